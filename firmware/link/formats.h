@@ -1,0 +1,277 @@
+// Generated from harness/formats.py by `python -m harness.formats`. Do not edit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ethos_hil {
+
+constexpr std::uint8_t PACKAGE_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x50, 0x4b, 0x47, 0x00};
+constexpr std::uint32_t PACKAGE_VERSION = 1;
+constexpr std::uint32_t PACKAGE_ALIGNMENT = 32;
+constexpr std::uint32_t PROTOCOL_VERSION = 1;
+constexpr std::uint32_t MAX_RANK = 16;
+constexpr std::uint32_t MAX_FRAME_PAYLOAD = 1024;
+constexpr std::uint32_t EVENT_COUNTERS = 4;
+
+enum class PackageFlag : std::uint32_t {
+  SEND_DELEGATE_OUTPUTS = 1,
+};
+
+enum class FrameType : std::uint32_t {
+  HELLO = 1,
+  LOG = 2,
+  LOADED = 3,
+  RUN_BEGIN = 4,
+  TENSOR = 5,
+  DATA = 6,
+  COUNTERS = 7,
+  RUN_END = 8,
+  ERROR = 9,
+  FAULT = 10,
+  END = 11,
+};
+
+enum class TensorRole : std::uint32_t {
+  OUTPUT = 0,
+  DELEGATE_OUTPUT = 1,
+};
+
+enum class ErrorKind : std::uint32_t {
+  PACKAGE = 1,
+  PROGRAM = 2,
+  UNSUPPORTED = 3,
+  OUT_OF_MEMORY = 4,
+  INPUT = 5,
+  NPU_MISMATCH = 6,
+  NPU_FAULT = 7,
+  NPU_TIMEOUT = 8,
+  KERNEL = 9,
+};
+
+// First bytes of the package. Offsets are from the start of the package.
+struct PackageHeader {
+  std::uint8_t magic[8];  // PACKAGE_MAGIC
+  std::uint32_t version;  // PACKAGE_VERSION
+  std::uint32_t total_size;  // bytes of the whole package, header included
+  std::uint32_t program_offset;  // the .pte, aligned to PACKAGE_ALIGNMENT
+  std::uint32_t program_size;  // bytes
+  std::uint32_t inputs_offset;  // input_set_count x inputs_per_set InputRef records
+  std::uint32_t input_set_count;  // input sets, run one after the other
+  std::uint32_t inputs_per_set;  // tensors in each set, in the order of the method's inputs
+  std::uint32_t repeat;  // times each input set is executed
+  std::uint32_t npu_timeout_ms;  // bound on the wait for one NPU job
+  std::uint32_t flags;  // PackageFlag bits
+  std::uint16_t events[4];  // PMU event number for each event counter
+  std::uint8_t method[32];  // name of the execution plan, NUL-padded
+  std::uint8_t run_id[16];  // random for every packed image; echoed, so that an old answer is never taken for a new one
+  std::uint8_t image_hash[32];  // SHA-256 of the firmware ELF followed by the package with run_id, image_hash and crc32 zero
+  std::uint8_t program_hash[32];  // SHA-256 of the .pte; the device computes it again
+  std::uint32_t reserved;  // zero
+  std::uint32_t crc32;  // zlib CRC-32 of this header before this field, then of all bytes after the header
+};
+static_assert(sizeof(PackageHeader) == 176);
+static_assert(offsetof(PackageHeader, magic) == 0);
+static_assert(offsetof(PackageHeader, version) == 8);
+static_assert(offsetof(PackageHeader, total_size) == 12);
+static_assert(offsetof(PackageHeader, program_offset) == 16);
+static_assert(offsetof(PackageHeader, program_size) == 20);
+static_assert(offsetof(PackageHeader, inputs_offset) == 24);
+static_assert(offsetof(PackageHeader, input_set_count) == 28);
+static_assert(offsetof(PackageHeader, inputs_per_set) == 32);
+static_assert(offsetof(PackageHeader, repeat) == 36);
+static_assert(offsetof(PackageHeader, npu_timeout_ms) == 40);
+static_assert(offsetof(PackageHeader, flags) == 44);
+static_assert(offsetof(PackageHeader, events) == 48);
+static_assert(offsetof(PackageHeader, method) == 56);
+static_assert(offsetof(PackageHeader, run_id) == 88);
+static_assert(offsetof(PackageHeader, image_hash) == 104);
+static_assert(offsetof(PackageHeader, program_hash) == 136);
+static_assert(offsetof(PackageHeader, reserved) == 168);
+static_assert(offsetof(PackageHeader, crc32) == 172);
+
+// Where one input tensor's bytes are, in the layout of its dim_order.
+struct InputRef {
+  std::uint32_t offset;  // from the start of the package
+  std::uint32_t size;  // bytes
+};
+static_assert(sizeof(InputRef) == 8);
+static_assert(offsetof(InputRef, offset) == 0);
+static_assert(offsetof(InputRef, size) == 4);
+
+// Start of every frame. On the wire: COBS(header, payload, crc32 of both) followed by one zero byte.
+struct FrameHeader {
+  std::uint8_t type;  // FrameType
+  std::uint8_t reserved;  // zero
+  std::uint16_t sequence;  // 0 for the first frame, then one more each time, modulo 65536
+};
+static_assert(sizeof(FrameHeader) == 4);
+static_assert(offsetof(FrameHeader, type) == 0);
+static_assert(offsetof(FrameHeader, reserved) == 1);
+static_assert(offsetof(FrameHeader, sequence) == 2);
+
+// Sent once, first.
+struct Hello {
+  std::uint16_t protocol;  // PROTOCOL_VERSION
+  std::uint16_t board;  // 300 or 320
+  std::uint32_t cpu_hz;  // CPU clock in Hz
+  std::uint32_t npu_id;  // the NPU's ID register
+  std::uint32_t npu_config;  // the NPU's CONFIG register
+  std::uint8_t run_id[16];  // as in the package
+  std::uint8_t image_hash[32];  // as in the package
+  std::uint8_t program_hash[32];  // SHA-256 of the program, computed on the device
+};
+static_assert(sizeof(Hello) == 96);
+static_assert(offsetof(Hello, protocol) == 0);
+static_assert(offsetof(Hello, board) == 2);
+static_assert(offsetof(Hello, cpu_hz) == 4);
+static_assert(offsetof(Hello, npu_id) == 8);
+static_assert(offsetof(Hello, npu_config) == 12);
+static_assert(offsetof(Hello, run_id) == 16);
+static_assert(offsetof(Hello, image_hash) == 32);
+static_assert(offsetof(Hello, program_hash) == 64);
+
+// A console line: this, then UTF-8 text to the end of the payload.
+struct Log {
+  std::uint32_t level;  // 0 debug, 1 info, 2 error
+};
+static_assert(sizeof(Log) == 4);
+static_assert(offsetof(Log, level) == 0);
+
+// Sent once, when the program has been checked and memory laid out.
+struct Loaded {
+  std::uint32_t inputs;  // of the method
+  std::uint32_t outputs;  // of the method
+  std::uint32_t instructions;  // of the method's chain
+  std::uint32_t delegates;  // of the method
+  std::uint32_t planned_bytes;  // planned memory of the method
+  std::uint32_t scratch_bytes;  // largest NPU scratch of its delegates
+  std::uint32_t sram_used;  // bytes of the SRAM pool in use
+  std::uint32_t sram_size;  // bytes of the SRAM pool
+  std::uint32_t ddr_used;  // bytes of the DDR pool in use, the package excluded
+  std::uint32_t ddr_size;  // bytes of the DDR pool, the package excluded
+};
+static_assert(sizeof(Loaded) == 40);
+static_assert(offsetof(Loaded, inputs) == 0);
+static_assert(offsetof(Loaded, outputs) == 4);
+static_assert(offsetof(Loaded, instructions) == 8);
+static_assert(offsetof(Loaded, delegates) == 12);
+static_assert(offsetof(Loaded, planned_bytes) == 16);
+static_assert(offsetof(Loaded, scratch_bytes) == 20);
+static_assert(offsetof(Loaded, sram_used) == 24);
+static_assert(offsetof(Loaded, sram_size) == 28);
+static_assert(offsetof(Loaded, ddr_used) == 32);
+static_assert(offsetof(Loaded, ddr_size) == 36);
+
+// Starts one execution.
+struct RunBegin {
+  std::uint32_t input_set;
+  std::uint32_t repeat;
+};
+static_assert(sizeof(RunBegin) == 8);
+static_assert(offsetof(RunBegin, input_set) == 0);
+static_assert(offsetof(RunBegin, repeat) == 4);
+
+// Announces a tensor: this, then rank u32 sizes. Its bytes follow in DATA frames.
+struct TensorInfo {
+  std::uint8_t role;  // TensorRole
+  std::uint8_t dtype;  // ExecuTorch ScalarType; for delegate outputs that of the tensor they are copied into
+  std::uint8_t rank;  // number of sizes that follow, at most MAX_RANK
+  std::uint8_t reserved;  // zero
+  std::uint16_t index;  // output index of the method, or of the delegate
+  std::uint16_t instruction;  // instruction index of the DelegateCall, 0 for a method output
+  std::uint32_t nbytes;  // bytes in the DATA frames that follow
+  std::uint32_t crc32;  // zlib CRC-32 of those bytes
+  std::uint8_t dim_order[16];  // dim_order of the tensor, rank entries, the rest zero
+};
+static_assert(sizeof(TensorInfo) == 32);
+static_assert(offsetof(TensorInfo, role) == 0);
+static_assert(offsetof(TensorInfo, dtype) == 1);
+static_assert(offsetof(TensorInfo, rank) == 2);
+static_assert(offsetof(TensorInfo, reserved) == 3);
+static_assert(offsetof(TensorInfo, index) == 4);
+static_assert(offsetof(TensorInfo, instruction) == 6);
+static_assert(offsetof(TensorInfo, nbytes) == 8);
+static_assert(offsetof(TensorInfo, crc32) == 12);
+static_assert(offsetof(TensorInfo, dim_order) == 16);
+
+// NPU counters of one DelegateCall.
+struct Counters {
+  std::uint32_t instruction;  // instruction index of the DelegateCall
+  std::uint32_t delegate;  // index into the method's delegates
+  std::uint64_t cycles;  // PMCCNTR over the job
+  std::uint32_t events[4];  // the event counters, in the order of the package's events
+};
+static_assert(sizeof(Counters) == 32);
+static_assert(offsetof(Counters, instruction) == 0);
+static_assert(offsetof(Counters, delegate) == 4);
+static_assert(offsetof(Counters, cycles) == 8);
+static_assert(offsetof(Counters, events) == 16);
+
+// Ends one execution.
+struct RunEnd {
+  std::uint32_t input_set;
+  std::uint32_t repeat;
+};
+static_assert(sizeof(RunEnd) == 8);
+static_assert(offsetof(RunEnd, input_set) == 0);
+static_assert(offsetof(RunEnd, repeat) == 4);
+
+// Why the firmware gave up: this, then UTF-8 text to the end of the payload. END with a non-zero status follows.
+struct Error {
+  std::uint32_t kind;  // ErrorKind
+  std::uint32_t needed;  // OUT_OF_MEMORY: bytes needed; NPU_*: STATUS register; otherwise 0
+  std::uint32_t available;  // OUT_OF_MEMORY: bytes available; NPU_*: QREAD register; otherwise 0
+};
+static_assert(sizeof(Error) == 12);
+static_assert(offsetof(Error, kind) == 0);
+static_assert(offsetof(Error, needed) == 4);
+static_assert(offsetof(Error, available) == 8);
+
+// A CPU exception that nothing handles: the stacked frame and the fault registers. END with a non-zero status follows.
+struct FaultInfo {
+  std::uint32_t r0;  // stacked
+  std::uint32_t r1;  // stacked
+  std::uint32_t r2;  // stacked
+  std::uint32_t r3;  // stacked
+  std::uint32_t r12;  // stacked
+  std::uint32_t lr;  // stacked
+  std::uint32_t pc;  // stacked
+  std::uint32_t xpsr;  // stacked
+  std::uint32_t exception;  // IPSR: 3 HardFault, 4 MemManage, 5 BusFault, 6 UsageFault, 7 SecureFault
+  std::uint32_t cfsr;  // fault register
+  std::uint32_t hfsr;  // fault register
+  std::uint32_t mmfar;  // fault register
+  std::uint32_t bfar;  // fault register
+  std::uint32_t sfsr;  // fault register
+  std::uint32_t sfar;  // fault register
+};
+static_assert(sizeof(FaultInfo) == 60);
+static_assert(offsetof(FaultInfo, r0) == 0);
+static_assert(offsetof(FaultInfo, r1) == 4);
+static_assert(offsetof(FaultInfo, r2) == 8);
+static_assert(offsetof(FaultInfo, r3) == 12);
+static_assert(offsetof(FaultInfo, r12) == 16);
+static_assert(offsetof(FaultInfo, lr) == 20);
+static_assert(offsetof(FaultInfo, pc) == 24);
+static_assert(offsetof(FaultInfo, xpsr) == 28);
+static_assert(offsetof(FaultInfo, exception) == 32);
+static_assert(offsetof(FaultInfo, cfsr) == 36);
+static_assert(offsetof(FaultInfo, hfsr) == 40);
+static_assert(offsetof(FaultInfo, mmfar) == 44);
+static_assert(offsetof(FaultInfo, bfar) == 48);
+static_assert(offsetof(FaultInfo, sfsr) == 52);
+static_assert(offsetof(FaultInfo, sfar) == 56);
+
+// The last frame. Nothing counts without it.
+struct End {
+  std::uint32_t status;  // 0 when every run of the plan was executed, otherwise 1
+  std::uint32_t runs;  // executions finished
+  std::uint32_t frames;  // frames sent, this one included
+};
+static_assert(sizeof(End) == 12);
+static_assert(offsetof(End, status) == 0);
+static_assert(offsetof(End, runs) == 4);
+static_assert(offsetof(End, frames) == 8);
+
+}  // namespace ethos_hil
