@@ -56,7 +56,7 @@ class Struct:
 
     def offset_of(self, name: str) -> int:
         """Byte offset of a member."""
-        before = []
+        before: list[str] = []
         for field in self.fields:
             if field.name == name:
                 return struct.calcsize("<" + "".join(before))
@@ -276,7 +276,7 @@ Error = Struct(
 
 FaultInfo = Struct(
     "FaultInfo",
-    "A CPU exception that nothing handles: the stacked frame and the fault registers. END with a non-zero status follows.",
+    "A CPU exception that nothing handles: stacked frame and fault registers. END with a non-zero status follows.",
     (
         *(Field(name, "u32", "stacked") for name in ("r0", "r1", "r2", "r3", "r12", "lr", "pc", "xpsr")),
         Field("exception", "u32", "IPSR: 3 HardFault, 4 MemManage, 5 BusFault, 6 UsageFault, 7 SecureFault"),
@@ -295,8 +295,20 @@ End = Struct(
 )
 
 STRUCTS = (
-    PackageHeader, InputRef, FrameHeader, Hello, Log, Loaded, RunBegin, TensorInfo, Counters, RunEnd, Error, FaultInfo, End,
-)  # fmt: skip
+    PackageHeader,
+    InputRef,
+    FrameHeader,
+    Hello,
+    Log,
+    Loaded,
+    RunBegin,
+    TensorInfo,
+    Counters,
+    RunEnd,
+    Error,
+    FaultInfo,
+    End,
+)
 ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (PackageFlag, FrameType, TensorRole, ErrorKind)
 _CONSTANTS = (
     "PACKAGE_VERSION",

@@ -228,7 +228,7 @@ static_assert(offsetof(Error, kind) == 0);
 static_assert(offsetof(Error, needed) == 4);
 static_assert(offsetof(Error, available) == 8);
 
-// A CPU exception that nothing handles: the stacked frame and the fault registers. END with a non-zero status follows.
+// A CPU exception that nothing handles: stacked frame and fault registers. END with a non-zero status follows.
 struct FaultInfo {
   std::uint32_t r0;  // stacked
   std::uint32_t r1;  // stacked
