@@ -1,0 +1,27 @@
+"""Targets by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowering.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.targets.base import Target
+    from lowering.profile import Npu
+
+TARGETS = ("virtual",)
+
+
+def make_target(name: str, npu: Npu) -> Target:
+    """The target called `name`, with `npu` in it.
+
+    Raises:
+        UsageError: there is no such target; says which there are.
+        TargetNotAvailable: the target can't have that NPU, or its simulator is missing.
+    """
+    if name == "virtual":
+        from harness.targets.virtual import VirtualTarget
+
+        return VirtualTarget(str(npu))
+    raise UsageError(f"no target is called {name!r}", hint=f"targets: {', '.join(TARGETS)}")

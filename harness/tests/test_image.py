@@ -25,12 +25,21 @@ def build_firmware(folder: Path, *, space: int = 1 << 20, symbols: bool = True) 
     """The smallest ELF the real linker makes with space for a package."""
     source = folder / "main.c"
     source.write_text("int main(void) { return 0; }\n")
-    flags = [
+    flags: list[str] = [
         f"-Wl,--defsym=__package_start={START:#x}",
         f"-Wl,--defsym=__package_limit={START + space:#x}",
     ]
-    command = ["arm-none-eabi-gcc", "-mcpu=cortex-m55", "-nostdlib", "-g", "-Wl,-e,main", "-Wl,-Ttext=0x10000000"]
-    subprocess.run([*command, *(flags if symbols else []), source, "-o", folder / "fw.elf"], check=True)
+    command: list[str] = [
+        "arm-none-eabi-gcc",
+        "-mcpu=cortex-m55",
+        "-nostdlib",
+        "-g",
+        "-Wl,-e,main",
+        "-Wl,-Ttext=0x10000000",
+    ]
+    if symbols:
+        command += flags
+    subprocess.run([*command, str(source), "-o", str(folder / "fw.elf")], check=True)
     return (folder / "fw.elf").read_bytes()
 
 

@@ -1,0 +1,76 @@
+# `make demo` runs the main job, `make test` passes the tests. Both do all of their own set-up, once.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# Any Python 3.11: the matched torch, tosa-tools and Vela wheels are used and tested on that one.
+PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
+BIN := .venv/bin
+ELF := build/firmware/corstone300/ethos-hil.elf
+JOBS ?= $(shell nproc)
+
+.PHONY: help setup demo test lint format bench firmware clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+setup: build/.apt .venv/.installed $(ELF) ## Everything the other commands need: apt packages, .venv, firmware
+
+demo: setup ## Train a digit classifier and run it, verified, on the virtual Corstone-300
+	@$(BIN)/python -m suites.demo
+
+test: setup lint ## All tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+lint: setup ## ruff, mypy, clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	clang-format --dry-run --Werror $$(git ls-files 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
+
+format: setup ## Format the code in place
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	clang-format -i $$(git ls-files 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
+
+bench: setup ## Print sizes, times and ratios, measured now on this machine
+	@$(BIN)/python -m suites.bench
+
+firmware: build/.apt .venv/.installed ## Build the firmware again
+	cd firmware && cmake --preset corstone300 && cmake --build --preset corstone300
+
+clean: ## Remove what was built; .venv stays
+	rm -rf build
+
+# --- set-up -------------------------------------------------------------------------------------------------------
+
+PACKAGES := python3-venv gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
+	qemu-system-arm cmake ninja-build gdb-multiarch clang-format git
+COMMANDS := arm-none-eabi-gcc qemu-system-arm cmake ninja gdb-multiarch clang-format git
+
+# Only asks apt when something is missing; a user without root is told what to install.
+build/.apt: Makefile
+	@set -e; missing=; \
+	for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
+	$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing python3.11-venv"; \
+	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libstdc++_nano.a)" ] || missing=" libstdc++"; \
+	if [ -n "$$missing" ]; then \
+	  echo "Installing Debian packages (missing:$$missing)" >&2; \
+	  as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+	  $$as_root apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -qq -y --no-install-recommends $(PACKAGES) >/dev/null || \
+	  { echo "Could not install them. As root: apt-get install $(PACKAGES)" >&2; exit 3; }; \
+	fi
+	@mkdir -p build && touch $@
+
+.venv/.installed: requirements.lock pyproject.toml | build/.apt
+	@echo "Setting up .venv (torch, executorch, Vela, tosa-tools ...)" >&2
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(ELF): $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' 2>/dev/null) | build/.apt .venv/.installed
+	@echo "Building the firmware" >&2
+	@cd firmware && cmake --preset corstone300 >/dev/null && cmake --build --preset corstone300 >/dev/null
+	@touch $@

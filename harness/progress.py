@@ -1,0 +1,75 @@
+"""Telling the user what is going on, on stderr, so that stdout stays for results."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Protocol
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from harness.render import console
+
+
+class Reporter(Protocol):
+    """Takes the news of a run."""
+
+    def stage(self, text: str) -> None:
+        """A new stage begins."""
+
+    def step(self, done: int, total: int) -> None:
+        """Within the stage, `done` of `total` are finished."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def stage(self, text: str) -> None:
+        """Nothing."""
+
+    def step(self, done: int, total: int) -> None:
+        """Nothing."""
+
+
+class Live:
+    """A spinner with a bar on a terminal; elsewhere one line per stage."""
+
+    def __init__(self) -> None:
+        stderr = console(stderr=True)
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        if stderr.is_terminal:
+            self._progress = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=stderr,
+                transient=True,
+            )
+
+    def __enter__(self) -> Live:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def stage(self, text: str) -> None:
+        """A new stage begins."""
+        if self._progress is None:
+            sys.stderr.write(f"{text} ...\n")
+            return
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(text, total=None)
+
+    def step(self, done: int, total: int) -> None:
+        """Within the stage, `done` of `total` are finished."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done, total=total)

@@ -1,0 +1,68 @@
+"""A record as text for people: verdict, outputs, totals, and a row per NPU operation."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from results.record import Op, Record
+
+_COLOURS = {"verified": "green", "failed": "red"}
+# What piped output is wrapped at; a terminal's own width is used where there is one.
+_PIPED_WIDTH = 200
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that colours only on a terminal and does not squeeze tables into 80 columns when piped."""
+    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPED_WIDTH)
+
+
+def summary(record: Record) -> RenderableType:
+    """Everything about one run."""
+    target = record.target
+    head = Text.assemble(
+        (record.verdict, f"bold {_COLOURS.get(record.verdict, 'yellow')}"),
+        f"  {record.model} for {record.npu} on {target.name} {target.soc} ({target.kind})",
+    )
+    facts = Table.grid(padding=(0, 2))
+    if record.failure is not None:
+        facts.add_row("failure", f"{record.failure.kind}: {record.failure.message}")
+        if record.failure.hint:
+            facts.add_row("", record.failure.hint)
+    for output in record.outputs:
+        equal = output.compared - output.mismatches
+        difference = f", largest difference {output.max_abs_error:g}" if output.mismatches else ""
+        facts.add_row(
+            output.name,
+            f"{output.dtype}{list(output.shape)}: {equal:,} of {output.compared:,} elements equal to "
+            f"{output.reference}{difference}",
+        )
+    for metric in record.metrics:
+        facts.add_row(metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
+    parts: list[RenderableType] = [head, facts]
+    if record.ops:
+        parts += ["", ops_table(record.ops)]
+    return Group(*parts)
+
+
+def ops_table(ops: tuple[Op, ...]) -> Table:
+    """One row per NPU operation, and their sum."""
+    counted = [op.cycles for op in ops if op.cycles is not None]
+    total = sum(counted)
+    provenance = ", ".join(dict.fromkeys(op.provenance for op in ops))
+    table = Table(show_footer=bool(counted), box=None, pad_edge=False, header_style="bold")
+    table.add_column("NPU op", footer="total")
+    table.add_column("TOSA op")
+    table.add_column("aten ops")
+    table.add_column("module")
+    table.add_column("source")
+    table.add_column(f"cycles ({provenance})", justify="right", footer=f"{total:,}")
+    table.add_column("share", justify="right", footer="100.0%")
+    for op in ops:
+        cycles = "" if op.cycles is None else f"{op.cycles:,}"
+        share = "" if op.cycles is None or not total else f"{op.cycles / total:.1%}"
+        aten = ", ".join(name.removeprefix("aten.") for name in op.aten_ops)
+        table.add_row(op.npu_op, op.tosa_op, aten, op.module, op.source, cycles, share)
+    return table

@@ -1,0 +1,179 @@
+"""The main job: lower, pack, boot, run, verify, and put it all in a record."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.attribution import attribute, estimated
+from harness.errors import TargetError
+from harness.image import Plan, pack
+from harness.inputs import InputSet, load_npz
+from harness.progress import Reporter, Silent
+from harness.targets import make_target
+from harness.targets.base import Capability, Outcome, Target
+from harness.verify import Verdict, verify
+from lowering.artifact import Artifact
+from lowering.errors import ToolError
+from lowering.lower import lower
+from lowering.model import Source
+from lowering.profile import Npu
+from lowering.program import Program
+from lowering.reference import Reference, ReferenceRun
+from results import environment
+from results.record import ArtifactInfo, Metric, Op, Record, TargetInfo
+
+FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
+_BUILT_FIRMWARE = Path(__file__).parents[1] / "build/firmware/corstone300/ethos-hil.elf"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished run: its record, and what it was made from."""
+
+    record: Record
+    artifact: Artifact
+    input_sets: tuple[InputSet, ...]
+    references: tuple[ReferenceRun, ...]
+    outcome: Outcome
+
+
+def find_firmware() -> bytes:
+    """The firmware's ELF, from $ETHOS_HIL_FIRMWARE or where `make firmware` puts it.
+
+    Raises:
+        ToolError: there is none.
+    """
+    path = Path(os.environ.get(FIRMWARE_VARIABLE) or _BUILT_FIRMWARE)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ToolError(
+            f"no firmware at {path}: {error.strerror}", hint=f"run `make firmware`, or set {FIRMWARE_VARIABLE}"
+        ) from error
+
+
+def run(
+    source: Source,
+    npu: Npu,
+    *,
+    target: str = "virtual",
+    inputs: Path | tuple[InputSet, ...] | None = None,
+    repeat: int = 1,
+    timeout: float = 120.0,
+    reporter: Reporter | None = None,
+) -> Report:
+    """Lower `source` (or take it from the cache), run it on `target`, and verify every output.
+
+    Args:
+        source: the model.
+        npu: what it is compiled for, and what the target must have.
+        target: name of a target, as `harness.targets.make_target` takes it.
+        inputs: an .npz file, input sets, or None for the model's example inputs.
+        repeat: executions of each input set.
+        timeout: wall seconds for the run on the target.
+        reporter: hears of progress.
+
+    Raises:
+        UsageError, ToolError, TargetError, OracleError: see `lowering.errors` and `harness.errors`. A mismatch is not
+            raised; it is the record's verdict.
+    """
+    reporter = reporter or Silent()
+    firmware = find_firmware()
+    board = make_target(target, npu)
+
+    reporter.stage(f"Lowering {source.label} for {npu}")
+    started = time.monotonic()
+    artifact = lower(source, npu, progress=reporter.stage)
+    lowering_seconds = time.monotonic() - started
+
+    tensors = Program.parse(artifact.pte, source.label).plan().input_tensors
+    if inputs is None:
+        input_sets: tuple[InputSet, ...] = (artifact.example_inputs,)
+    elif isinstance(inputs, Path):
+        input_sets = load_npz(inputs, tensors)
+    else:
+        input_sets = inputs
+
+    reporter.stage("Computing the reference with tosa_reference_model")
+    reference = Reference(artifact)
+    references = []
+    for index, input_set in enumerate(input_sets):
+        references.append(reference.run(input_set))
+        reporter.step(index + 1, len(input_sets))
+
+    reporter.stage("Packing the image")
+    plan = Plan(input_set_count=len(input_sets), inputs_per_set=len(tensors), repeat=repeat)
+    packed = [
+        [tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)] for input_set in input_sets
+    ]
+    image = pack(firmware, artifact.pte, packed, plan)
+
+    reporter.stage(f"Running on {board.name} {board.soc}")
+    try:
+        board.load(image)
+        outcome = board.run(timeout=timeout, progress=reporter.step)
+    finally:
+        board.reset()
+
+    reporter.stage("Verifying")
+    verdict = verify(outcome, references)
+    record = Record(
+        verdict=verdict.status,
+        model=source.label,
+        npu=str(npu),
+        target=describe(board),
+        failure=verdict.failure,
+        outputs=verdict.outputs,
+        metrics=_metrics(artifact, board, outcome, lowering_seconds),
+        ops=_ops(artifact, board, outcome, verdict),
+        artifact=info(artifact),
+        versions=environment.versions(),
+        executions=len(outcome.runs),
+        console=outcome.console,
+    )
+    return Report(record, artifact, input_sets, tuple(references), outcome)
+
+
+def describe(board: Target) -> TargetInfo:
+    """The target, for a record."""
+    return TargetInfo(board.name, board.kind, board.soc)
+
+
+def info(artifact: Artifact) -> ArtifactInfo:
+    """The artifact, for a record."""
+    npu_ops = sum(len(delegate.npu_ops) for delegate in artifact.delegates)
+    return ArtifactInfo(artifact.sha256, len(artifact.pte), npu_ops, artifact.cpu_ops)
+
+
+def _ops(artifact: Artifact, board: Target, outcome: Outcome, verdict: Verdict) -> tuple[Op, ...]:
+    if Capability.OP_EVENTS not in board.capabilities() or not outcome.runs:
+        return estimated(artifact)
+    # The median execution, so that the rows sum to the total that is shown.
+    cycles = [sum(call.cycles for call in run.delegates) for run in outcome.runs]
+    middle = outcome.runs[cycles.index(statistics.median_low(cycles))]
+    rows = attribute(artifact, middle, board.cycle_provenance)
+    total, counted = sum(row.cycles or 0 for row in rows), statistics.median_low(cycles)
+    if total != counted:
+        raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind="link")
+    return rows
+
+
+def _metrics(artifact: Artifact, board: Target, outcome: Outcome, lowering_seconds: float) -> tuple[Metric, ...]:
+    metrics = []
+    if Capability.NPU_CYCLES in board.capabilities() and outcome.runs:
+        cycles = [sum(call.cycles for call in run.delegates) for run in outcome.runs]
+        metrics.append(Metric("npu_cycles", statistics.median_low(cycles), "cycles", board.cycle_provenance))
+        if min(cycles) != max(cycles):
+            metrics.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
+            metrics.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
+    estimate = sum(op.vela_cycles for delegate in artifact.delegates for op in delegate.npu_ops)
+    metrics.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
+    for name in ("planned_bytes", "scratch_bytes", "sram_used", "ddr_used"):
+        metrics.append(Metric(name, outcome.memory[name], "bytes", "reported"))
+    metrics.append(Metric("lowering_seconds", round(lowering_seconds, 3), "s", "host"))
+    metrics += [Metric(f"{phase}_seconds", round(value, 4), "s", "host") for phase, value in outcome.seconds.items()]
+    return tuple(metrics)

@@ -1,0 +1,175 @@
+"""One run as data: the JSON that `ethos-hil run --json` writes and that the store keeps.
+
+The layout is stable and versioned (`schema_version`); docs/formats.md describes it. A reader ignores fields it does not
+know, so that fields can be added.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run is not verified: a stable word, what happened, and what to try."""
+
+    kind: str
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """Where it ran. `kind` is virtual, fvp or board."""
+
+    name: str
+    kind: str
+    soc: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output tensor, compared with its reference over all executions.
+
+    Attributes:
+        name: "output 0", or "delegate call 1 output 0": what the delegate called by the method's instruction 1 gave.
+        shape, dtype: of one execution's tensor.
+        reference: who computed the expected values.
+        compared: elements compared, over all executions.
+        mismatches: elements that differ, over all executions.
+        max_abs_error: largest difference, 0 when equal; inf where a value is NaN or inf on one side only.
+        first_mismatch: where the first one is, or None.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    reference: str
+    compared: int
+    mismatches: int
+    max_abs_error: float
+    first_mismatch: str | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number with its unit and provenance (measured, fvp, modelled, vela, instructions; `host` for wall time)."""
+
+    name: str
+    value: float
+    unit: str
+    provenance: str
+
+
+@dataclass(frozen=True)
+class Op:
+    """One NPU operation of the compiled program, mapped to the model's source.
+
+    Attributes:
+        id: stable within the artifact, e.g. "npu00003".
+        npu_op, tosa_op, aten_ops: what it is on each level.
+        module: path of the nn.Module in the user's model, "" for the model itself.
+        source: "file.py:12", the line of the user's forward.
+        cycles: NPU cycles of one execution, or None where the target reports none.
+        provenance: of the cycles.
+    """
+
+    id: str
+    npu_op: str
+    tosa_op: str
+    aten_ops: tuple[str, ...]
+    module: str
+    source: str
+    cycles: int | None
+    provenance: str
+
+
+@dataclass(frozen=True)
+class ArtifactInfo:
+    """What ran."""
+
+    sha256: str
+    pte_bytes: int
+    npu_ops: int
+    cpu_ops: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run, whatever its verdict."""
+
+    verdict: str
+    model: str
+    npu: str
+    target: TargetInfo
+    failure: Failure | None = None
+    outputs: tuple[Output, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    ops: tuple[Op, ...] = ()
+    artifact: ArtifactInfo | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    executions: int = 0
+    console: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready, without NaN or infinities (which JSON lacks): they become strings."""
+        data: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        for output in data["outputs"]:
+            if not math.isfinite(output["max_abs_error"]):
+                output["max_abs_error"] = str(output["max_abs_error"])
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
+        """Inverse of to_json.
+
+        Raises:
+            ValueError: another schema version, or a required field is missing or of the wrong type.
+        """
+        version = data.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"record has schema version {version!r}; this program reads version {SCHEMA_VERSION}")
+        try:
+            return cls(
+                verdict=str(data["verdict"]),
+                model=str(data["model"]),
+                npu=str(data["npu"]),
+                target=_known(TargetInfo, data["target"]),
+                failure=None if data["failure"] is None else _known(Failure, data["failure"]),
+                outputs=tuple(_output(item) for item in data["outputs"]),
+                metrics=tuple(_known(Metric, item) for item in data["metrics"]),
+                ops=tuple(_known(Op, {**item, "aten_ops": tuple(item["aten_ops"])}) for item in data["ops"]),
+                artifact=None if data["artifact"] is None else _artifact(data["artifact"]),
+                versions=dict(data["versions"]),
+                executions=int(data.get("executions", 0)),
+                console=tuple(data.get("console", ())),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error
+
+    def metric(self, name: str) -> Metric | None:
+        """The metric of that name, if there is one."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+    def dumps(self) -> str:
+        """One line of JSON."""
+        return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False)
+
+
+def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
+    names = {item.name for item in fields(cls)}
+    return cls(**{name: value for name, value in data.items() if name in names})
+
+
+def _output(data: Mapping[str, Any]) -> Output:
+    return _known(Output, {**data, "shape": tuple(data["shape"]), "max_abs_error": float(data["max_abs_error"])})
+
+
+def _artifact(data: Mapping[str, Any]) -> ArtifactInfo:
+    return _known(ArtifactInfo, {**data, "cpu_ops": tuple(data["cpu_ops"])})

@@ -1,0 +1,108 @@
+"""Run folders: where records are kept.
+
+    <root>/<UTC time>-<random>/manifest.json        machine, versions, commit, command
+    <root>/<UTC time>-<random>/records-<pid>.jsonl  one record a line; one writer per file, complete lines only
+
+A writer that dies leaves at most one incomplete last line, which readers skip; a write that fails (disk full) is taken
+back, so that what was complete before stays readable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from results import environment
+from results.files import write_whole
+from results.record import Record
+
+MANIFEST = "manifest.json"
+DEFAULT_ROOT = Path("results/runs")
+
+
+class RunFolder:
+    """One run's folder, written by this process."""
+
+    def __init__(self, root: Path) -> None:
+        """Make a new folder under `root` with its manifest.
+
+        Raises:
+            OSError: it can't be made or written.
+        """
+        stamp = datetime.now(UTC)
+        self.path = root / f"{stamp:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+        self.path.mkdir(parents=True)
+        manifest = {
+            "schema_version": 1,
+            "created": stamp.isoformat(timespec="seconds"),
+            "command": sys.argv,
+            "machine": environment.machine(),
+            "versions": environment.versions(),
+            **environment.commit(Path.cwd()),
+        }
+        write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+
+    def append(self, record: Record) -> None:
+        """Add one complete line, on disk when this returns.
+
+        Raises:
+            OSError: it could not be written; the file is as it was before.
+        """
+        path = self.path / f"records-{os.getpid()}.jsonl"
+        line = (record.dumps() + "\n").encode()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                view = memoryview(line)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, before)
+                raise
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class StoredRecord:
+    """A record and the run it belongs to."""
+
+    run: str
+    created: str
+    record: Record
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Something in the store that is not a readable record: where, and why it was passed over."""
+
+    where: str
+    why: str
+
+
+def read(root: Path) -> Iterator[StoredRecord | Skipped]:
+    """All records under `root`, oldest run first; what can't be read is reported, never fatal."""
+    for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
+        try:
+            manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+            created = str(manifest["created"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            yield Skipped(str(folder), f"no usable {MANIFEST}: {error}")
+            continue
+        for path in sorted(folder.glob("records-*.jsonl")):
+            for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+                if not line:
+                    continue
+                try:
+                    yield StoredRecord(folder.name, created, Record.from_json(json.loads(line)))
+                except ValueError as error:
+                    yield Skipped(f"{path}:{number}", f"not a complete record: {error}")

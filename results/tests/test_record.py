@@ -1,0 +1,61 @@
+"""The record's JSON: what other programs build on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from results.record import ArtifactInfo, Failure, Metric, Op, Output, Record, TargetInfo
+
+RECORD = Record(
+    verdict="failed",
+    model="model.py:build",
+    npu="ethos-u55-128",
+    target=TargetInfo("virtual", "virtual", "corstone-300"),
+    failure=Failure("mismatch", "3 of 10 elements differ", "look"),
+    outputs=(Output("output 0", (1, 10), "float32", "tosa_reference_model", 10, 3, math.inf, "[0, 4]"),),
+    metrics=(Metric("npu_cycles", 1234, "cycles", "modelled"),),
+    ops=(Op("npu00000", "Conv2D", "CONV2D", ("aten.convolution.default",), "stem.0", "model.py:12", 7, "modelled"),),
+    artifact=ArtifactInfo("ab" * 32, 4096, 1, ("quantized_decomposed::quantize_per_tensor.out",)),
+    versions={"torch": "2.13.0"},
+    executions=1,
+)
+
+
+def test_a_record_survives_json_whole() -> None:
+    assert Record.from_json(json.loads(RECORD.dumps())) == RECORD
+
+
+def test_json_has_the_documented_fields() -> None:
+    data = json.loads(RECORD.dumps())
+    fields = ("schema_version", "verdict", "failure", "model", "npu", "target", "outputs", "metrics", "ops", "artifact")
+    documented = {*fields, "versions"}
+    assert documented <= data.keys()
+    assert data["schema_version"] == 1
+    assert {"kind", "message", "hint"} == data["failure"].keys()
+    assert {"name", "kind", "soc"} == data["target"].keys()
+    assert {"shape", "dtype", "reference", "mismatches", "max_abs_error"} <= data["outputs"][0].keys()
+    assert {"name", "value", "unit", "provenance"} == data["metrics"][0].keys()
+    assert {"id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"} == data["ops"][0].keys()
+    assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops"} == data["artifact"].keys()
+
+
+def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
+    data = RECORD.to_json()
+    data["target"] = {**data["target"], "serial": "new in some later version"}
+    assert Record.from_json({**data, "later": 1}) == RECORD
+    with pytest.raises(ValueError, match="schema version 2"):
+        Record.from_json({**data, "schema_version": 2})
+
+
+@pytest.mark.parametrize(
+    "name", [field.name for field in dataclasses.fields(Record) if field.name not in ("executions", "console")]
+)
+def test_a_missing_field_is_refused(name: str) -> None:
+    data = RECORD.to_json()
+    del data[name]
+    with pytest.raises(ValueError, match=name):
+        Record.from_json(data)

@@ -1,0 +1,117 @@
+"""The store: complete lines only, nothing lost, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from results.files import write_whole
+from results.store import RunFolder, Skipped, StoredRecord, read
+from results.table import COLUMNS, frame
+from results.tests.test_record import RECORD
+
+
+def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.append(RECORD)
+    folder.append(RECORD)
+    assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [RECORD, RECORD]
+    manifest = json.loads((folder.path / "manifest.json").read_text())
+    assert {"machine", "versions", "commit", "command", "created"} <= manifest.keys()
+
+
+def test_an_incomplete_last_line_is_reported_and_the_others_are_kept(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.append(RECORD)
+    path = next(folder.path.glob("*.jsonl"))
+    path.write_bytes(path.read_bytes() + RECORD.dumps().encode()[:50])
+    found = list(read(tmp_path))
+    assert isinstance(found[0], StoredRecord)
+    assert isinstance(found[1], Skipped)
+    assert found[1].where == f"{path}:2"
+
+
+def test_a_folder_without_manifest_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "stray").mkdir()
+    assert [type(item) for item in read(tmp_path)] == [Skipped]
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from results.store import RunFolder
+from results.files import write_whole
+from results.tests.test_record import RECORD
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+root = Path(sys.argv[1])
+folder = RunFolder(root)
+folder.append(RECORD)
+write_whole(root / "report.json", "before")
+size = len(RECORD.dumps())
+# From here on no file may grow beyond one and a half records: the next write stops half-way, as on a full disk.
+resource.setrlimit(resource.RLIMIT_FSIZE, (size * 3 // 2, size * 3 // 2))
+for attempt in (lambda: folder.append(RECORD), lambda: write_whole(root / "report.json", "x" * size * 2)):
+    try:
+        attempt()
+    except OSError:
+        print("refused")
+"""
+
+
+def test_a_full_disk_loses_nothing_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["refused", "refused"]
+    assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [RECORD]
+    assert not [item for item in read(tmp_path) if isinstance(item, Skipped)]
+    assert (tmp_path / "report.json").read_text() == "before"
+    assert not list(tmp_path.glob(".report*"))
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from results.store import RunFolder
+from results.tests.test_record import RECORD
+folder = RunFolder(Path(sys.argv[1]))
+print("ready", flush=True)
+while True:
+    folder.append(RECORD)
+"""
+
+
+def test_a_writer_killed_in_mid_write_leaves_complete_lines(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        while not any(path.stat().st_size > 5000 for path in tmp_path.glob("*/*.jsonl")):
+            pass
+        process.send_signal(signal.SIGKILL)
+    assert all(not isinstance(item, Skipped) for item in read(tmp_path))
+
+
+def test_files_written_whole_have_the_usual_permissions(tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", "text")
+    (tmp_path / "b").write_text("text")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_a_pipe_is_written_directly() -> None:
+    write_whole(Path("/dev/null"), "text")
+    assert not Path("/dev/null").is_file()
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(Path("/dev/full"), "text")
+
+
+def test_the_table_has_one_row_a_record(tmp_path: Path) -> None:
+    RunFolder(tmp_path).append(RECORD)
+    table = frame(item for item in read(tmp_path) if isinstance(item, StoredRecord))
+    assert tuple(table.columns) == COLUMNS
+    assert table.loc[0, "npu_cycles"] == 1234
+    assert table.loc[0, "failure"] == "mismatch"
+    assert frame([]).empty
