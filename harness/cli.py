@@ -1,0 +1,212 @@
+"""The command line: `ethos-hil`.
+
+Results go to stdout, everything else to stderr. Exit status: 0 verified, 1 failed verification or fault on the target,
+2 unusable arguments or model, 3 target or tool not available, 70 a defect in ethos-hil itself, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lowering.errors import EthosHilError, ToolError, UsageError
+
+if TYPE_CHECKING:
+    from results.record import Record
+
+INTERNAL_ERROR, INTERRUPTED = 70, 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Run PyTorch models on Arm Ethos-U NPUs, and know that the answer is right.",
+    epilog="Exit status: 0 verified, 1 failed verification or fault on the target, 2 unusable arguments or model, "
+    "3 target or tool not available.",
+)
+
+DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
+
+
+@app.callback()
+def _root() -> None:
+    """Keeps `run` a subcommand of its own."""
+
+
+@app.command()
+def run(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="file.py:function or package.module:function, returning (module, example_inputs) or "
+            "(module, example_inputs, calibration_inputs); a .pt2; or a .pte lowered here before.",
+        ),
+    ],
+    npu: Annotated[str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.")] = "ethos-u55-128",
+    target: Annotated[str, typer.Option(help="Where to run: virtual.")] = "virtual",
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="X.npz",
+            help="One array per input, in order; a leading axis more than the input has makes several input sets. "
+            "Default: the model's example inputs.",
+        ),
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Executions of each input set.")] = 1,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
+    ] = 120.0,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
+    ] = None,
+    runs: RUNS = Path("results/runs"),
+    debug: DEBUG = False,
+) -> None:
+    """Lower MODEL, run it on a target, compare every output with tosa_reference_model, and show where the cycles went.
+
+    Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
+    """
+    from harness.progress import Live
+    from results.record import Failure, Record, TargetInfo
+
+    failure: EthosHilError | None = None
+    try:
+        with Live() as live:
+            live.stage(f"Loading {model}")
+            # Late: these import numpy and more, and --help should not wait for them.
+            from harness.run import run as run_model
+            from lowering.model import Source
+            from lowering.profile import Npu
+
+            record = run_model(
+                Source.parse(model),
+                Npu.parse(npu),
+                target=target,
+                inputs=inputs,
+                repeat=repeat,
+                timeout=timeout,
+                reporter=live,
+            ).record
+    except EthosHilError as error:
+        from results import environment
+
+        failure = error
+        record = Record(
+            verdict="failed",
+            model=model,
+            npu=npu,
+            target=TargetInfo(target, target, ""),
+            failure=Failure(error.kind, error.message, error.hint),
+            versions=environment.versions(),
+            console=getattr(error, "console", ()),
+        )
+    _keep(record, runs, store=not isinstance(failure, UsageError | ToolError), json_file=json_file)
+    if failure is not None:
+        raise failure
+    if json_file != Path("-"):
+        from harness.render import console, summary
+
+        console().print(summary(record))
+    if record.verdict != "verified":
+        raise typer.Exit(1)
+
+
+def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> None:
+    """Put the record into the store and into the file the user asked for."""
+    from results.files import write_whole
+    from results.store import RunFolder
+
+    text = json.dumps(record.to_json(), indent=2, allow_nan=False) + "\n"
+    if json_file == Path("-"):
+        sys.stdout.write(text)
+    elif json_file is not None:
+        try:
+            write_whole(json_file, text)
+        except OSError as error:
+            raise UsageError(f"cannot write {json_file}: {error.strerror}", hint="nothing was written there") from error
+    if store:
+        try:
+            RunFolder(runs).append(record)
+        except OSError as error:
+            raise UsageError(
+                f"cannot keep the record under {runs}: {error.strerror}",
+                hint="free space, or choose another --runs folder",
+            ) from error
+
+
+@app.command("runs")
+def list_runs(
+    runs: RUNS = Path("results/runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")] = False,
+    debug: DEBUG = False,
+) -> None:
+    """List the runs kept so far, oldest first."""
+    from results.store import Skipped, StoredRecord, read
+    from results.table import frame
+
+    stored: list[StoredRecord] = []
+    for item in read(runs):
+        if isinstance(item, Skipped):
+            sys.stderr.write(f"skipped {item.where}: {item.why}\n")
+        else:
+            stored.append(item)
+    table = frame(stored)
+    if as_json:
+        sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
+    elif len(table):
+        sys.stdout.write(table.to_string(index=False, na_rep="") + "\n")
+    else:
+        sys.stderr.write(f"no runs under {runs}\n")
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Entry point: turns errors into one line and an exit status."""
+    # A terminated run cleans up just as an interrupted one does.
+    signal.signal(signal.SIGTERM, _terminate)
+    debug = "--debug" in sys.argv
+    try:
+        status = app(standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else 0)
+    except EthosHilError as error:
+        for line in getattr(error, "console", ())[-10:]:
+            sys.stderr.write(f"  device: {line}\n")
+        _fail(error, f"{error.message}" + (f" ({error.hint})" if error.hint else ""), error.exit_status, debug)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("ethos-hil: interrupted\n")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our stdout is gone; that is not an error of ours. Python would complain again at exit.
+        sys.stdout = None  # type: ignore[assignment]
+        sys.exit(0)
+    except Exception as error:
+        if hasattr(error, "show"):  # click's own usage errors know how to print themselves
+            error.show()
+            sys.exit(getattr(error, "exit_code", 2))
+        text = f"internal error: {type(error).__name__}: {error} (a defect in ethos-hil; --debug shows where)"
+        _fail(error, text, INTERNAL_ERROR, debug)
+
+
+def _fail(error: BaseException, text: str, status: int, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    sys.stderr.write("ethos-hil: " + " ".join(text.split()) + "\n")
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""`make demo`: a digit classifier, trained here, on a virtual Corstone-300 with an Ethos-U55-128.
+
+Prints its accuracy in float, quantised on the host, and on the device, and the profile of the device run. The last two
+have to agree on every digit, not only on average.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from rich.table import Table
+
+from harness.progress import Live
+from harness.render import console, summary
+from harness.run import run
+from lowering.errors import EthosHilError
+from lowering.model import Source
+from lowering.profile import Npu
+from suites.models import digits
+
+
+def main() -> int:
+    """Exit status: 0 when the device agrees with the host on every output, otherwise as for `ethos-hil run`."""
+    import torch
+
+    with Live() as live:
+        live.stage("Training the digit classifier")
+        _, held_out = digits.data()
+        model = digits.train()
+        with torch.no_grad():
+            floating = model(held_out.images).argmax(1).numpy()
+        images = tuple((image[None],) for image in held_out.images.numpy())
+        report = run(
+            Source.parse("suites.models.digits:digits"), Npu.parse("ethos-u55-128"), inputs=images, reporter=live
+        )
+    labels = held_out.labels.numpy()
+    host = np.array([reference.outputs[0].argmax() for reference in report.references])
+    device = np.array([outcome.outputs[0].argmax() for outcome in report.outcome.runs])
+
+    stdout = console()
+    stdout.print(summary(report.record))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("accuracy")
+    table.add_column("correct", justify="right")
+    table.add_column("")
+    for name, answers in (("float, PyTorch", floating), ("quantised, host", host), ("quantised, device", device)):
+        right = int((answers == labels).sum())
+        table.add_row(name, f"{right} of {len(labels)}", f"{right / len(labels):.1%}")
+    stdout.print("", table)
+    agreeing = int((host == device).sum())
+    stdout.print(f"host and device agree on {agreeing} of {len(labels)} digits")
+    return 0 if report.record.verdict == "verified" and agreeing == len(labels) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except EthosHilError as error:
+        sys.stderr.write(f"demo: {error.message}" + (f" ({error.hint})" if error.hint else "") + "\n")
+        sys.exit(error.exit_status)

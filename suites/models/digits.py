@@ -1,0 +1,83 @@
+"""A small CNN for handwritten digits, trained here in seconds.
+
+The data are scikit-learn's bundled 1,797 digits of 8x8 pixels (the test part of UCI's Optical Recognition of
+Handwritten Digits); the last 200 are held out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+HELD_OUT = 200
+_EPOCHS, _BATCH, _CALIBRATION = 12, 64, 64
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images float32 [N, 1, 8, 8] in 0..1, labels int64 [N]."""
+
+    images: Tensor
+    labels: Tensor
+
+
+class DigitsNet(nn.Module):
+    """Convolution, depthwise, pointwise, pooling, linear: one of each kind of layer an Ethos-U is made for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+        self.depthwise = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.BatchNorm2d(16), nn.ReLU6())
+        self.pointwise = nn.Sequential(nn.Conv2d(16, 32, 1), nn.BatchNorm2d(32), nn.ReLU())
+        self.pool = nn.MaxPool2d(2)
+        self.head = nn.Linear(32 * 4 * 4, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits float32 [N, 10]."""
+        features = self.stem(images)
+        features = self.depthwise(features)
+        features = self.pointwise(features)
+        features = self.pool(features)
+        return self.head(features.flatten(1))
+
+
+@cache
+def data() -> tuple[Split, Split]:
+    """(training, held out)."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    inputs = torch.tensor(images, dtype=torch.float32).reshape(-1, 1, 8, 8) / 16
+    targets = torch.tensor(labels, dtype=torch.int64)
+    return Split(inputs[:-HELD_OUT], targets[:-HELD_OUT]), Split(inputs[-HELD_OUT:], targets[-HELD_OUT:])
+
+
+@cache
+def train() -> DigitsNet:
+    """The trained network; the same weights every time on the same machine."""
+    training, _ = data()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums in one order: the weights, and with them the cache key, repeat
+    try:
+        torch.manual_seed(0)
+        model = DigitsNet().train()
+        optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+        for _ in range(_EPOCHS):
+            for batch in torch.randperm(len(training.images)).split(_BATCH):
+                optimiser.zero_grad()
+                loss = nn.functional.cross_entropy(model(training.images[batch]), training.labels[batch])
+                loss.backward()
+                optimiser.step()
+    finally:
+        torch.set_num_threads(threads)
+    return model.eval()
+
+
+def digits() -> tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]:
+    """For `ethos-hil run`: the network, one held-out digit, and training digits to calibrate with."""
+    training, held_out = data()
+    calibration = [(image[None],) for image in training.images[:_CALIBRATION]]
+    return train(), (held_out.images[:1],), calibration
