@@ -86,11 +86,11 @@ def run(
             live.stage(f"Loading {model}")
             # Late: these import numpy and more, and --help should not wait for them.
             from harness.run import run as run_model
-            from lowering.model import Source
+            from lowering.model import load_model
             from lowering.profile import Npu
 
             record = run_model(
-                Source.parse(model),
+                load_model(model),
                 Npu.parse(npu),
                 target=target,
                 inputs=inputs,

@@ -19,7 +19,7 @@ from harness.verify import Verdict, verify
 from lowering.artifact import Artifact
 from lowering.errors import ToolError
 from lowering.lower import lower
-from lowering.model import Source
+from lowering.model import ProgramFile, TorchModel
 from lowering.profile import Npu
 from lowering.program import Program
 from lowering.reference import Reference, ReferenceRun
@@ -57,7 +57,7 @@ def find_firmware() -> bytes:
 
 
 def run(
-    source: Source,
+    source: TorchModel | ProgramFile,
     npu: Npu,
     *,
     target: str = "virtual",
@@ -69,7 +69,7 @@ def run(
     """Lower `source` (or take it from the cache), run it on `target`, and verify every output.
 
     Args:
-        source: the model.
+        source: the model, from `lowering.model`.
         npu: what it is compiled for, and what the target must have.
         target: name of a target, as `harness.targets.make_target` takes it.
         inputs: an .npz file, input sets, or None for the model's example inputs.

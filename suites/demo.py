@@ -15,7 +15,7 @@ from harness.progress import Live
 from harness.render import console, summary
 from harness.run import run
 from lowering.errors import EthosHilError
-from lowering.model import Source
+from lowering.model import load_model
 from lowering.profile import Npu
 from suites.models import digits
 
@@ -32,7 +32,7 @@ def main() -> int:
             floating = model(held_out.images).argmax(1).numpy()
         images = tuple((image[None],) for image in held_out.images.numpy())
         report = run(
-            Source.parse("suites.models.digits:digits"), Npu.parse("ethos-u55-128"), inputs=images, reporter=live
+            load_model("suites.models.digits:digits"), Npu.parse("ethos-u55-128"), inputs=images, reporter=live
         )
     labels = held_out.labels.numpy()
     host = np.array([reference.outputs[0].argmax() for reference in report.references])

@@ -1,0 +1,259 @@
+"""Small networks of ordinary layers in many shapes, with seeded weights.
+
+They are what people first put on an Ethos-U: convolutions, depthwise and pointwise blocks, residual adds, gates, pools,
+dense layers. None is trained; batch-normalisation statistics and weights are random, so that nothing is an identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
+
+
+def conv(inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, groups: int = 1) -> nn.Sequential:
+    """Convolution with same padding, batch normalisation and ReLU."""
+    layer = nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
+    return nn.Sequential(layer, nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+class Mean(nn.Module):
+    """Mean over height and width."""
+
+    def __init__(self, keepdim: bool = False) -> None:
+        super().__init__()
+        self.keepdim = keepdim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, C, H, W] -> [N, C] or [N, C, 1, 1]."""
+        return x.mean((2, 3), keepdim=self.keepdim)
+
+
+class Residual(nn.Module):
+    """body(x) + shortcut(x)."""
+
+    def __init__(self, body: nn.Module, shortcut: nn.Module | None = None) -> None:
+        super().__init__()
+        self.body = body
+        self.shortcut = shortcut or nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape out as the body's."""
+        return self.body(x) + self.shortcut(x)
+
+
+class Gate(nn.Module):
+    """body(x) * x: squeeze-and-excitation and its relatives."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Same shape out as in."""
+        return self.body(x) * x
+
+
+class TwoInputs(nn.Module):
+    """(f(a) + g(b)) * g(b)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = conv(3, 12)
+        self.right = nn.Sequential(nn.Conv2d(5, 12, 1), nn.Sigmoid())
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        """Two images of one size."""
+        right = self.right(b)
+        return (self.left(a) + right) * right
+
+
+class TwoOutputs(nn.Module):
+    """Features and class probabilities."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(conv(3, 16, stride=2), conv(16, 24))
+        self.head = nn.Sequential(Mean(), nn.Linear(24, 7), nn.Softmax(-1))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """[N, 24, H/2, W/2] and [N, 7]."""
+        features = self.features(x)
+        return features, self.head(features)
+
+
+def inverted_residual(channels: int, expansion: int) -> nn.Module:
+    """MobileNetV2's block."""
+    wide = channels * expansion
+    return Residual(
+        nn.Sequential(
+            nn.Conv2d(channels, wide, 1), nn.BatchNorm2d(wide), nn.ReLU6(),
+            nn.Conv2d(wide, wide, 3, padding=1, groups=wide), nn.BatchNorm2d(wide), nn.ReLU6(),
+            nn.Conv2d(wide, channels, 1), nn.BatchNorm2d(channels),
+        )
+    )  # fmt: skip
+
+
+def squeeze_excite(channels: int) -> nn.Module:
+    """Channel gates from global means."""
+    inner = max(channels // 4, 4)
+    return Gate(
+        nn.Sequential(
+            Mean(keepdim=True), nn.Conv2d(channels, inner, 1), nn.ReLU(), nn.Conv2d(inner, channels, 1), nn.Sigmoid()
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A network and the shapes of its inputs."""
+
+    build: Callable[[], nn.Module]
+    shapes: tuple[tuple[int, ...], ...]
+
+    def example(self, seed: int) -> Example:
+        """Module, example inputs and calibration inputs, all from `seed`."""
+        torch.manual_seed(seed)
+        module = self.build().eval()
+        for part in module.modules():
+            if isinstance(part, nn.BatchNorm2d):
+                nn.init.uniform_(part.weight, 0.5, 1.5)
+                nn.init.normal_(part.bias, std=0.3)
+                nn.init.normal_(part.running_mean, std=0.3)
+                nn.init.uniform_(part.running_var, 0.5, 1.5)
+        batches = [tuple(torch.randn(shape) for shape in self.shapes) for _ in range(5)]
+        return module, batches[0], batches[1:]
+
+
+def _seq(*layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*layers)
+
+
+STACKS: dict[str, Stack] = {
+    "plain": Stack(
+        lambda: _seq(conv(3, 8), conv(8, 16, stride=2), conv(16, 16), Mean(), nn.Linear(16, 10)), ((1, 3, 16, 16),)
+    ),
+    "separable": Stack(
+        lambda: _seq(
+            conv(3, 16, stride=2),
+            conv(16, 16, groups=16),
+            conv(16, 40, 1),
+            conv(40, 40, stride=2, groups=40),
+            conv(40, 24, 1),
+        ),
+        ((1, 3, 33, 29),),
+    ),
+    "inverted": Stack(
+        lambda: _seq(conv(3, 16, stride=2), inverted_residual(16, 4), inverted_residual(16, 6), Mean()),
+        ((1, 3, 24, 24),),
+    ),
+    "hardswish": Stack(
+        lambda: _seq(
+            nn.Conv2d(3, 16, 5, stride=2, padding=2),
+            nn.Hardswish(),
+            nn.Conv2d(16, 32, 3),
+            nn.Hardswish(),
+            nn.AdaptiveAvgPool2d(1),
+        ),
+        ((1, 3, 20, 20),),
+    ),
+    "gated": Stack(lambda: _seq(conv(4, 24), squeeze_excite(24), conv(24, 8, 1)), ((1, 4, 12, 12),)),
+    "pools": Stack(
+        lambda: _seq(
+            nn.MaxPool2d(3, stride=2, padding=1),
+            conv(6, 16),
+            nn.AvgPool2d(2, stride=2),
+            conv(16, 16),
+            nn.AvgPool2d(3, stride=1, padding=1),
+            nn.MaxPool2d(2, stride=2),
+        ),
+        ((1, 6, 31, 31),),
+    ),
+    "perceptron": Stack(
+        lambda: _seq(nn.Linear(40, 96), nn.ReLU(), nn.Linear(96, 33), nn.ReLU6(), nn.Linear(33, 5), nn.Softmax(-1)),
+        ((4, 40),),
+    ),
+    "dilated": Stack(
+        lambda: _seq(
+            nn.Conv2d(3, 12, 3, padding=2, dilation=2),
+            nn.ReLU(),
+            nn.Conv2d(12, 12, 3, padding=(4, 3), dilation=(4, 3)),
+            nn.ReLU(),
+            nn.Conv2d(12, 12, 3, dilation=2, groups=12, padding=2),
+        ),
+        ((1, 3, 19, 23),),
+    ),
+    "asymmetric": Stack(
+        lambda: _seq(
+            nn.Conv2d(2, 9, (1, 7), padding=(0, 3)),
+            nn.ReLU(),
+            nn.Conv2d(9, 17, (7, 1), stride=(2, 1)),
+            nn.ReLU6(),
+            nn.Conv2d(17, 5, (2, 3), stride=(1, 2)),
+        ),
+        ((1, 2, 17, 13),),
+    ),
+    "two_inputs": Stack(TwoInputs, ((1, 3, 10, 14), (1, 5, 10, 14))),
+    "two_outputs": Stack(TwoOutputs, ((1, 3, 18, 18),)),
+    "keywords": Stack(
+        lambda: _seq(
+            nn.Conv2d(1, 64, (10, 4), stride=(2, 2), padding=(5, 1)),
+            nn.BatchNorm2d(64),
+            nn.ReLU(),
+            conv(64, 64, groups=64),
+            conv(64, 64, 1),
+            nn.AvgPool2d((25, 5)),
+            nn.Flatten(),
+            nn.Linear(64, 12),
+            nn.Softmax(-1),
+        ),
+        ((1, 1, 49, 10),),
+    ),
+    "residual": Stack(
+        lambda: _seq(
+            conv(3, 16),
+            Residual(_seq(conv(16, 16), nn.Conv2d(16, 16, 3, padding=1))),
+            nn.ReLU(),
+            Residual(_seq(conv(16, 32, stride=2), nn.Conv2d(32, 32, 3, padding=1)), nn.Conv2d(16, 32, 1, stride=2)),
+            nn.ReLU(),
+            nn.AvgPool2d(8),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        ),
+        ((1, 3, 16, 16),),
+    ),
+    "wide": Stack(
+        lambda: _seq(conv(128, 256, 1), conv(256, 72, 1), nn.Conv2d(72, 130, 3, padding=1), nn.ReLU6()),
+        ((1, 128, 6, 5),),
+    ),
+    "autoencoder": Stack(
+        lambda: _seq(
+            nn.Linear(160, 64),
+            nn.ReLU(),
+            nn.Linear(64, 8),
+            nn.Sigmoid(),
+            nn.Linear(8, 64),
+            nn.ReLU(),
+            nn.Linear(64, 160),
+        ),
+        ((1, 160),),
+    ),
+    "large_kernels": Stack(
+        lambda: _seq(
+            conv(3, 24, 7, stride=2),
+            conv(24, 24, 5, stride=2, groups=24),
+            conv(24, 31, 9),
+            Mean(),
+            nn.Linear(31, 3),
+            nn.Sigmoid(),
+        ),
+        ((1, 3, 40, 36),),
+    ),
+    "batch": Stack(
+        lambda: _seq(conv(3, 8), nn.MaxPool2d(2), conv(8, 12, 1), Mean(), nn.Linear(12, 4)), ((3, 3, 12, 12),)
+    ),
+}
