@@ -89,9 +89,10 @@ def run(
             from lowering.model import load_model
             from lowering.profile import Npu
 
+            chosen = Npu.parse(npu)
             record = run_model(
                 load_model(model),
-                Npu.parse(npu),
+                chosen,
                 target=target,
                 inputs=inputs,
                 repeat=repeat,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,42 +20,60 @@ def describe(array: np.ndarray) -> str:
     return f"{array.dtype}{list(array.shape)}"
 
 
-def load_npz(path: Path, specs: Sequence[Tensor]) -> tuple[InputSet, ...]:
-    """Input sets from an .npz file.
+@dataclass(frozen=True)
+class InputFile:
+    """An .npz file, read but not yet matched with a program: reading is cheap and comes before lowering."""
 
-    The file holds one array per input, in the order of the inputs (names do not matter). Each array has either the
-    shape of its input, for one input set, or one more leading axis, for as many sets as that axis is long.
+    path: Path
+    arrays: tuple[tuple[str, np.ndarray], ...]
 
-    Raises:
-        UsageError: not a readable .npz; wrong number of arrays, shapes or dtypes, naming expected and found.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = [(name, file[name]) for name in file.files]
-    except FileNotFoundError:
-        raise UsageError(f"no such inputs file: {path}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise UsageError(
-            f"{path} is not a readable .npz of plain arrays: {error}", hint="write it with numpy.savez"
-        ) from error
-    expected = ", ".join(map(str, specs)) or "no inputs"
-    if len(arrays) != len(specs):
-        found = ", ".join(f"{name} {describe(array)}" for name, array in arrays) or "none"
-        raise UsageError(f"{path}: expected {len(specs)} arrays ({expected}), found {len(arrays)} ({found})")
-    counts = {}
-    for (name, array), spec in zip(arrays, specs, strict=True):
-        batched = array.shape[1:] == spec.sizes and array.ndim == len(spec.sizes) + 1
-        if array.dtype != spec.dtype or not (batched or array.shape == spec.sizes):
+    @classmethod
+    def read(cls, path: Path) -> InputFile:
+        """Read all arrays of the file.
+
+        Raises:
+            UsageError: there is no such file, or it is not a readable .npz of plain arrays.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return cls(path, tuple((name, file[name]) for name in file.files))
+        except FileNotFoundError:
+            raise UsageError(f"no such inputs file: {path}") from None
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
             raise UsageError(
-                f"{path}: array {name!r}: expected {spec}, or one more leading axis for several input sets; "
-                f"found {describe(array)}"
+                f"{path} is not a readable .npz of plain arrays: {error}", hint="write it with numpy.savez"
+            ) from error
+
+    def input_sets(self, tensors: Sequence[Tensor]) -> tuple[InputSet, ...]:
+        """The file's arrays as input sets for `tensors`.
+
+        The file holds one array per input, in the order of the inputs (names do not matter). Each array has either the
+        shape of its input, for one input set, or one more leading axis, for as many sets as that axis is long.
+
+        Raises:
+            UsageError: wrong number of arrays, shapes or dtypes, naming expected and found.
+        """
+        if len(self.arrays) != len(tensors):
+            expected = ", ".join(map(str, tensors)) or "no inputs"
+            found = ", ".join(f"{name} {describe(array)}" for name, array in self.arrays) or "none"
+            raise UsageError(
+                f"{self.path}: expected {len(tensors)} arrays ({expected}), found {len(self.arrays)} ({found})"
             )
-        counts[name] = len(array) if batched else 1
-    if len(set(counts.values())) > 1 or 0 in counts.values():
-        listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        raise UsageError(f"{path}: the arrays hold different numbers of input sets, or none ({listed})")
-    sets = next(iter(counts.values()), 1)
-    batches = [
-        array if array.shape != spec.sizes else array[None] for (_, array), spec in zip(arrays, specs, strict=True)
-    ]
-    return tuple(tuple(batch[index] for batch in batches) for index in range(sets))
+        batches = {
+            name: self._batch(name, array, tensor) for (name, array), tensor in zip(self.arrays, tensors, strict=True)
+        }
+        counts = {name: len(batch) for name, batch in batches.items()}
+        if len(set(counts.values())) > 1 or 0 in counts.values():
+            listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
+            raise UsageError(f"{self.path}: the arrays hold different numbers of input sets, or none ({listed})")
+        return tuple(zip(*batches.values(), strict=True)) or ((),)
+
+    def _batch(self, name: str, array: np.ndarray, tensor: Tensor) -> np.ndarray:
+        if array.dtype == tensor.dtype and array.shape == tensor.sizes:
+            return array[None]
+        if array.dtype == tensor.dtype and array.shape[1:] == tensor.sizes and array.ndim == len(tensor.sizes) + 1:
+            return array
+        raise UsageError(
+            f"{self.path}: array {name!r}: expected {tensor}, or one more leading axis for several input sets; "
+            f"found {describe(array)}"
+        )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from harness.attribution import attribute, estimated
 from harness.errors import TargetError
 from harness.image import Plan, pack
-from harness.inputs import InputSet, load_npz
+from harness.inputs import InputFile, InputSet
 from harness.progress import Reporter, Silent
 from harness.targets import make_target
 from harness.targets.base import Capability, Outcome, Target
@@ -82,19 +84,57 @@ def run(
             raised; it is the record's verdict.
     """
     reporter = reporter or Silent()
-    firmware = find_firmware()
+    # What can be wrong without a model comes before lowering, which may take a minute.
     board = make_target(target, npu)
+    firmware = find_firmware()
+    if isinstance(inputs, Path):
+        inputs = InputFile.read(inputs)
 
     reporter.stage(f"Lowering {source.label} for {npu}")
     started = time.monotonic()
     artifact = lower(source, npu, progress=reporter.stage)
-    lowering_seconds = time.monotonic() - started
+    seconds = {"lowering": time.monotonic() - started}
+    return run_artifact(
+        artifact,
+        board,
+        firmware,
+        label=source.label,
+        inputs=inputs,
+        repeat=repeat,
+        timeout=timeout,
+        reporter=reporter,
+        seconds=seconds,
+    )
 
-    tensors = Program.parse(artifact.pte, source.label).plan().input_tensors
+
+def run_artifact(
+    artifact: Artifact,
+    board: Target,
+    firmware: bytes,
+    *,
+    label: str,
+    inputs: InputFile | tuple[InputSet, ...] | None = None,
+    repeat: int = 1,
+    timeout: float = 120.0,
+    reporter: Reporter | None = None,
+    seconds: Mapping[str, float] = MappingProxyType({}),
+) -> Report:
+    """The part of `run` after lowering: pack, boot, run, verify.
+
+    Args:
+        artifact: what to run.
+        board: where, idle; it is idle again when this returns or raises.
+        firmware: the firmware's ELF.
+        label: what the record calls the model.
+        inputs, repeat, timeout, reporter: as for `run`.
+        seconds: wall seconds of earlier phases, for the record.
+    """
+    reporter = reporter or Silent()
+    tensors = Program.parse(artifact.pte, label).plan().input_tensors
     if inputs is None:
         input_sets: tuple[InputSet, ...] = (artifact.example_inputs,)
-    elif isinstance(inputs, Path):
-        input_sets = load_npz(inputs, tensors)
+    elif isinstance(inputs, InputFile):
+        input_sets = inputs.input_sets(tensors)
     else:
         input_sets = inputs
 
@@ -123,12 +163,12 @@ def run(
     verdict = verify(outcome, references)
     record = Record(
         verdict=verdict.status,
-        model=source.label,
-        npu=str(npu),
+        model=label,
+        npu=str(artifact.npu),
         target=describe(board),
         failure=verdict.failure,
         outputs=verdict.outputs,
-        metrics=_metrics(artifact, board, outcome, lowering_seconds),
+        metrics=_metrics(artifact, board, outcome, seconds),
         ops=_ops(artifact, board, outcome, verdict),
         artifact=info(artifact),
         versions=environment.versions(),
@@ -162,7 +202,7 @@ def _ops(artifact: Artifact, board: Target, outcome: Outcome, verdict: Verdict) 
     return rows
 
 
-def _metrics(artifact: Artifact, board: Target, outcome: Outcome, lowering_seconds: float) -> tuple[Metric, ...]:
+def _metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mapping[str, float]) -> tuple[Metric, ...]:
     metrics = []
     if Capability.NPU_CYCLES in board.capabilities() and outcome.runs:
         cycles = [sum(call.cycles for call in run.delegates) for run in outcome.runs]
@@ -174,6 +214,6 @@ def _metrics(artifact: Artifact, board: Target, outcome: Outcome, lowering_secon
     metrics.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
     for name in ("planned_bytes", "scratch_bytes", "sram_used", "ddr_used"):
         metrics.append(Metric(name, outcome.memory[name], "bytes", "reported"))
-    metrics.append(Metric("lowering_seconds", round(lowering_seconds, 3), "s", "host"))
-    metrics += [Metric(f"{phase}_seconds", round(value, 4), "s", "host") for phase, value in outcome.seconds.items()]
+    for phase, value in {**seconds, **outcome.seconds}.items():
+        metrics.append(Metric(f"{phase}_seconds", round(value, 4), "s", "host"))
     return tuple(metrics)
