@@ -1,0 +1,54 @@
+// From reset to main. Order of the core's set-up as in Arm's CMSIS start-up code for the SSE-300/SSE-310.
+#include <cstdint>
+
+#include "boards/armv8m/core.h"
+#include "boards/board.h"
+
+extern "C" {
+extern std::uint32_t __data_start, __data_end, __data_load, __bss_start, __bss_end, __stack_limit;
+extern const std::uintptr_t vector_table[];
+int main();
+[[noreturn]] void start();
+
+// MSPLIM first: from here on a stack overflow is a UsageFault instead of overwritten data.
+[[gnu::naked, gnu::noreturn]] void reset_handler() {
+  __asm volatile(
+      "cpsid i\n"
+      "ldr r0, =__stack_limit\n"
+      "msr msplim, r0\n"
+      "ldr r0, =__stack_top\n"
+      "msr msp, r0\n"
+      "b start\n");
+}
+}
+
+namespace {
+
+using namespace ethos_hil::core;
+
+void enable_core() {
+  reg(VTOR) = reinterpret_cast<std::uintptr_t>(vector_table);
+  // The power states must allow FP and MVE before CPACR gives access to them.
+  reg(CPDLPSTATE) = (reg(CPDLPSTATE) & ~(CPDLPSTATE_CLPSTATE | CPDLPSTATE_ELPSTATE)) | CPDLPSTATE_ELPSTATE_RET;
+  reg(CPACR) = reg(CPACR) | CPACR_CP10_CP11;
+  reg(CCR) = reg(CCR) | CCR_LOB | CCR_BP;
+  // Each fault gets its own exception number instead of escalating to HardFault.
+  reg(SHCSR) = reg(SHCSR) | SHCSR_FAULTS_ENABLED;
+  barrier();
+}
+
+void fill_memory() {
+  const std::uint32_t* from = &__data_load;
+  for (std::uint32_t* to = &__data_start; to != &__data_end; ++to, ++from) *to = *from;
+  for (std::uint32_t* to = &__bss_start; to != &__bss_end; ++to) *to = 0;
+}
+
+}  // namespace
+
+void start() {
+  enable_core();
+  fill_memory();
+  __asm volatile("cpsie i" ::: "memory");
+  main();
+  ethos_hil::board::park();
+}

@@ -1,0 +1,52 @@
+// What the firmware needs from a board. Each directory boards/<name>/ implements it once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ethos_hil::board {
+
+struct Identity {
+  std::uint16_t number;  // as sent in HELLO: 300, 320
+  std::uint32_t cpu_hz;
+};
+Identity identity();
+
+// A piece of memory nobody else uses.
+struct Pool {
+  std::uint8_t* begin;
+  std::uint32_t size;  // bytes
+};
+
+// Where the host puts the package: from its start to the last address it may use.
+Pool package_window();
+
+// Memory next to the NPU, for what is touched most.
+Pool sram_pool();
+
+// The large memory behind a package that ends at `package_end`.
+Pool ddr_pool(const std::uint8_t* package_end);
+
+// The NPU's register block.
+volatile std::uint32_t* npu_registers();
+
+// Clocks, console and interrupt controller; called once, before anything else.
+void initialise();
+
+// Sends bytes over the console; returns when the last one is handed to the UART.
+void write(const std::uint8_t* bytes, std::size_t count);
+
+// Lets the NPU's interrupt through to npu::on_interrupt().
+void enable_npu_interrupt();
+
+// Sleeps until `flag` is set by an interrupt handler. False when it is not set within `milliseconds`.
+bool wait_for(const volatile bool& flag, std::uint32_t milliseconds);
+
+// Make `count` bytes visible to the NPU, or what the NPU wrote visible to the CPU. Nothing while the D-cache is off.
+void clean_cache(const void* address, std::size_t count);
+void invalidate_cache(const void* address, std::size_t count);
+
+// The end: sleeps for ever.
+[[noreturn]] void park();
+
+}  // namespace ethos_hil::board

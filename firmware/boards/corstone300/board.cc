@@ -1,0 +1,58 @@
+// Corstone-300: SSE-300 with a Cortex-M55 and an Ethos-U55 on MPS3.
+#include "boards/board.h"
+
+#include "boards/armv8m/core.h"
+#include "boards/corstone300/memory_map.h"
+#include "boards/corstone300/uart.h"
+
+extern "C" {
+extern std::uint8_t __package_start[], __package_limit[], __sram_pool_start[], __sram_pool_end[], __ddr_end[];
+}
+
+namespace ethos_hil::board {
+
+namespace {
+
+constexpr std::uintptr_t POOL_ALIGNMENT = 32;
+
+Pool between(std::uint8_t* begin, std::uint8_t* end) {
+  return {begin,
+          static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(end) - reinterpret_cast<std::uintptr_t>(begin))};
+}
+
+}  // namespace
+
+Identity identity() {
+  return {300, corstone300::CPU_HZ};
+}
+
+Pool package_window() {
+  return between(__package_start, __package_limit);
+}
+
+Pool sram_pool() {
+  return between(__sram_pool_start, __sram_pool_end);
+}
+
+Pool ddr_pool(const std::uint8_t* package_end) {
+  const auto aligned = (reinterpret_cast<std::uintptr_t>(package_end) + POOL_ALIGNMENT - 1) & ~(POOL_ALIGNMENT - 1);
+  return between(reinterpret_cast<std::uint8_t*>(aligned), __ddr_end);
+}
+
+volatile std::uint32_t* npu_registers() {
+  return reinterpret_cast<volatile std::uint32_t*>(corstone300::NPU_BASE);
+}
+
+void initialise() {
+  corstone300::uart_initialise();
+}
+
+void write(const std::uint8_t* bytes, std::size_t count) {
+  corstone300::uart_write(bytes, count);
+}
+
+void enable_npu_interrupt() {
+  core::reg(core::NVIC_ISER + corstone300::NPU_IRQ / 32 * 4) = 1u << corstone300::NPU_IRQ % 32;
+}
+
+}  // namespace ethos_hil::board

@@ -1,0 +1,12 @@
+// The CRC-32 of zlib and Ethernet: polynomial 0x04C11DB7 reflected, initial and final value inverted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ethos_hil {
+
+// CRC of `size` bytes; to go on over several pieces, pass the CRC of the pieces before (as zlib.crc32 does).
+std::uint32_t crc32(const void* data, std::size_t size, std::uint32_t previous = 0);
+
+}  // namespace ethos_hil

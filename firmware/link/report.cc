@@ -1,0 +1,48 @@
+#include "link/report.h"
+
+#include "boards/board.h"
+#include "link/frames.h"
+
+namespace ethos_hil {
+
+namespace {
+
+constexpr std::uint32_t STATUS_FAILED = 1;
+std::uint32_t runs_finished;
+
+static_assert(Text::CAPACITY + sizeof(Error) <= MAX_FRAME_PAYLOAD, "a text must fit one frame");
+
+}  // namespace
+
+void log(LogLevel level, const Text& text) {
+  const Log head{static_cast<std::uint32_t>(level)};
+  frames::send(FrameType::LOG, &head, sizeof head, text.data(), text.size());
+}
+
+void report_error(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t available) {
+  const Error head{static_cast<std::uint32_t>(kind), needed, available};
+  frames::send(FrameType::ERROR, &head, sizeof head, text.data(), text.size());
+}
+
+void fail(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t available) {
+  report_error(kind, text, needed, available);
+  finish(STATUS_FAILED);
+}
+
+void report_fault(const FaultInfo& info) {
+  frames::begin();  // the fault may have cut a frame short
+  frames::send(FrameType::FAULT, &info, sizeof info);
+  finish(STATUS_FAILED);
+}
+
+void count_run() {
+  ++runs_finished;
+}
+
+void finish(std::uint32_t status) {
+  const End end{status, runs_finished, frames::sent() + 1};
+  frames::send(FrameType::END, &end, sizeof end);
+  board::park();
+}
+
+}  // namespace ethos_hil

@@ -1,0 +1,48 @@
+// A line of text put together in a fixed buffer: what printf would do, without its heap and its size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ethos_hil {
+
+// A number to be shown as 0x and eight digits.
+struct Hex {
+  std::uint32_t value;
+};
+
+// At most `count` characters, up to a NUL; anything that is not printable ASCII becomes '?'.
+struct Characters {
+  const void* data;
+  std::size_t count;
+};
+
+class Text {
+ public:
+  // Longer text is cut: a message must fit one frame.
+  static constexpr std::size_t CAPACITY = 960;
+
+  Text& operator<<(const char* text);
+  Text& operator<<(Characters characters);
+  Text& operator<<(std::uint32_t number);
+  Text& operator<<(std::int32_t number);
+  Text& operator<<(std::uint64_t number);
+  Text& operator<<(std::int64_t number);
+  Text& operator<<(Hex number);
+  // std::uint32_t is unsigned long here, so plain ints and unsigneds need their own.
+  Text& operator<<(int number) { return *this << std::int64_t{number}; }
+  Text& operator<<(unsigned number) { return *this << std::uint64_t{number}; }
+
+  const char* data() const { return buffer_; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  void clear() { size_ = 0; }
+
+ private:
+  void put(char character);
+
+  char buffer_[CAPACITY];
+  std::size_t size_ = 0;
+};
+
+}  // namespace ethos_hil

@@ -1,0 +1,117 @@
+// The conversation: HELLO, LOADED, then for every run of the plan RUN_BEGIN, results, RUN_END; at last END. Frames are
+// described in harness/formats.py. Anything that goes wrong ends it earlier, with an ERROR or FAULT frame and END.
+#include <cstring>
+
+#include "boards/board.h"
+#include "link/frames.h"
+#include "link/report.h"
+#include "npu/driver.h"
+#include "runtime/executor.h"
+#include "runtime/memory.h"
+#include "runtime/method.h"
+#include "runtime/package.h"
+#include "runtime/results.h"
+
+namespace {
+
+using namespace ethos_hil;
+
+void send_hello(const Package& package) {
+  const board::Identity board = board::identity();
+  const npu::Identity npu = npu::identify();
+  Hello hello{};
+  hello.protocol = PROTOCOL_VERSION;
+  hello.board = board.number;
+  hello.cpu_hz = board.cpu_hz;
+  hello.npu_id = npu.id;
+  hello.npu_config = npu.config;
+  std::memcpy(hello.run_id, package.run_id(), sizeof hello.run_id);
+  std::memcpy(hello.image_hash, package.image_hash(), sizeof hello.image_hash);
+  std::memcpy(hello.program_hash, package.program_hash().bytes, sizeof hello.program_hash);
+  frames::send(FrameType::HELLO, &hello, sizeof hello);
+}
+
+void send_loaded(const Method& method, const Memory& memory) {
+  Loaded loaded{};
+  loaded.inputs = method.input_count();
+  loaded.outputs = method.output_count();
+  loaded.instructions = method.instruction_count();
+  loaded.delegates = method.delegate_count();
+  loaded.planned_bytes = method.planned_bytes();
+  loaded.scratch_bytes = method.scratch_bytes();
+  loaded.sram_used = memory.sram_used();
+  loaded.sram_size = memory.sram_size();
+  loaded.ddr_used = memory.ddr_used();
+  loaded.ddr_size = memory.ddr_size();
+  frames::send(FrameType::LOADED, &loaded, sizeof loaded);
+}
+
+// Before the first run, so that a wrong last set does not cost all runs before it.
+void check_inputs(const Package& package, Method& method) {
+  const PackageHeader& plan = package.header();
+  if (plan.inputs_per_set != method.input_count()) {
+    fail(ErrorKind::INPUT, Text() << "method '" << Characters{plan.method, sizeof plan.method} << "' takes "
+                                  << method.input_count() << " inputs, the package has " << plan.inputs_per_set
+                                  << " in each set");
+  }
+  for (std::uint32_t set = 0; set < plan.input_set_count; ++set) {
+    for (std::uint32_t i = 0; i < plan.inputs_per_set; ++i) {
+      const Tensor& tensor = method.input(i);
+      if (package.input(set, i).size != tensor.nbytes) {
+        fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " has " << package.input(set, i).size
+                                      << " bytes, expected " << tensor.nbytes << " (" << tensor.elements << " of "
+                                      << type_name(tensor.type) << ")");
+      }
+    }
+  }
+}
+
+void send_outputs(Method& method) {
+  for (std::uint32_t i = 0; i < method.output_count(); ++i) {
+    const Value& value = method.output(i);
+    if (value.kind != ValueKind::TENSOR || value.tensor.data == nullptr) {
+      fail(ErrorKind::UNSUPPORTED, Text() << "output " << i << " is no tensor with memory");
+    }
+    send_tensor(TensorRole::OUTPUT, i, 0, value.tensor);
+  }
+}
+
+void run_once(const Package& package, Method& method, std::uint32_t input_set, std::uint32_t repeat) {
+  const PackageHeader& plan = package.header();
+  const RunBegin begin{input_set, repeat};
+  frames::send(FrameType::RUN_BEGIN, &begin, sizeof begin);
+  method.reset_values();
+  for (std::uint32_t i = 0; i < plan.inputs_per_set; ++i) {
+    const Bytes input = package.input(input_set, i);
+    std::memcpy(method.input(i).data, input.data, input.size);
+  }
+  const bool send_delegate_outputs = (plan.flags & static_cast<std::uint32_t>(PackageFlag::SEND_DELEGATE_OUTPUTS)) != 0;
+  execute(method, {plan.npu_timeout_ms, send_delegate_outputs});
+  send_outputs(method);
+  const RunEnd end{input_set, repeat};
+  frames::send(FrameType::RUN_END, &end, sizeof end);
+  count_run();
+}
+
+}  // namespace
+
+int main() {
+  board::initialise();
+  frames::begin();
+  const Package package(board::package_window());
+  send_hello(package);
+  if (!package.problem().empty()) fail(ErrorKind::PACKAGE, package.problem());
+
+  const PackageHeader& plan = package.header();
+  Memory memory(board::sram_pool(), board::ddr_pool(package.end()));
+  const Program program(package.program());
+  Method method(program, reinterpret_cast<const char*>(plan.method), memory);
+  check_inputs(package, method);
+  if (method.delegate_count() != 0) npu::initialise(plan.events);
+  send_loaded(method, memory);
+
+  for (std::uint32_t input_set = 0; input_set < plan.input_set_count; ++input_set) {
+    for (std::uint32_t repeat = 0; repeat < plan.repeat; ++repeat) run_once(package, method, input_set, repeat);
+  }
+  finish(0);
+}

@@ -1,0 +1,85 @@
+#include "npu/delegate.h"
+
+#include <cstring>
+
+#include "boards/board.h"
+#include "link/report.h"
+
+namespace ethos_hil::npu {
+
+namespace {
+
+constexpr std::uint32_t BLOB_ALIGNMENT = 16;
+
+// Pairs of element type and size the backend takes as inputs.
+bool accepts(ScalarType type, std::uint32_t size) {
+  switch (type) {
+    case ScalarType::BOOL:
+    case ScalarType::BYTE:
+    case ScalarType::CHAR:
+    case ScalarType::SHORT:
+    case ScalarType::INT:
+      return element_size(type) == size;
+    default:
+      return false;
+  }
+}
+
+[[noreturn]] void reject(std::uint32_t instruction, const char* what, std::uint32_t index, const Tensor& tensor,
+                         const BlobIo& io) {
+  fail(ErrorKind::PROGRAM, Text() << "instruction " << instruction << ": " << what << " " << index
+                                  << " of the delegate is " << tensor.elements << " elements of "
+                                  << type_name(tensor.type) << ", its blob states " << io.elements() << " of "
+                                  << io.element_size << " bytes");
+}
+
+}  // namespace
+
+Delegate::Delegate(std::uint32_t index, Bytes bytes) {
+  if (!is_aligned(bytes.data, BLOB_ALIGNMENT)) {
+    fail(ErrorKind::PROGRAM,
+         Text() << "delegate " << index << ": blob is not aligned to " << BLOB_ALIGNMENT << " bytes");
+  }
+  const Blob blob(bytes, index);
+  const Payload payload(blob.command_data, index);
+  check_can_run(payload.compiled_for, index);
+  stream_ = payload.stream;
+  weights_ = blob.weights;
+  scratch_size_ = blob.scratch_size;
+  inputs_ = blob.inputs;
+  outputs_ = blob.outputs;
+}
+
+void Delegate::copy_input(std::uint32_t index, const Tensor& tensor, std::uint32_t instruction) const {
+  const BlobIo io = inputs_.item(index);
+  if (!accepts(tensor.type, io.element_size) || tensor.elements != io.elements()) {
+    reject(instruction, "input", index, tensor, io);
+  }
+  std::memcpy(scratch_ + io.offset, tensor.data, tensor.nbytes);
+}
+
+void Delegate::copy_output(std::uint32_t index, Tensor& tensor, std::uint32_t instruction) const {
+  const BlobIo io = outputs_.item(index);
+  const std::uint8_t* source = scratch_ + io.offset;
+  if (tensor.nbytes == io.nbytes()) {
+    std::memcpy(tensor.data, source, tensor.nbytes);
+    return;
+  }
+  // The NPU may pad rows. A tensor larger than the NPU's output would be packed int4, which nothing here unpacks.
+  const std::uint32_t source_row = io.row_elements * io.element_size;
+  if (tensor.nbytes > io.nbytes() || tensor.nbytes % io.rows != 0) reject(instruction, "output", index, tensor, io);
+  const std::uint32_t row = tensor.nbytes / io.rows;
+  for (std::uint32_t i = 0; i < io.rows; ++i) std::memcpy(tensor.data + i * row, source + i * source_row, row);
+}
+
+JobCounters Delegate::run(std::uint32_t timeout_ms, std::uint32_t instruction) const {
+  board::clean_cache(stream_.data, stream_.size);
+  board::clean_cache(weights_.data, weights_.size);
+  board::clean_cache(scratch_, scratch_size_);
+  // Region 2 is for memory modes with a fast scratch, which an Ethos-U55 program has none of.
+  const JobCounters counters = npu::run({stream_, {weights_.data, scratch_, nullptr}}, timeout_ms, instruction);
+  board::invalidate_cache(scratch_, scratch_size_);
+  return counters;
+}
+
+}  // namespace ethos_hil::npu

@@ -1,0 +1,40 @@
+// A delegate: its blob, checked, and the copies between tensors and the scratch memory. Rules of the copies are those
+// of ExecuTorch's EthosUBackend: bytes as they are, no conversion of layout or type.
+#pragma once
+
+#include <cstdint>
+
+#include "npu/blob.h"
+#include "npu/driver.h"
+#include "npu/payload.h"
+#include "runtime/tensor.h"
+
+namespace ethos_hil::npu {
+
+class Delegate {
+ public:
+  Delegate() = default;
+  // Ends in ERROR PROGRAM or NPU_MISMATCH.
+  Delegate(std::uint32_t index, Bytes blob);
+
+  std::uint32_t scratch_size() const { return scratch_size_; }
+  void set_scratch(std::uint8_t* scratch) { scratch_ = scratch; }
+
+  std::uint32_t input_count() const { return inputs_.size(); }
+  std::uint32_t output_count() const { return outputs_.size(); }
+
+  // `instruction` is for messages.
+  void copy_input(std::uint32_t index, const Tensor& tensor, std::uint32_t instruction) const;
+  void copy_output(std::uint32_t index, Tensor& tensor, std::uint32_t instruction) const;
+  JobCounters run(std::uint32_t timeout_ms, std::uint32_t instruction) const;
+
+ private:
+  Bytes stream_;
+  Bytes weights_;
+  std::uint32_t scratch_size_ = 0;
+  std::uint8_t* scratch_ = nullptr;
+  BlobIoList inputs_;
+  BlobIoList outputs_;
+};
+
+}  // namespace ethos_hil::npu

@@ -1,0 +1,40 @@
+// Runs command streams on an Ethos-U55 and waits, with a bound, for their end. Sequence and defaults are those of Arm's
+// core driver. Everything that goes wrong ends in an ERROR frame with the STATUS and QREAD registers.
+#pragma once
+
+#include <cstdint>
+
+#include "link/formats.h"
+#include "npu/identity.h"
+#include "runtime/bytes.h"
+
+namespace ethos_hil::npu {
+
+// ID and CONFIG of the NPU on this board; zeros where there is none.
+Identity identify();
+
+// Ends in ERROR NPU_MISMATCH unless this board's NPU can run what was compiled for `program`.
+void check_can_run(const Identity& program, std::uint32_t delegate);
+
+// Resets the NPU and sets up what stays the same for all jobs. `events` are counted in each job.
+void initialise(const std::uint16_t (&events)[EVENT_COUNTERS]);
+
+constexpr std::uint32_t REGIONS = 3;  // constants, scratch, fast scratch
+
+struct Job {
+  Bytes stream;
+  const void* bases[REGIONS];
+};
+
+struct JobCounters {
+  std::uint64_t cycles;
+  std::uint32_t events[EVENT_COUNTERS];
+};
+
+// `instruction` is for the message.
+JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruction);
+
+// For the board's interrupt handler.
+void on_interrupt();
+
+}  // namespace ethos_hil::npu

@@ -1,0 +1,34 @@
+// What an NPU is, and what a program was compiled for: both are said by a pair of words laid out like the ID and
+// CONFIG registers (Arm Ethos-U55 NPU TRM, "ID" and "CONFIG").
+#pragma once
+
+#include <cstdint>
+
+#include "link/text.h"
+
+namespace ethos_hil::npu {
+
+struct Identity {
+  std::uint32_t id;
+  std::uint32_t config;
+
+  std::uint32_t architecture_major() const { return id >> 28; }
+  std::uint32_t architecture_minor() const { return id >> 20 & 0xFF; }
+  std::uint32_t architecture_patch() const { return id >> 16 & 0xF; }
+
+  std::uint32_t macs() const { return 1u << (config & 0xF); }
+  std::uint32_t stream_version() const { return config >> 4 & 0xF; }
+  std::uint32_t shram_kib() const { return config >> 8 & 0xFF; }
+  bool has_custom_dma() const { return (config >> 27 & 1) != 0; }
+  std::uint32_t product() const { return config >> 28; }
+};
+
+constexpr std::uint32_t PRODUCT_U55 = 0;
+
+// "ethos-u55-128, architecture 1.0.6 (CONFIG 0x00001807, ID 0x10066001)"
+Text& operator<<(Text& text, const Identity& identity);
+
+// Whether `npu` can run what was compiled for `program`.
+bool can_run(const Identity& npu, const Identity& program);
+
+}  // namespace ethos_hil::npu

@@ -1,0 +1,59 @@
+// The register block of an Ethos-U55 (and U65, whose layout is the same as far as it is used here). Offsets and bits:
+// Arm Ethos-U55 NPU TRM (102420), "Programmers model", and the interface header of Arm's core driver.
+#pragma once
+
+#include <cstdint>
+
+namespace ethos_hil::npu {
+
+enum class Register : std::uint32_t {
+  ID = 0x00,
+  STATUS = 0x04,
+  CMD = 0x08,
+  RESET = 0x0C,
+  QBASE_LOW = 0x10,
+  QBASE_HIGH = 0x14,
+  QREAD = 0x18,
+  QCONFIG = 0x1C,
+  QSIZE = 0x20,
+  PROT = 0x24,
+  CONFIG = 0x28,
+  REGIONCFG = 0x3C,
+  AXI_LIMIT0 = 0x40,
+  AXI_LIMIT1 = 0x44,
+  AXI_LIMIT2 = 0x48,
+  AXI_LIMIT3 = 0x4C,
+  BASEP0_LOW = 0x80,  // eight pairs of low and high words
+  PMCR = 0x180,
+  PMCNTENSET = 0x184,
+  PMCCNTR_LOW = 0x1A0,
+  PMCCNTR_HIGH = 0x1A4,
+  PMCCNTR_CFG = 0x1A8,
+  PMEVCNTR0 = 0x300,   // four words
+  PMEVTYPER0 = 0x380,  // four words
+};
+
+constexpr std::uint32_t STATUS_RUNNING = 1u << 0;
+constexpr std::uint32_t STATUS_BUS_ERROR = 1u << 2;
+constexpr std::uint32_t STATUS_RESETTING = 1u << 3;
+constexpr std::uint32_t STATUS_PARSE_ERROR = 1u << 4;
+constexpr std::uint32_t STATUS_END_REACHED = 1u << 5;
+constexpr std::uint32_t STATUS_WATCHDOG = 1u << 7;
+constexpr std::uint32_t STATUS_ECC = 1u << 8;
+
+// Leaving the clock and power request bits of CMD zero keeps the NPU powered and clocked between jobs.
+constexpr std::uint32_t CMD_RUN = 1u << 0;
+constexpr std::uint32_t CMD_CLEAR_IRQ = 1u << 1;
+
+// RESET takes the level the NPU is to run at; PROT has the same two bits and shows it.
+constexpr std::uint32_t PRIVILEGED = 1u << 0;
+constexpr std::uint32_t NON_SECURE = 1u << 1;
+
+constexpr std::uint32_t PMCR_ENABLE = 1u << 0;
+constexpr std::uint32_t PMCR_RESET_EVENTS = 1u << 1;
+constexpr std::uint32_t PMCR_RESET_CYCLES = 1u << 2;
+constexpr std::uint32_t PMCNTEN_CYCLES = 1u << 31;
+constexpr std::uint32_t EVENT_NPU_IDLE = 32;
+constexpr std::uint32_t EVENT_NPU_ACTIVE = 35;
+
+}  // namespace ethos_hil::npu

@@ -1,0 +1,49 @@
+// The arguments of one kernel call, taken out by position and checked. What is not as the kernel needs it ends in ERROR
+// KERNEL, naming the instruction, the operator and the argument.
+#pragma once
+
+#include <cstdint>
+
+#include "link/text.h"
+#include "runtime/value.h"
+
+namespace ethos_hil {
+
+class Arguments {
+ public:
+  Arguments(Value* values, const flatbuffers::Vector<std::int32_t>* indices, std::uint32_t instruction,
+            const char* name)
+      : values_(values), indices_(indices), instruction_(instruction), name_(name) {}
+
+  std::uint32_t count() const;
+  void expect_count(std::uint32_t expected) const;
+
+  bool is_none(std::uint32_t position) const { return value(position).kind == ValueKind::NONE; }
+  // INT, or BOOL as 0 or 1.
+  std::int64_t integer(std::uint32_t position) const;
+  // DOUBLE, or INT.
+  double real(std::uint32_t position) const;
+  // A tensor that has memory.
+  const Tensor& tensor(std::uint32_t position) const;
+  // The same, and it may be written.
+  Tensor& out(std::uint32_t position) const;
+  std::uint32_t list_size(std::uint32_t position) const;
+  std::int64_t list_item(std::uint32_t position, std::uint32_t item) const;
+
+  // Start of a message: instruction and operator.
+  Text where() const;
+
+  // Ends in ERROR KERNEL with where() and `problem`.
+  [[noreturn]] void reject(const Text& problem) const;
+
+ private:
+  Value& value(std::uint32_t position) const;
+  [[noreturn]] void wrong_kind(std::uint32_t position, const char* expected) const;
+
+  Value* values_;
+  const flatbuffers::Vector<std::int32_t>* indices_;
+  std::uint32_t instruction_;
+  const char* name_;
+};
+
+}  // namespace ethos_hil

@@ -1,0 +1,33 @@
+#include "runtime/memory.h"
+
+#include <initializer_list>
+
+#include "link/report.h"
+
+namespace ethos_hil {
+
+namespace {
+
+std::uint32_t saturate(std::uint64_t value) {
+  return value > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(value);
+}
+
+}  // namespace
+
+std::uint8_t* Memory::allocate(std::uint64_t size, const char* purpose) {
+  // A size near 2^64 would wrap to a small one; no such size fits anyway.
+  const std::uint64_t rounded = size > UINT32_MAX ? size : (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  for (Arena* arena : {&sram_, &ddr_}) {
+    if (rounded <= arena->free()) {
+      std::uint8_t* start = arena->pool.begin + arena->used;
+      arena->used += static_cast<std::uint32_t>(rounded);
+      return start;
+    }
+  }
+  fail(ErrorKind::OUT_OF_MEMORY,
+       Text() << purpose << " needs " << rounded << " bytes in one piece; free are " << sram_.free() << " of "
+              << sram_.pool.size << " bytes of SRAM and " << ddr_.free() << " of " << ddr_.pool.size << " bytes of DDR",
+       saturate(rounded), sram_.free() > ddr_.free() ? sram_.free() : ddr_.free());
+}
+
+}  // namespace ethos_hil

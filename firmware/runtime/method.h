@@ -1,0 +1,75 @@
+// A method made ready to run: values with their memory, operators with their kernels, delegates with their blobs.
+// Everything an instruction refers to is checked here, so that the executor can follow indices without looking.
+#pragma once
+
+#include <cstdint>
+
+#include "npu/delegate.h"
+#include "runtime/memory.h"
+#include "runtime/operators.h"
+#include "runtime/program.h"
+#include "runtime/value.h"
+
+namespace ethos_hil {
+
+class Method {
+ public:
+  // Ends in an ERROR frame: PROGRAM, UNSUPPORTED (all missing operators and delegates at once), OUT_OF_MEMORY.
+  Method(const Program& program, const char* name, Memory& memory);
+
+  std::uint32_t value_count() const { return value_count_; }
+  Value& value(std::uint32_t index) { return values_[index]; }
+
+  std::uint32_t input_count() const { return count(plan_.inputs()); }
+  Tensor& input(std::uint32_t index) { return values_[plan_.inputs()->Get(index)].tensor; }
+  std::uint32_t output_count() const { return count(plan_.outputs()); }
+  // An output may be replaced by a MoveCall, so what it is now has to be checked.
+  Value& output(std::uint32_t index) { return values_[plan_.outputs()->Get(index)]; }
+
+  std::uint32_t instruction_count() const { return instruction_count_; }
+  const pte::Instruction& instruction(std::uint32_t index) const { return *instructions_->Get(index); }
+
+  Kernel kernel(std::uint32_t op_index) const { return kernels_[op_index]; }
+  const pte::Operator& op(std::uint32_t op_index) const { return *plan_.operators()->Get(op_index); }
+
+  std::uint32_t delegate_count() const { return count(plan_.delegates()); }
+  const npu::Delegate& delegate(std::uint32_t index) const { return delegates_[index]; }
+
+  std::uint32_t planned_bytes() const { return planned_bytes_; }
+  std::uint32_t scratch_bytes() const { return scratch_bytes_; }
+
+  // Puts the values back as the program states them: MoveCall and FreeCall change the table.
+  void reset_values();
+
+ private:
+  struct Buffer {
+    std::uint8_t* data = nullptr;
+    std::uint32_t size = 0;
+  };
+
+  void check_supported() const;
+  void load_delegates(Memory& memory);
+  void load_buffers(Memory& memory);
+  void load_values(Memory& memory);
+  void load_instructions();
+  Tensor load_tensor(std::uint32_t index, const pte::Tensor& tensor) const;
+  std::uint8_t* planned_memory(std::uint32_t index, const pte::AllocationDetails& where, std::uint32_t nbytes) const;
+  void check_index(std::int64_t index, std::uint32_t limit, const char* what, std::uint32_t instruction) const;
+  void check_arguments(const flatbuffers::Vector<std::int32_t>* arguments, std::uint32_t instruction) const;
+
+  const Program& program_;
+  const pte::ExecutionPlan& plan_;
+  const flatbuffers::Vector<flatbuffers::Offset<pte::Instruction>>* instructions_ = nullptr;
+  std::uint32_t instruction_count_ = 0;
+  std::uint32_t value_count_ = 0;
+  Value* values_ = nullptr;
+  Value* initial_values_ = nullptr;
+  std::uint32_t buffer_count_ = 0;
+  Buffer* buffers_ = nullptr;
+  Kernel* kernels_ = nullptr;
+  npu::Delegate* delegates_ = nullptr;
+  std::uint32_t planned_bytes_ = 0;
+  std::uint32_t scratch_bytes_ = 0;
+};
+
+}  // namespace ethos_hil

@@ -1,0 +1,15 @@
+// Which operators this firmware has, by the name and overload that programs use.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/kernels/arguments.h"
+
+namespace ethos_hil {
+
+using Kernel = void (*)(const Arguments& arguments);
+
+// Null when there is none.
+Kernel find_kernel(const char* name, const char* overload);
+
+}  // namespace ethos_hil

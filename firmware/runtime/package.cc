@@ -1,0 +1,97 @@
+#include "runtime/package.h"
+
+#include <cstring>
+
+#include "link/crc32.h"
+
+namespace ethos_hil {
+
+Package::Package(board::Pool window) : window_{window.begin, window.size} {
+  check();
+}
+
+Bytes Package::input(std::uint32_t input_set, std::uint32_t index) const {
+  const std::uint32_t record = input_set * header().inputs_per_set + index;
+  const Bytes reference = all_.part(header().inputs_offset + record * sizeof(InputRef), sizeof(InputRef));
+  return all_.part(reference.u32(offsetof(InputRef, offset)), reference.u32(offsetof(InputRef, size)));
+}
+
+void Package::check() {
+  const auto& header = *reinterpret_cast<const PackageHeader*>(window_.data);
+  if (std::memcmp(header.magic, PACKAGE_MAGIC, sizeof PACKAGE_MAGIC) != 0) {
+    problem_ << "no package at " << Hex{static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(window_.data))}
+             << ": the image holds the firmware alone";
+    return;
+  }
+  if (header.version != PACKAGE_VERSION) {
+    problem_ << "package version is " << header.version << ", this firmware reads " << PACKAGE_VERSION;
+    return;
+  }
+  if (header.total_size < sizeof header || header.total_size > window_.size) {
+    problem_ << "package states " << header.total_size << " bytes, possible are " << std::uint32_t{sizeof header}
+             << " to " << window_.size;
+    return;
+  }
+  all_ = window_.part(0, header.total_size);
+
+  const std::uint32_t head_crc = crc32(all_.data, offsetof(PackageHeader, crc32));
+  const std::uint32_t crc = crc32(all_.data + sizeof header, all_.size - sizeof header, head_crc);
+  if (crc != header.crc32) {
+    problem_ << "package CRC-32 is " << Hex{crc} << ", its header states " << Hex{header.crc32};
+    return;
+  }
+  // Only a header whose CRC is right may say which run this is.
+  std::memcpy(run_id_, header.run_id, sizeof run_id_);
+  std::memcpy(image_hash_, header.image_hash, sizeof image_hash_);
+
+  if (!all_.contains(header.program_offset, header.program_size)) {
+    problem_ << "program (" << header.program_size << " bytes at " << header.program_offset
+             << ") exceeds the package of " << all_.size << " bytes";
+    return;
+  }
+  if (header.program_offset % PACKAGE_ALIGNMENT != 0) {
+    problem_ << "program offset " << header.program_offset << " is no multiple of " << PACKAGE_ALIGNMENT;
+    return;
+  }
+  program_hash_ = sha256(program().data, program().size);
+  if (std::memcmp(program_hash_.bytes, header.program_hash, sizeof program_hash_.bytes) != 0) {
+    problem_ << "SHA-256 of the program differs from the one in the package header";
+    return;
+  }
+  check_inputs();
+}
+
+void Package::check_inputs() {
+  const PackageHeader& header = this->header();
+  if (std::memchr(header.method, 0, sizeof header.method) == nullptr) {
+    problem_ << "method name is longer than " << std::uint32_t{sizeof header.method - 1} << " bytes";
+    return;
+  }
+  // A plan that runs nothing would end with status 0 and look like a success.
+  if (header.input_set_count == 0 || header.repeat == 0) {
+    problem_ << "the plan has " << header.input_set_count << " input sets and repeats each " << header.repeat
+             << " times: nothing to run";
+    return;
+  }
+  // In this order the products stay below 2^64.
+  const std::uint64_t records = std::uint64_t{header.input_set_count} * header.inputs_per_set;
+  if (records > all_.size || !all_.contains(header.inputs_offset, records * sizeof(InputRef))) {
+    problem_ << "the table of " << records << " inputs at " << header.inputs_offset << " exceeds the package of "
+             << all_.size << " bytes";
+    return;
+  }
+  for (std::uint32_t set = 0; set < header.input_set_count; ++set) {
+    for (std::uint32_t index = 0; index < header.inputs_per_set; ++index) {
+      const std::uint32_t record = header.inputs_offset + (set * header.inputs_per_set + index) * sizeof(InputRef);
+      const std::uint32_t offset = all_.u32(record + offsetof(InputRef, offset));
+      const std::uint32_t size = all_.u32(record + offsetof(InputRef, size));
+      if (!all_.contains(offset, size)) {
+        problem_ << "input " << index << " of set " << set << " (" << size << " bytes at " << offset
+                 << ") exceeds the package of " << all_.size << " bytes";
+        return;
+      }
+    }
+  }
+}
+
+}  // namespace ethos_hil

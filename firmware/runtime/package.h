@@ -1,0 +1,42 @@
+// The package the host put into memory: header, program, inputs (format: harness/formats.py, docs/formats.md).
+#pragma once
+
+#include <cstdint>
+
+#include "boards/board.h"
+#include "link/formats.h"
+#include "link/sha256.h"
+#include "link/text.h"
+#include "runtime/bytes.h"
+
+namespace ethos_hil {
+
+class Package {
+ public:
+  // Checks all of it: header, sizes, CRC, the program's hash. When something is wrong, problem() says what, and only
+  // run_id(), image_hash() and program_hash() may be asked, which are zero where they could not be established.
+  explicit Package(board::Pool window);
+
+  const Text& problem() const { return problem_; }
+  const PackageHeader& header() const { return *reinterpret_cast<const PackageHeader*>(all_.data); }
+  const std::uint8_t* run_id() const { return run_id_; }
+  const std::uint8_t* image_hash() const { return image_hash_; }
+  const Sha256& program_hash() const { return program_hash_; }
+
+  Bytes program() const { return all_.part(header().program_offset, header().program_size); }
+  Bytes input(std::uint32_t input_set, std::uint32_t index) const;
+  const std::uint8_t* end() const { return all_.data + all_.size; }
+
+ private:
+  void check();
+  void check_inputs();
+
+  Bytes window_;
+  Bytes all_;
+  std::uint8_t run_id_[sizeof(PackageHeader::run_id)] = {};
+  std::uint8_t image_hash_[sizeof(PackageHeader::image_hash)] = {};
+  Sha256 program_hash_{};
+  Text problem_;
+};
+
+}  // namespace ethos_hil

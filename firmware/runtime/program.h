@@ -1,0 +1,50 @@
+// A .pte file: bounds and structure are checked once, on opening; afterwards the flatbuffer may be walked freely, but
+// every index in it still has to be checked by who follows it. Format: executorch/exir/_serialize/program.fbs of the
+// wheel, and ExecuTorch's docs/source/pte-file-format.md for the extended header and the segments behind it.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/bytes.h"
+#include "runtime/schema.h"
+
+namespace ethos_hil {
+
+namespace pte = executorch_flatbuffer;
+
+// Number of items of a flatbuffers vector; an absent one is empty.
+template <typename Vector>
+std::uint32_t count(const Vector* vector) {
+  return vector == nullptr ? 0 : vector->size();
+}
+
+// Characters of a flatbuffers string; an absent one is empty.
+inline const char* text(const flatbuffers::String* string) {
+  return string == nullptr ? "" : string->c_str();
+}
+
+class Program {
+ public:
+  // Ends in ERROR PROGRAM when `file` is not a whole and sound .pte.
+  explicit Program(Bytes file);
+
+  // The execution plan of this name; ends in ERROR PROGRAM, listing the names there are, when it is missing.
+  const pte::ExecutionPlan& plan(const char* name) const;
+
+  // Bytes of constant tensor `index`, `size` of them. Ends in ERROR PROGRAM when the file does not hold them.
+  Bytes constant(std::uint32_t index, std::uint32_t size) const;
+
+  // The blob of a delegate, inline or in a segment.
+  Bytes delegate_data(std::uint32_t delegate, const pte::BackendDelegateDataReference* reference) const;
+
+ private:
+  void read_extended_header();
+  Bytes segment(std::uint32_t index, const char* purpose) const;
+
+  Bytes file_;
+  Bytes flatbuffer_;
+  Bytes segments_;
+  const pte::Program* root_ = nullptr;
+};
+
+}  // namespace ethos_hil

@@ -1,0 +1,17 @@
+// Results on their way to the host: tensors and counters as frames.
+#pragma once
+
+#include <cstdint>
+
+#include "link/formats.h"
+#include "npu/driver.h"
+#include "runtime/tensor.h"
+
+namespace ethos_hil {
+
+// TENSOR, then its bytes in DATA frames. `index` is that of the output; `instruction` that of the DelegateCall, or 0.
+void send_tensor(TensorRole role, std::uint32_t index, std::uint32_t instruction, const Tensor& tensor);
+
+void send_counters(std::uint32_t instruction, std::uint32_t delegate, const npu::JobCounters& counters);
+
+}  // namespace ethos_hil
