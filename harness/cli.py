@@ -112,22 +112,36 @@ def run(
             versions=environment.versions(),
             console=getattr(error, "console", ()),
         )
-    _keep(record, runs, store=not isinstance(failure, UsageError | ToolError), json_file=json_file)
-    if failure is not None:
-        raise failure
-    if json_file != Path("-"):
+    problems = [failure] if failure is not None else []
+    problems += _keep(record, runs, store=not isinstance(failure, UsageError | ToolError), json_file=json_file)
+    if not isinstance(failure, EthosHilError) and json_file != Path("-"):
         from harness.render import console, summary
 
         console().print(summary(record))
+    for problem in problems[1:]:
+        sys.stderr.write(f"ethos-hil: {problem.message}\n")
+    if problems:
+        raise problems[0]
     if record.verdict != "verified":
         raise typer.Exit(1)
 
 
-def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> None:
-    """Put the record into the store and into the file the user asked for."""
+def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> list[EthosHilError]:
+    """Put the record into the store and into the file the user asked for; what goes wrong with one spares the other."""
     from results.files import write_whole
     from results.store import RunFolder
 
+    problems: list[EthosHilError] = []
+    if store:
+        try:
+            RunFolder(runs).append(record)
+        except OSError as error:
+            problems.append(
+                UsageError(
+                    f"cannot keep the record under {runs}: {error.strerror}",
+                    hint="free space, or choose another --runs folder",
+                )
+            )
     text = json.dumps(record.to_json(), indent=2, allow_nan=False) + "\n"
     if json_file == Path("-"):
         sys.stdout.write(text)
@@ -135,15 +149,8 @@ def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) ->
         try:
             write_whole(json_file, text)
         except OSError as error:
-            raise UsageError(f"cannot write {json_file}: {error.strerror}", hint="nothing was written there") from error
-    if store:
-        try:
-            RunFolder(runs).append(record)
-        except OSError as error:
-            raise UsageError(
-                f"cannot keep the record under {runs}: {error.strerror}",
-                hint="free space, or choose another --runs folder",
-            ) from error
+            problems.append(UsageError(f"cannot write {json_file}: {error.strerror}", hint="nothing was written there"))
+    return problems
 
 
 @app.command("runs")

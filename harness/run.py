@@ -87,8 +87,7 @@ def run(
     # What can be wrong without a model comes before lowering, which may take a minute.
     board = make_target(target, npu)
     firmware = find_firmware()
-    if isinstance(inputs, Path):
-        inputs = InputFile.read(inputs)
+    given = InputFile.read(inputs) if isinstance(inputs, Path) else inputs
 
     reporter.stage(f"Lowering {source.label} for {npu}")
     started = time.monotonic()
@@ -99,7 +98,7 @@ def run(
         board,
         firmware,
         label=source.label,
-        inputs=inputs,
+        inputs=given,
         repeat=repeat,
         timeout=timeout,
         reporter=reporter,

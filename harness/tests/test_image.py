@@ -61,9 +61,8 @@ def package_of(image: Image) -> bytes:
 
 def test_readelf_shows_one_more_loadable_segment_at_the_package_address(image: Image, tmp_path: Path) -> None:
     (tmp_path / "image.elf").write_bytes(image.elf)
-    result = subprocess.run(
-        ["arm-none-eabi-readelf", "-lSW", tmp_path / "image.elf"], capture_output=True, text=True, check=True
-    )
+    command = ["arm-none-eabi-readelf", "-lSW", str(tmp_path / "image.elf")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Warning" not in result.stderr, result.stderr
     assert "Error" not in result.stderr, result.stderr
     loads = [line.split() for line in result.stdout.splitlines() if line.strip().startswith("LOAD")]
@@ -73,7 +72,7 @@ def test_readelf_shows_one_more_loadable_segment_at_the_package_address(image: I
 
 def test_gdb_loads_the_package_as_part_of_the_elf(image: Image, tmp_path: Path) -> None:
     (tmp_path / "image.elf").write_bytes(image.elf)
-    command = ["gdb-multiarch", "-nx", "-batch", "-ex", f"x/s {START:#x}", tmp_path / "image.elf"]
+    command = ["gdb-multiarch", "-nx", "-batch", "-ex", f"x/s {START:#x}", str(tmp_path / "image.elf")]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert '"EHILPKG"' in result.stdout
 

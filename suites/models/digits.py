@@ -79,5 +79,5 @@ def train() -> DigitsNet:
 def digits() -> tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]:
     """For `ethos-hil run`: the network, one held-out digit, and training digits to calibrate with."""
     training, held_out = data()
-    calibration = [(image[None],) for image in training.images[:_CALIBRATION]]
+    calibration: list[tuple[Tensor, ...]] = [(image[None],) for image in training.images[:_CALIBRATION]]
     return train(), (held_out.images[:1],), calibration

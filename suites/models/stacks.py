@@ -121,11 +121,17 @@ class Stack:
         module = self.build().eval()
         for part in module.modules():
             if isinstance(part, nn.BatchNorm2d):
-                nn.init.uniform_(part.weight, 0.5, 1.5)
-                nn.init.normal_(part.bias, std=0.3)
-                nn.init.normal_(part.running_mean, std=0.3)
-                nn.init.uniform_(part.running_var, 0.5, 1.5)
-        batches = [tuple(torch.randn(shape) for shape in self.shapes) for _ in range(5)]
+                channels = part.num_features
+                part.load_state_dict(
+                    {
+                        "weight": torch.rand(channels) + 0.5,
+                        "bias": torch.randn(channels) * 0.3,
+                        "running_mean": torch.randn(channels) * 0.3,
+                        "running_var": torch.rand(channels) + 0.5,
+                        "num_batches_tracked": torch.tensor(1),
+                    }
+                )
+        batches: list[tuple[Tensor, ...]] = [tuple(torch.randn(shape) for shape in self.shapes) for _ in range(5)]
         return module, batches[0], batches[1:]
 
 

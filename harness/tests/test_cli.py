@@ -1,0 +1,265 @@
+"""The command line: bad input ends in one clear line and the right exit status, and nothing is lost or half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import cli
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, channels=4):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(2, channels, 3)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+class Untraceable(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+def net():
+    torch.manual_seed(0)
+    return Net(), (torch.randn(1, 2, 8, 8),)
+
+def untraceable():
+    return Untraceable(), (torch.randn(1, 4),)
+
+def nothing():
+    return None
+
+def not_a_module():
+    return 7, (torch.zeros(1),)
+
+def wrong_inputs():
+    return Net(), (torch.randn(1, 3, 8, 8),)
+
+def broken():
+    raise RuntimeError("the weights file is missing")
+
+class Huge(torch.nn.Module):
+    def forward(self, x):
+        return x + 1.0
+
+def huge():
+    return Huge(), (torch.zeros(1, 64, 1024, 1024),)
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ethos_hil(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs the command line in this process: importing torch once instead of for every case."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["ethos-hil", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        captured = capfd.readouterr()
+        return Result(int(caught.value.code or 0), captured.out, captured.err)
+
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+def assert_one_clear_line(result: Result, status: int, *words: str) -> None:
+    assert result.status == status, result
+    assert result.out == ""
+    # Progress lines end in "..."; the error is the only other line.
+    lines = [line for line in result.err.splitlines() if not line.endswith("...")]
+    assert len(lines) == 1, result.err
+    assert lines[0].startswith("ethos-hil: ")
+    for word in words:
+        assert word in lines[0], lines[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("absent.py:net", ["no such file", "absent.py"]),
+        ("nett.py:net", ["no such file", "net.py"]),
+        ("net.py:nett", ["nett", "net"]),
+        ("no.such.package:net", ["no.such"]),
+        ("net.py", ["net.py", "function"]),
+        ("net.py:nothing", ["None", "(module, example_inputs)"]),
+        ("net.py:not_a_module", ["int"]),
+        ("net.py:wrong_inputs", ["3, 8, 8"]),
+        ("net.py:broken", ["the weights file is missing", "net.py"]),
+        ("absent.pte", ["no such file", "absent.pte"]),
+        ("absent.pt2", ["no such file", "absent.pt2"]),
+    ],
+)
+def test_a_model_that_cannot_be_loaded(ethos_hil: Run, here: Path, model: str, words: list[str]) -> None:
+    assert_one_clear_line(ethos_hil("run", model), 2, *words)
+    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py"]
+
+
+def test_a_model_that_cannot_be_exported_names_the_operator(ethos_hil: Run) -> None:
+    assert_one_clear_line(ethos_hil("run", "net.py:untraceable"), 2, "export", "net.py")
+
+
+def test_an_npu_that_does_not_exist_lists_the_ones_that_do(ethos_hil: Run) -> None:
+    result = ethos_hil("run", "net.py:net", "--npu", "ethos-u55-100")
+    assert_one_clear_line(result, 2, "ethos-u55-100", "ethos-u55-32", "ethos-u55-256", "ethos-u85-2048")
+
+
+def test_a_target_that_does_not_exist_lists_the_ones_that_do(ethos_hil: Run) -> None:
+    assert_one_clear_line(ethos_hil("run", "net.py:net", "--target", "nowhere"), 2, "nowhere", "virtual")
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((1, 2, 8, 7), np.float32), ["float32[1, 2, 8, 8]", "float32[1, 2, 8, 7]"]),
+        (np.zeros((1, 2, 8, 8), np.float64), ["float32[1, 2, 8, 8]", "float64[1, 2, 8, 8]"]),
+    ],
+)
+def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(
+    ethos_hil: Run, here: Path, array: np.ndarray, words: list[str]
+) -> None:
+    np.savez(here / "x.npz", array)
+    assert_one_clear_line(ethos_hil("run", "net.py:net", "--inputs", "x.npz"), 2, "x.npz", *words)
+
+
+def test_an_inputs_file_that_is_missing_is_found_out_before_lowering(ethos_hil: Run) -> None:
+    result = ethos_hil("run", "net.py:net", "--inputs", "x.npz")
+    assert_one_clear_line(result, 2, "no such inputs file: x.npz")
+    assert "Lowering" not in result.err
+
+
+@pytest.mark.parametrize("kind", ["empty", "truncated", "random", "text"])
+def test_a_program_that_is_no_program(ethos_hil: Run, here: Path, kind: str) -> None:
+    random = np.random.default_rng(0).bytes(5000)
+    content = {
+        "empty": b"",
+        "truncated": pte(ethos_hil, here)[:1000],
+        "random": random,
+        "text": b"hello world\n" * 9,
+    }[kind]
+    (here / "bad.pte").write_bytes(content)
+    assert_one_clear_line(ethos_hil("run", "bad.pte"), 2, "bad.pte")
+
+
+def pte(ethos_hil: Run, here: Path, npu: str = "ethos-u55-128") -> bytes:
+    """The .pte of net.py:net, made by the product itself."""
+    from lowering.lower import lower
+    from lowering.model import load_model
+    from lowering.profile import Npu
+
+    return lower(load_model(str(here / "net.py") + ":net"), Npu.parse(npu)).pte
+
+
+def test_a_program_for_another_size_of_npu_names_both(ethos_hil: Run, here: Path) -> None:
+    (here / "net.pte").write_bytes(pte(ethos_hil, here, "ethos-u55-256"))
+    result = ethos_hil("run", "net.pte", "--npu", "ethos-u55-64")
+    assert_one_clear_line(result, 2, "net.pte", "ethos-u55-256", "ethos-u55-64")
+
+
+def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(ethos_hil: Run, here: Path) -> None:
+    known = pte(ethos_hil, here)
+    (here / "net.pte").write_bytes(known)
+    assert ethos_hil("run", "net.pte").status == 0
+    # Trailing bytes change nothing for the device, but nothing vouches for this file any more.
+    (here / "stranger.pte").write_bytes(known + bytes(16))
+    np.savez(here / "x.npz", np.zeros((1, 2, 8, 8), np.float32))
+    result = ethos_hil("run", "stranger.pte", "--inputs", "x.npz", "--json", "r.json")
+    assert_one_clear_line(result, 1, "reference")
+    record = json.loads((here / "r.json").read_text())
+    assert (record["verdict"], record["failure"]["kind"]) == ("failed", "no-reference")
+
+
+def test_a_program_too_large_for_the_memory_says_needed_and_available(ethos_hil: Run) -> None:
+    result = ethos_hil("run", "net.py:huge", "--json", "r.json")
+    assert_one_clear_line(result, 1, "bytes")
+    numbers = [int(word) for word in result.err.replace(",", " ").split() if word.isdigit()]
+    assert any(number > 100 << 20 for number in numbers), result.err
+    assert json.loads(Path("r.json").read_text())["failure"]["kind"] == "out-of-memory"
+
+
+def test_success_prints_the_table_writes_the_json_and_keeps_a_record(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("run", "net.py:net", "--json", "r.json", "--repeat", "2")
+    assert result.status == 0, result.err
+    assert "verified" in result.out
+    assert "net.py:" in result.out
+    assert "\x1b" not in result.out, "no colour in a pipe"
+    record = json.loads((here / "r.json").read_text())
+    assert record["verdict"] == "verified"
+    assert record["failure"] is None
+    assert all(output["mismatches"] == 0 and output["compared"] for output in record["outputs"])
+    cycles = {metric["name"]: metric["value"] for metric in record["metrics"]}["npu_cycles"]
+    assert sum(op["cycles"] for op in record["ops"]) == cycles > 0
+    listed = ethos_hil("runs")
+    assert listed.status == 0
+    assert "net.py:net" in listed.out
+    assert "verified" in listed.out
+    (line,) = ethos_hil("runs", "--json").out.splitlines()
+    assert json.loads(line)["npu_cycles"] == cycles
+
+
+def test_json_on_stdout_is_only_json(ethos_hil: Run) -> None:
+    assert json.loads(ethos_hil("run", "net.py:net", "--json", "-").out)["verdict"] == "verified"
+
+
+def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
+    assert "Traceback" in ethos_hil("run", "absent.py:net", "--debug").err
+    assert "Traceback" not in ethos_hil("run", "absent.py:net").err
+
+
+def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("run", "net.py:net", "--json", "no/such/folder/r.json")
+    assert_one_clear_line(result, 2, "no/such/folder/r.json")
+    assert "verified" in ethos_hil("runs").out
+    result = ethos_hil("run", "net.py:net", "--json", "/dev/full")
+    assert_one_clear_line(result, 2, "/dev/full", "No space left")
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(here: Path) -> None:
+    (here / "r.json").write_text("before")
+
+    def small_files() -> None:
+        # The next file that grows beyond 100 bytes fails half-way, as on a full disk.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    command = [sys.executable, "-m", "harness.cli", "run", "absent.py:net", "--json", "r.json"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    result = subprocess.run(
+        command, capture_output=True, text=True, preexec_fn=small_files, env=environment, cwd=here, check=False
+    )
+    assert result.returncode == 2
+    assert [line for line in result.stderr.splitlines() if line.startswith("ethos-hil: cannot write r.json")]
+    assert "Traceback" not in result.stderr
+    assert (here / "r.json").read_text() == "before"
+    assert not list(here.glob(".r.json*"))
