@@ -1,0 +1,268 @@
+"""What lowering yields: a program, and everything needed to check, run and explain it.
+
+An Artifact is plain data: it loads without torch, and a saved one is a folder anybody can look into.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowering.errors import UsageError
+from lowering.profile import Npu
+from lowering.program import DelegateCall, KernelCall, Plan, Program
+from lowering.vela import VelaBlob
+
+SCHEMA_VERSION = 1
+_DIGESTS = "SHA256SUMS"
+
+
+@dataclass(frozen=True)
+class NpuOp:
+    """One entry of an NPU's command queue, mapped to the user's model.
+
+    Attributes:
+        id: "npu00000", unique in the program and of fixed width (readers of ExecuTorch's maps match substrings).
+        npu_op: Vela's name, for example "DepthwiseConv2D".
+        end_offset: byte offset, in the register command stream, of its last operation. A position of the stream
+            belongs to the first entry whose end_offset is not before it.
+        tosa_op: the TOSA operator it was scheduled from, for example "CONV2D".
+        aten_ops: all operators of the float model that are fused into it, in order.
+        module: path of the module that called the first of them ("stem.0"); "" is the model itself.
+        source: the user's line that made that call, "net.py:12"; "" when unknown.
+        debug_handles: ExecuTorch's handles of those operators.
+        vela_cycles: the compiler's estimate. Provenance "vela": not a measurement.
+    """
+
+    id: str
+    npu_op: str
+    end_offset: int
+    tosa_op: str
+    aten_ops: tuple[str, ...]
+    module: str
+    source: str
+    debug_handles: tuple[int, ...]
+    vela_cycles: int
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """One partition.
+
+    Attributes:
+        index: in the plan's list of delegates.
+        instruction: index of the DelegateCall that runs it.
+        tosa: its TOSA program, without debug information; None for a .pte that was not lowered here.
+        vela: the delegate blob, as it is in the .pte.
+        npu_ops: in stream order; empty for a .pte that was not lowered here.
+        summary: Vela's totals under Vela's names, for example "cycles_total", "sram_memory_used" (KiB).
+    """
+
+    index: int
+    instruction: int
+    tosa: bytes | None
+    vela: bytes
+    npu_ops: tuple[NpuOp, ...] = ()
+    summary: Mapping[str, float | str] = field(default_factory=dict)
+
+    @cached_property
+    def blob(self) -> VelaBlob:
+        """The parsed delegate blob; its scratch_size is the NPU's working memory in bytes."""
+        return VelaBlob.parse(self.vela, f"delegate {self.index}")
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A lowered program.
+
+    Attributes:
+        key: what it is cached under; "" for a .pte that was not lowered here.
+        model: what the user called it.
+        npu: the NPU it is compiled for, or None when nothing is delegated and the file doesn't say.
+        pte: the program.
+        delegates: in the order of their calls; empty when nothing could be delegated.
+        example_inputs: one input set, logical shapes; empty for a .pte that was not lowered here.
+        input_names: the names of forward's arguments.
+        versions: of every tool that had a part in it.
+        vela_flags: the arguments Vela was given.
+    """
+
+    key: str
+    model: str
+    npu: Npu | None
+    pte: bytes
+    delegates: tuple[Delegate, ...]
+    example_inputs: tuple[np.ndarray, ...] = ()
+    input_names: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    vela_flags: tuple[str, ...] = ()
+
+    @cached_property
+    def program(self) -> Program:
+        """The parsed .pte."""
+        return Program.parse(self.pte, self.model)
+
+    @property
+    def plan(self) -> Plan:
+        """Its method "forward"."""
+        return self.program.plan()
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the .pte, hexadecimal."""
+        return hashlib.sha256(self.pte).hexdigest()
+
+    @property
+    def npu_ops(self) -> tuple[NpuOp, ...]:
+        """Of all delegates, in the order they run."""
+        return tuple(op for delegate in self.delegates for op in delegate.npu_ops)
+
+    @property
+    def cpu_ops(self) -> tuple[str, ...]:
+        """Full names of the operators left to the CPU, in the order they run."""
+        return tuple(call.operator for call in self.plan.instructions if isinstance(call, KernelCall))
+
+    def delegate_at(self, instruction: int) -> Delegate:
+        """The delegate that instruction `instruction` calls."""
+        for delegate in self.delegates:
+            if delegate.instruction == instruction:
+                return delegate
+        raise KeyError(f"instruction {instruction} of {self.model} calls no delegate")
+
+    def save(self, folder: Path) -> None:
+        """Writes the artifact into `folder`, which must exist and be empty; all of it is on disk when this returns."""
+        manifest: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "key": self.key,
+            "model": self.model,
+            "npu": self.npu.name if self.npu else None,
+            "sha256": self.sha256,
+            "input_names": self.input_names,
+            "versions": dict(self.versions),
+            "vela_flags": self.vela_flags,
+            "cpu_ops": self.cpu_ops,
+            "delegates": [
+                {
+                    "index": delegate.index,
+                    "instruction": delegate.instruction,
+                    "has_tosa": delegate.tosa is not None,
+                    "summary": dict(delegate.summary),
+                    "npu_ops": [asdict(op) for op in delegate.npu_ops],
+                }
+                for delegate in self.delegates
+            ],
+        }
+        digests: dict[str, str] = {}
+
+        def write(name: str, data: bytes) -> None:
+            digests[name] = hashlib.sha256(data).hexdigest()
+            _write_synced(folder / name, data)
+
+        write("model.pte", self.pte)
+        for delegate in self.delegates:
+            write(f"delegate-{delegate.index}.vela", delegate.vela)
+            if delegate.tosa is not None:
+                write(f"delegate-{delegate.index}.tosa", delegate.tosa)
+        inputs = folder / "inputs.npz"
+        np.savez(inputs, **{f"{index:03d}": array for index, array in enumerate(self.example_inputs)})
+        write("inputs.npz", inputs.read_bytes())
+        write("artifact.json", (json.dumps(manifest, indent=1) + "\n").encode())
+        sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+        _write_synced(folder / _DIGESTS, sums.encode())
+        directory = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    @classmethod
+    def load(cls, folder: Path) -> Artifact:
+        """Reads a saved artifact; a UsageError when anything is missing or differs from what was written."""
+        files = _verified_files(folder)
+        try:
+            manifest = json.loads(files["artifact.json"])
+            with np.load(folder / "inputs.npz", allow_pickle=False) as archive:
+                inputs = tuple(archive[name] for name in sorted(archive.files))
+            version = manifest["schema_version"]
+            if version != SCHEMA_VERSION:
+                raise UsageError(f"{folder}: artifact of schema version {version}, this program reads {SCHEMA_VERSION}")
+            delegates = tuple(_delegate(entry, files) for entry in manifest["delegates"])
+            return cls(
+                key=manifest["key"],
+                model=manifest["model"],
+                npu=Npu.parse(manifest["npu"]) if manifest["npu"] else None,
+                pte=files["model.pte"],
+                delegates=delegates,
+                example_inputs=inputs,
+                input_names=tuple(manifest["input_names"]),
+                versions=manifest["versions"],
+                vela_flags=tuple(manifest["vela_flags"]),
+            )
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            raise UsageError(f"{folder}: not a usable artifact: {error}") from None
+
+    @classmethod
+    def of_program(cls, pte: bytes, model: str) -> Artifact:
+        """An Artifact of a .pte that was not lowered here: no TOSA, hence no reference, and no map.
+
+        The NPU is what its command streams say; a UsageError when they disagree or a delegate is not an Ethos-U's.
+        """
+        plan = Program.parse(pte, model).plan()
+        calls = [(at, call) for at, call in enumerate(plan.instructions) if isinstance(call, DelegateCall)]
+        delegates, npus = [], []
+        for at, call in calls:
+            entry = plan.delegates[call.delegate]
+            where = f"{model}, delegate {call.delegate}"
+            if entry.id != "EthosUBackend":
+                raise UsageError(f"{where} is for {entry.id!r}", hint="only Ethos-U delegates (EthosUBackend) can run")
+            blob = VelaBlob.parse(entry.data, where)
+            npus.append(Npu.from_config_word(blob.config_word))
+            delegates.append(Delegate(call.delegate, at, None, entry.data))
+        if len(set(npus)) > 1:
+            raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted({str(npu) for npu in npus}))}")
+        return cls("", model, npus[0] if npus else None, pte, tuple(delegates))
+
+    def called(self, model: str) -> Artifact:
+        """The same artifact under the name the user gives it now."""
+        return replace(self, model=model)
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    with path.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _verified_files(folder: Path) -> dict[str, bytes]:
+    """The contents of every file the digest list names, each checked against it."""
+    try:
+        lines = (folder / _DIGESTS).read_text("utf-8").splitlines()
+        expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        files = {name: (folder / name).read_bytes() for name in expected}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{folder}: not a complete artifact: {error}") from None
+    for name, data in files.items():
+        if hashlib.sha256(data).hexdigest() != expected[name]:
+            raise UsageError(f"{folder / name}: its contents differ from what was written")
+    if "artifact.json" not in files or "model.pte" not in files:
+        raise UsageError(f"{folder}: not a complete artifact: its digest list lacks a file")
+    return files
+
+
+def _delegate(entry: Mapping[str, Any], files: Mapping[str, bytes]) -> Delegate:
+    name = f"delegate-{entry['index']}"
+    ops = tuple(
+        NpuOp(**{**op, "aten_ops": tuple(op["aten_ops"]), "debug_handles": tuple(op["debug_handles"])})
+        for op in entry["npu_ops"]
+    )
+    tosa = files[f"{name}.tosa"] if entry["has_tosa"] else None
+    return Delegate(entry["index"], entry["instruction"], tosa, files[f"{name}.vela"], ops, entry["summary"])

@@ -1,0 +1,287 @@
+"""Which operator of the user's model each NPU operation computes.
+
+Vela's debug database lists, for every entry of the command queue, the byte offset of its last operation in the
+register command stream and the TOSA operator it was scheduled from; the TOSA operators carry the nodes they were made
+from; those descend from the aten operators of the exported float model. This module joins the three.
+
+Facts of the database (ethos-u-vela 5.1.0, regor): `source.ext_key` is the index of the TOSA operator; `perf.name` is
+the tensor the scheduled operation writes, so that the operators between the primary one and that tensor's producer
+are fused into it; `group` names the operations carried by another. Each was checked against decoded streams.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lowering.artifact import NpuOp
+from lowering.errors import CompileError
+from lowering.tosa import TosaGraph, TosaOperator
+
+# Operators that disappear into the one before them: their effect is in its weights or its clamping.
+_FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "clamp", "clamp_"}
+# Operators that move values and compute none.
+_MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
+# Operation codes of the command stream that make the NPU compute (not DMA, waits, STOP or register writes).
+_COMPUTE_CODES = {2, 3, 5, 6, 7}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aten operator of the user's float model.
+
+    Attributes:
+        identifier: of the node in the first exported graph, as in `lowering.tosa.Ancestor`.
+        aten: for example "aten.conv2d.default".
+        module: path of the module that called it; "" is the model itself.
+        source: the user's line, for example "net.py:12"; "" when unknown.
+        producer: identifier of the call that computes its first argument, or None.
+    """
+
+    identifier: str
+    aten: str
+    module: str
+    source: str
+    producer: str | None = None
+
+    @property
+    def foldable(self) -> bool:
+        return self.aten.split(".")[1:2] != [] and self.aten.split(".")[1] in _FOLDABLE
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What is known about one partition besides its TOSA program.
+
+    Attributes:
+        calls: the model's calls by identifier, in the order they run.
+        nodes: identifier of the call each node of the partition's graph descends from, by the node's name.
+        handles: ExecuTorch's debug handle of each call that has a node in the partition.
+        surviving: identifiers that still have nodes after quantisation; the others were folded by then.
+    """
+
+    calls: Mapping[str, Call]
+    nodes: Mapping[str, str]
+    handles: Mapping[str, int]
+    surviving: frozenset[str] = field(default_factory=frozenset)
+
+
+def build_map(
+    graph: TosaGraph, database: str, stream: bytes, partition: Partition, *, first_id: int
+) -> tuple[NpuOp, ...]:
+    """The rows of one delegate, in stream order; every compute operation of `stream` belongs to one.
+
+    Args:
+        graph: the partition's TOSA program, with locations.
+        database: text of Vela's out_debug.xml.
+        stream: the register command stream.
+        partition: what the TOSA operators descend from.
+        first_id: number of the first row's id.
+    """
+    tables = read_tables(database)
+    origins = _origins(graph, partition)
+    folded = _folded(graph, origins, partition)
+    scheduled = {row["id"]: row for row in tables["perf"]}
+    optimised = {row["id"]: row for row in tables["optimised"]}
+    keys = {row["id"]: int(row["ext_key"]) for row in tables["source"] if row["ext_key"]}
+    queue = sorted(tables["queue"], key=lambda row: int(row["offset"]))
+    carried: dict[str, list[str]] = {}
+    for row in tables.get("group", ()):
+        if row["id"] != row["group_id"]:
+            carried.setdefault(row["group_id"], []).append(row["id"])
+
+    def operator(optimised_id: str | None) -> TosaOperator | None:
+        row = optimised.get(optimised_id or "")
+        index = keys.get(row["source_id"]) if row else None
+        return graph.operators[index] if index is not None and 0 <= index < len(graph.operators) else None
+
+    primaries = [operator(row["optimised_id"]) for row in queue]
+    taken = {primary.index for primary in primaries if primary is not None}
+    cycles = _cycles(queue, scheduled, carried)
+    producers = graph.producers()
+    rows: list[NpuOp] = []
+    for number, (entry, primary) in enumerate(zip(queue, primaries, strict=True)):
+        perf = scheduled.get(entry["scheduled_id"], {})
+        last = producers.get(perf.get("name", ""))
+        if primary is None:  # made by Vela itself: go by the tensor it writes
+            primary = last
+        fused = set() if primary is None else _between(primary, last, producers, taken)
+        for member in carried.get(entry["scheduled_id"], ()):
+            other = operator(scheduled.get(member, {}).get("optimised_id"))
+            if other is not None:
+                fused.add(other.index)
+        name = perf.get("operator") or optimised.get(entry["optimised_id"], {}).get("operator", "")
+        op = NpuOp(
+            id=f"npu{first_id + number:05d}",
+            npu_op=name,
+            end_offset=int(entry["offset"]),
+            tosa_op=primary.op if primary is not None else "",
+            aten_ops=(),
+            module="",
+            source="",
+            debug_handles=(),
+            vela_cycles=cycles[number],
+        )
+        rows.append(_described(op, primary, sorted(fused), origins, folded, partition))
+    _check_coverage(rows, stream)
+    return tuple(rows)
+
+
+def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
+    """The tables of an out_debug.xml: rows by column name."""
+    try:
+        root = ElementTree.fromstring(database.encode())
+    except ElementTree.ParseError as error:
+        raise CompileError(f"Vela's debug database is not XML: {error}") from None
+    tables: dict[str, list[dict[str, str]]] = {}
+    for table in root.iter("table"):
+        lines = [line for line in (table.text or "").splitlines() if line.strip()]
+        tables[table.get("name", "")] = [
+            {key: value or "" for key, value in row.items() if key is not None} for row in csv.DictReader(lines)
+        ]
+    missing = {"perf", "queue", "optimised", "source"} - tables.keys()
+    if missing:
+        raise CompileError(f"Vela's debug database lacks the tables {', '.join(sorted(missing))}")
+    return tables
+
+
+def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
+    """The call each TOSA operator computes a part of."""
+    producers = graph.producers()
+    origins: list[Call | None] = [None] * len(graph.operators)
+    for operator in graph.operators:
+        if operator.is_constant:
+            continue
+        root = operator.location.root if operator.location is not None else None
+        identifier = root.identifier if root is not None else ""
+        if identifier not in partition.calls and operator.op == "TABLE":
+            # The pass that makes TABLEs drops the trace, but names the table after the node it replaces.
+            match = re.fullmatch(r"b_(.+)_table_constant", operator.inputs[-1])
+            identifier = partition.nodes.get(match[1], "") if match else ""
+        origins[operator.index] = partition.calls.get(identifier)
+    # What a pass made from nothing belongs to what it reads, failing that to what reads it.
+    for operator in graph.operators:
+        if origins[operator.index] is None and not operator.is_constant:
+            known = (origins[producers[name].index] for name in operator.inputs if name in producers)
+            origins[operator.index] = next(filter(None, known), None)
+    for operator in reversed(graph.operators):
+        for name in operator.inputs:
+            source = producers.get(name)
+            if source is not None and not source.is_constant and origins[source.index] is None:
+                origins[source.index] = origins[operator.index]
+    return origins
+
+
+def _folded(graph: TosaGraph, origins: Sequence[Call | None], partition: Partition) -> dict[int, list[Call]]:
+    """The calls that have no operator of their own, by the index of the operator they were folded into.
+
+    That is the last operator that computes something for the call before them: there is where values are clamped.
+    """
+    represented: dict[str, int] = {}
+    for operator, origin in zip(graph.operators, origins, strict=True):
+        if origin is not None and (operator.op not in _MOVING or origin.identifier not in represented):
+            represented[origin.identifier] = operator.index
+    here = set(partition.nodes.values())
+    into: dict[str, str] = {}
+    folded: dict[int, list[Call]] = {}
+    for call in partition.calls.values():  # in order, so a chain's head is known before its tail
+        gone = call.identifier not in partition.surviving or call.identifier in here
+        if call.identifier in represented or not call.foldable or not gone or call.producer is None:
+            continue
+        target = into.get(call.producer, call.producer)
+        if target in represented:
+            into[call.identifier] = target
+            folded.setdefault(represented[target], []).append(call)
+    return folded
+
+
+def _between(
+    primary: TosaOperator, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: set[int]
+) -> set[int]:
+    """Indices of the operators on the ways from `primary` to `last`, both included; other rows' primaries are not."""
+    if last is None or last.index == primary.index:
+        return {primary.index}
+    reaches: dict[int, bool] = {primary.index: True}
+
+    def visit(operator: TosaOperator) -> bool:
+        if operator.index not in reaches:
+            reaches[operator.index] = False
+            if not operator.is_constant and operator.index not in taken and operator.index > primary.index:
+                ways = [visit(producers[name]) for name in operator.inputs if name in producers]
+                reaches[operator.index] = any(ways)
+        return reaches[operator.index]
+
+    return {index for index, reached in reaches.items() if reached} if visit(last) else {primary.index}
+
+
+def _described(
+    row: NpuOp,
+    primary: TosaOperator | None,
+    fused: Sequence[int],
+    origins: Sequence[Call | None],
+    folded: Mapping[int, Sequence[Call]],
+    partition: Partition,
+) -> NpuOp:
+    calls: list[Call] = []
+    for index in fused:
+        origin = origins[index]
+        if origin is not None:
+            calls += [origin, *folded.get(index, ())]
+    main = origins[primary.index] if primary is not None else None
+    handles = {partition.handles[call.identifier] for call in calls if call.identifier in partition.handles}
+    return replace(
+        row,
+        aten_ops=tuple(dict.fromkeys(call.aten for call in calls)),
+        module=main.module if main is not None else "",
+        source=main.source if main is not None else "",
+        debug_handles=tuple(sorted(handles)),
+    )
+
+
+def _cycles(
+    queue: Sequence[Mapping[str, str]],
+    scheduled: Mapping[str, Mapping[str, str]],
+    carried: Mapping[str, Sequence[str]],
+) -> list[int]:
+    """Vela's estimate per queue entry; an operation of several entries (stripes, depth slices) is split evenly."""
+    entries: dict[str, list[int]] = {}
+    for number, entry in enumerate(queue):
+        entries.setdefault(entry["scheduled_id"], []).append(number)
+    cycles = [0] * len(queue)
+    for scheduled_id, numbers in entries.items():
+        ids = [scheduled_id, *(member for member in carried.get(scheduled_id, ()) if member not in entries)]
+        total = sum(int(scheduled[key]["op_cycles"] or 0) for key in ids if key in scheduled)
+        share, rest = divmod(total, len(numbers))
+        for position, number in enumerate(numbers):
+            cycles[number] = share + (1 if position < rest else 0)
+    return cycles
+
+
+def compute_offsets(stream: bytes) -> tuple[int, ...]:
+    """Byte offsets of the words in a command stream that start a computation.
+
+    A word's bits 15-14 give the number of words that follow it, bits 9-0 the code; below 0x100 it is an operation.
+    """
+    words = struct.unpack(f"<{len(stream) // 4}I", stream[: len(stream) // 4 * 4])
+    offsets, at = [], 0
+    while at < len(words):
+        extra, code = words[at] >> 14 & 3, words[at] & 0x3FF
+        if extra == 0 and code in _COMPUTE_CODES:
+            offsets.append(at * 4)
+        at += 1 + extra
+    return tuple(offsets)
+
+
+def _check_coverage(rows: Sequence[NpuOp], stream: bytes) -> None:
+    offsets = compute_offsets(stream)
+    if offsets and (not rows or rows[-1].end_offset < offsets[-1]):
+        end = rows[-1].end_offset if rows else None
+        raise CompileError(f"Vela's debug database ends at byte {end}, the command stream's last operation is at "
+                           f"{offsets[-1]}")  # fmt: skip
+    for row in rows:
+        if row.end_offset not in offsets:
+            raise CompileError(f"Vela's debug database names byte {row.end_offset}, where no NPU operation is")

@@ -1,0 +1,186 @@
+"""ExecuTorch's Ethos-U backend, with its by-products kept.
+
+Upstream's backend compiles a partition and forgets how. Ours runs it unchanged, but lets it write the TOSA program
+with locations and Vela's debug database into a fresh folder per partition, builds the delegate map from them, and
+returns that as ExecuTorch's `debug_handle_map`. The program stays byte for byte what upstream alone would have made:
+the extra flags and the folder's path are added to the compile specs only for the call, and `adopt` gives the lowered
+modules upstream's backend name back before the program is written.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import csv
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lowering.artifact import NpuOp
+from lowering.delegate_map import Call, Partition, build_map
+from lowering.errors import ToolError
+from lowering.profile import Npu
+from lowering.source import Sources
+from lowering.tosa import TosaGraph, module_path, without_locations
+from lowering.vela import VelaBlob
+
+if TYPE_CHECKING:
+    import torch
+
+BACKEND = "EthosUBackend"
+# Neither changes the compiled blob (a test compares with upstream's); they make Vela write its databases.
+DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
+_SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
+_SUMMARY_NUMBERS = (
+    "core_clock", "sram_memory_used", "dram_memory_used", "on_chip_flash_memory_used", "off_chip_flash_memory_used",
+    "total_original_weights", "total_npu_encoded_weights", "nn_macs", "cycles_npu", "cycles_sram_access",
+    "cycles_dram_access", "cycles_on_chip_flash_access", "cycles_off_chip_flash_access", "cycles_total",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One partition as the backend compiled it."""
+
+    blob: bytes
+    tosa: bytes
+    npu_ops: tuple[NpuOp, ...]
+    summary: Mapping[str, float | str]
+
+
+@dataclass
+class Capture:
+    """What our backend needs to know of the model, and what it learnt while compiling its partitions."""
+
+    calls: Mapping[str, Call]
+    surviving: frozenset[str]
+    partitions: list[Compiled] = field(default_factory=list)
+
+    def compiled(self, blob: bytes) -> Compiled:
+        """The partition that gave this very blob; equal blobs of different partitions are told apart by identity."""
+        for same in (lambda other: other is blob, lambda other: other == blob):
+            for partition in self.partitions:
+                if same(partition.blob):
+                    return partition
+        raise LookupError("a delegate of the program was not compiled by this backend")
+
+
+_current: contextvars.ContextVar[Capture] = contextvars.ContextVar("capture")
+
+
+def compile_spec(npu: Npu) -> Any:
+    """Upstream's compile spec of an NPU, with upstream's defaults for system configuration and memory mode."""
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    return EthosUCompileSpec(npu.name)
+
+
+@contextmanager
+def capturing(capture: Capture) -> Iterator[None]:
+    """Makes `capture` the one our backend uses."""
+    token = _current.set(capture)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def partitioner(spec: Any) -> Any:
+    """Upstream's partitioner, delegating to our backend."""
+    from executorch.backends.arm.ethosu import EthosUPartitioner
+    from executorch.exir.backend.partitioner import DelegationSpec
+
+    chosen = EthosUPartitioner(spec)
+    chosen.delegation_spec = DelegationSpec(_backend().__name__, spec._to_list())
+    return chosen
+
+
+def adopt(program: torch.export.ExportedProgram) -> list[Any]:
+    """Names upstream's backend as the one of every module we lowered; returns them in the order of their calls."""
+    from executorch.exir.lowered_backend_module import get_lowered_submodules
+
+    lowered = [module for _, module, _ in get_lowered_submodules(program.graph_module)]
+    for module in lowered:
+        if module.backend_id == _backend().__name__:
+            module._backend_id = BACKEND
+    return lowered
+
+
+def identifier(node: Any) -> str | None:
+    """The first graph's node that `node` descends from, as ExecuTorch identifies it for debug handles."""
+    from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
+
+    return str(get_greatest_ancestor_node_identifier(node)) if node.meta.get("from_node") else None
+
+
+def collect_calls(graph: Any, sources: Sources) -> dict[str, Call]:
+    """The aten calls of a float graph, in order, by identifier."""
+    calls: dict[str, Call] = {}
+    for node in graph.nodes:
+        key = identifier(node) if node.op == "call_function" else None
+        if key is None:
+            continue
+        first = node.args[0] if node.args else None
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        calls[key] = Call(
+            identifier=key,
+            aten=str(node.target),
+            module=module_path(stack[-1]) if stack else "",
+            source=sources.locate(node.meta.get("stack_trace")) or "",
+            producer=identifier(first) if getattr(first, "op", None) == "call_function" else None,
+        )
+    return calls
+
+
+@cache
+def _backend() -> Any:
+    # Defined late: the base class costs seconds to import. ExecuTorch finds backends among the base's subclasses.
+    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+    from executorch.backends.arm.ethosu import EthosUBackend
+    from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    class EthosHilEthosUBackend(BackendDetails):
+        @staticmethod
+        def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
+            capture = _current.get()
+            calls = [node for node in edge_program.graph.nodes if node.op == "call_function"]
+            nodes = {node.name: key for node in calls if (key := identifier(node)) is not None}
+            handles = {nodes[node.name]: node.meta["debug_handle"] for node in calls if node.meta.get("debug_handle")
+                       and node.name in nodes}  # fmt: skip
+            with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+                if " " in folder:  # upstream joins Vela's arguments with blanks
+                    raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
+                specs = [
+                    CompileSpec(spec.key, b" ".join([spec.value, *(flag.encode() for flag in DEBUG_FLAGS)]))
+                    if spec.key == ArmCompileSpec._COMPILE_FLAGS_KEY
+                    else spec
+                    for spec in compile_specs
+                ]
+                specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
+                specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
+                blob = bytes(EthosUBackend.preprocess(edge_program, specs).processed_bytes)
+                tosa = (Path(folder) / "out.tosa").read_bytes()
+                output = Path(folder) / "output"
+                database = (output / "out_debug.xml").read_text("utf-8")
+                summary = _summary(next(output.glob("out_summary_*.csv")).read_text("utf-8"))
+            partition = Partition(capture.calls, nodes, handles, capture.surviving)
+            stream = VelaBlob.parse(blob, "Vela's output").command_stream
+            first_id = sum(len(done.npu_ops) for done in capture.partitions)
+            npu_ops = build_map(TosaGraph.parse(tosa), database, stream, partition, first_id=first_id)
+            capture.partitions.append(Compiled(blob, without_locations(tosa), npu_ops, summary))
+            return PreprocessResult(
+                processed_bytes=blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
+            )
+
+    return EthosHilEthosUBackend
+
+
+def _summary(text: str) -> dict[str, float | str]:
+    """The columns of Vela's summary that describe the network, under Vela's names."""
+    row = next(csv.DictReader(text.splitlines()))
+    numbers: dict[str, float | str] = {name: float(row[name]) for name in _SUMMARY_NUMBERS if row.get(name)}
+    return {**{name: row[name] for name in _SUMMARY_TEXTS if row.get(name)}, **numbers}

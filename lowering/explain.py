@@ -1,0 +1,56 @@
+"""One clear line from what torch and ExecuTorch raise."""
+
+from __future__ import annotations
+
+import re
+
+from lowering.errors import CompileError, EthosHilError, ToolError
+from lowering.model import summary
+from lowering.source import Sources
+
+_PASS = re.compile(r"when running the '([^']+)' pass")
+_OPERATOR = re.compile(r"\b(?:aten|edge|torch\.ops|torch\._ops)[\w:]*(?:\.\w+)+")
+_MAX_LENGTH = 300
+
+
+def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
+    """The error to show when `stage` ("exporting the model", ...) raised `error`.
+
+    It names the pass and the operator where the messages of the chain of causes do, and ends with the root cause.
+    """
+    if isinstance(error, EthosHilError):
+        return error
+    chain = _chain(error)
+    for link in chain:
+        if isinstance(link, EthosHilError):
+            return link
+        if isinstance(link, OSError) and link.errno is not None:
+            return ToolError(f"{stage} failed: {summary(link)}", hint="check space and permissions of TMPDIR")
+    root = chain[-1]
+    text = "\n".join(str(link) for link in chain)
+    reason = re.sub(r"\s+", " ", summary(root))
+    passes = _PASS.findall(text)
+    operator = _OPERATOR.search(text)
+    details = []
+    if operator is not None and operator[0] not in reason:
+        details.append(f"operator {operator[0]}")
+    if passes:
+        details.append(f"pass {passes[-1]}")
+    line = sources.locate("\n".join(str(link) for link in reversed(chain)))
+    if line is not None:
+        details.append(line)
+    where = f" ({', '.join(details)})" if details else ""
+    if len(reason) > _MAX_LENGTH:
+        reason = reason[: _MAX_LENGTH - 3] + "..."
+    return CompileError(f"{stage} failed{where}: {reason}", hint="--debug shows the whole traceback")
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and its causes, the innermost last."""
+    chain = [error]
+    while True:
+        last = chain[-1]
+        following = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if following is None or following in chain:
+            return chain
+        chain.append(following)

@@ -1,0 +1,83 @@
+"""The digest of everything that decides what an artifact contains."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowering.profile import Npu
+from lowering.provenance import versions
+from lowering.source import Sources
+from lowering.tosa import module_path
+
+if TYPE_CHECKING:
+    import torch
+
+
+def model_key(
+    exported: torch.export.ExportedProgram,
+    calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
+    npu: Npu,
+    sources: Sources,
+) -> str:
+    """The cache key (hexadecimal SHA-256) of a float program compiled for an NPU.
+
+    It covers the graph with each operator's module path and source line (the delegate map names them), weights,
+    buffers and constants, calibration inputs, the NPU, and all versions. It doesn't cover what the user called the
+    model, nor where its folder is.
+    """
+    parts: dict[str, Any] = {
+        "npu": npu.name,
+        "versions": versions(),
+        "graph": _graph(exported.graph_module, sources),
+        "signature": [_signature_entry(spec) for spec in exported.graph_signature.input_specs],
+        "outputs": [str(spec) for spec in exported.graph_signature.output_specs],
+        "tensors": {name: _digest(tensor) for name, tensor in _tensors(exported)},
+        "calibration": [[_digest(tensor) for tensor in inputs] for inputs in calibration_inputs],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _graph(module: Any, sources: Sources) -> list[list[str]]:
+    rows = []
+    for name, part in module.named_modules():
+        for node in getattr(getattr(part, "graph", None), "nodes", ()):
+            stack = list((node.meta.get("nn_module_stack") or {}).values())
+            rows.append(
+                [
+                    name,
+                    node.op,
+                    node.name,
+                    str(node.target),
+                    repr(node.args),
+                    repr(node.kwargs),
+                    module_path(stack[-1]) if stack else "",
+                    sources.locate(node.meta.get("stack_trace")) or "",
+                ]
+            )
+    return rows
+
+
+def _signature_entry(spec: Any) -> list[str]:
+    return [str(spec.kind), str(getattr(spec.arg, "name", spec.arg)), str(spec.target)]
+
+
+def _tensors(exported: Any) -> Iterable[tuple[str, torch.Tensor]]:
+    import torch
+
+    for kind, table in (("state", exported.state_dict), ("constant", exported.constants)):
+        for name, value in table.items():
+            if isinstance(value, torch.Tensor):
+                yield f"{kind}:{name}", value
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    import torch
+
+    plain = tensor.detach().cpu()
+    digest = hashlib.sha256(f"{plain.dtype} {tuple(plain.shape)} {plain.stride()} ".encode())
+    flat = plain.contiguous().flatten().view(torch.uint8) if plain.numel() else plain.flatten()
+    digest.update(flat.numpy().tobytes() if plain.numel() else b"")
+    return digest.hexdigest()

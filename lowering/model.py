@@ -1,0 +1,278 @@
+"""Finding and loading what the user calls a model.
+
+A MODEL is `file.py:function` or `package.module:function` (the function returns `(module, example_inputs)` or
+`(module, example_inputs, calibration_inputs)`), a `.pt2` written by torch.export.save, or a `.pte`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from lowering.errors import EthosHilError, UsageError
+from lowering.source import Sources, is_framework_file
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = tuple["torch.Tensor", ...]
+
+_FORMS = "give file.py:function, package.module:function, a .pt2 or a .pte"
+_RETURNS = "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs)"
+
+
+@dataclass(frozen=True)
+class TorchModel:
+    """A float model in PyTorch.
+
+    Attributes:
+        label: what the user called it.
+        module: in eval mode; for a .pt2 the module of the exported program.
+        example_inputs: the positional arguments of forward.
+        calibration_inputs: sets of such arguments to calibrate the quantisation with; the example when none given.
+        sources: how to name lines of the user's files.
+    """
+
+    label: str
+    module: torch.nn.Module
+    example_inputs: Inputs
+    calibration_inputs: tuple[Inputs, ...]
+    sources: Sources = field(default_factory=Sources)
+
+
+@dataclass(frozen=True)
+class ProgramFile:
+    """A program that is compiled already.
+
+    Attributes:
+        label: what the user called it.
+        data: the .pte's bytes.
+    """
+
+    label: str
+    data: bytes
+
+
+def load_model(text: str) -> TorchModel | ProgramFile:
+    """Loads what `text` names; a UsageError says what is wrong with it and where."""
+    suffix = Path(text).suffix.lower()
+    if suffix in (".pte", ".pt2"):
+        return _load_program(text) if suffix == ".pte" else _load_exported(text)
+    place, separator, function_name = text.rpartition(":")
+    if not separator or not place or not function_name:
+        raise UsageError(f"MODEL {text!r} names no function", hint=_FORMS)
+    if place.endswith(".py") or "/" in place:
+        path = Path(place).expanduser()
+        if not path.is_file():
+            raise _no_file(place)
+        module, sources = _import_file(path, text), Sources(path.resolve().parent)
+    else:
+        module = _import_module(place, text)
+        sources = Sources(Path(module.__file__).resolve().parent if module.__file__ else None)
+    return _call(_function(module, function_name, place), text, sources)
+
+
+def from_module(
+    module: torch.nn.Module,
+    example_inputs: Sequence[torch.Tensor],
+    calibration_inputs: Sequence[Sequence[torch.Tensor]] = (),
+    *,
+    label: str = "model",
+    root: Path | None = None,
+) -> TorchModel:
+    """A TorchModel of objects at hand, checked like one that is loaded; `root` as in `Sources`."""
+    return _checked((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
+
+
+def _no_file(name: str) -> UsageError:
+    folder = Path(name).expanduser().parent
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    close = difflib.get_close_matches(Path(name).name, names, n=1)
+    return UsageError(f"no such file: {name}", hint=f"did you mean {folder / close[0]}?" if close else _FORMS)
+
+
+def _load_program(text: str) -> ProgramFile:
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise _no_file(text)
+    try:
+        return ProgramFile(text, path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {text}: {error.strerror}") from None
+
+
+def _load_exported(text: str) -> TorchModel:
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise _no_file(text)
+    import torch
+
+    from lowering.quiet import quiet
+
+    try:
+        with quiet():
+            exported = torch.export.load(path)
+    except Exception as error:
+        raise UsageError(
+            f"{text} cannot be loaded as an exported program: {summary(error)}",
+            hint="write it with torch.export.save(torch.export.export(module, inputs), path), same torch version",
+        ) from error
+    if exported.example_inputs is None:
+        raise UsageError(f"{text} has no example inputs", hint="export it again with this torch version")
+    args, kwargs = exported.example_inputs
+    if kwargs:
+        raise UsageError(f"{text} takes keyword arguments {sorted(kwargs)}", hint="export with positional inputs only")
+    return _checked((exported.module(check_guards=False), args), text, text, Sources(), exported=True)
+
+
+@contextmanager
+def _on_path(folder: Path) -> Iterator[None]:
+    """Lets the user's file import its neighbours, as running it would."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _import_file(path: Path, text: str) -> ModuleType:
+    resolved = path.resolve()
+    # Not the bare stem: a user's file may well be called torch.py.
+    name = f"ethos_hil_model_{resolved.stem}"
+    spec = importlib.util.spec_from_file_location(name, resolved)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be imported", hint=_FORMS)
+    module = importlib.util.module_from_spec(spec)
+    # torch.export looks up a module's class by its file's module name.
+    sys.modules[name] = module
+    try:
+        with _on_path(resolved.parent):
+            spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise UsageError(f"importing {path} failed: {summary(error)}{_at(error)}") from error
+    return module
+
+
+def _import_module(name: str, text: str) -> ModuleType:
+    try:
+        with _on_path(Path.cwd()):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UsageError(f"no such module: {error.name} (from MODEL {text!r})", hint=_FORMS) from None
+        raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
+    except Exception as error:
+        raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
+
+
+def _function(module: ModuleType, name: str, place: str) -> Any:
+    function = getattr(module, name, None)
+    if function is not None and callable(function):
+        return function
+    own = [
+        key for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__
+    ]
+    close = difflib.get_close_matches(name, own, n=1)
+    known = ", ".join(sorted(own)) if own else "none"
+    what = f"{place} has no function {name!r}" if function is None else f"{name} in {place} is not a function"
+    raise UsageError(what, hint=(f"did you mean {close[0]}? " if close else "") + f"functions there: {known}")
+
+
+def _call(function: Any, text: str, sources: Sources) -> TorchModel:
+    try:
+        result = function()
+    except EthosHilError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{text} raised {summary(error)}{_at(error)}", hint=f"{_RETURNS}, without arguments"
+        ) from error
+    return _checked(result, text, text, sources)
+
+
+def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: bool = False) -> TorchModel:
+    import torch
+
+    if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
+        raise UsageError(f"{what} returned {_describe(result)}", hint=_RETURNS)
+    module = result[0]
+    example = _input_tuple(result[1], what, "example_inputs")
+    calibration: list[Inputs] = []
+    if len(result) == 3 and result[2] is not None:
+        if isinstance(result[2], torch.Tensor) or not isinstance(result[2], Sequence):
+            raise UsageError(
+                f"{what} returned {_describe(result[2])} as calibration_inputs", hint="give a list of input tuples"
+            )
+        calibration = [
+            _input_tuple(entry, what, f"calibration_inputs[{index}]") for index, entry in enumerate(result[2])
+        ]
+    for index, entry in enumerate(calibration):
+        found = [(tensor.shape, tensor.dtype) for tensor in entry]
+        if found != [(tensor.shape, tensor.dtype) for tensor in example]:
+            raise UsageError(
+                f"{what}: calibration_inputs[{index}] is {_describe(entry)}",
+                hint=f"the example inputs are {_describe(example)}",
+            )
+    if not exported:  # an exported module has no train and eval modes
+        module = module.eval()
+    try:
+        with torch.no_grad():
+            module(*example)
+    except Exception as error:
+        raise UsageError(
+            f"{what}: calling the module with its example inputs failed: {summary(error)}{_at(error)}",
+            hint=f"the example inputs are {_describe(example)}",
+        ) from error
+    return TorchModel(label, module, example, tuple(calibration) or (example,), sources)
+
+
+def _input_tuple(value: Any, what: str, name: str) -> Inputs:
+    import torch
+
+    entries = (value,) if isinstance(value, torch.Tensor) else value
+    if not isinstance(entries, tuple | list):
+        raise UsageError(f"{what}: {name} is {_describe(value)}, expected a tuple of tensors", hint=_RETURNS)
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, torch.Tensor):
+            raise UsageError(f"{what}: {name}[{index}] is {_describe(entry)}, expected a tensor", hint=_RETURNS)
+    return tuple(entry.detach() for entry in entries)
+
+
+def _describe(value: Any) -> str:
+    """A short picture of a value: types, and shapes of tensors."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, tuple | list):
+        shown = ", ".join(_describe(entry) for entry in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"({shown})" if isinstance(value, tuple) else f"[{shown}]"
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def summary(error: BaseException) -> str:
+    """The exception's type and the first line of its message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _at(error: BaseException) -> str:
+    """Where in the user's own files the exception came from: " (net.py:12)" or nothing."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({Path(error.filename).name}:{error.lineno})"
+    here = str(Path(__file__).resolve())
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename != here and not is_framework_file(frame.filename) and "importlib" not in frame.filename:
+            return f" ({Path(frame.filename).name}:{frame.lineno})"
+    return ""

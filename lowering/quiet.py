@@ -1,0 +1,59 @@
+"""Keeping tools' chatter off the user's terminal, without losing their errors.
+
+Vela, the TOSA reference model and torch's native parts print straight to file descriptors 1 and 2, past
+`sys.stdout`, so the descriptors themselves are redirected. Whoever wants to keep showing progress meanwhile writes
+to a duplicate of the descriptor made before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+
+_NOTE_BYTES = 4000
+_lock = threading.RLock()  # descriptors belong to the whole process
+
+
+@contextlib.contextmanager
+def quiet(*, errors: bool = True) -> Iterator[Callable[[], str]]:
+    """Collects what is written to stdout (and, with `errors`, stderr) instead of showing it.
+
+    Yields a function that returns the end of what was collected. An exception that leaves the block carries that text
+    as a note, so that a traceback still shows what the tool said.
+    """
+    descriptors = (1, 2) if errors else (1,)
+    with _lock, tempfile.TemporaryFile() as sink:
+
+        def collected() -> str:
+            _flush()
+            size = os.fstat(sink.fileno()).st_size
+            return os.pread(sink.fileno(), _NOTE_BYTES, max(0, size - _NOTE_BYTES)).decode(errors="replace")
+
+        _flush()
+        saved = [(descriptor, os.dup(descriptor)) for descriptor in descriptors]
+        try:
+            for descriptor in descriptors:
+                os.dup2(sink.fileno(), descriptor)
+            yield collected
+        except Exception as error:
+            text = collected().strip()
+            if text:
+                error.add_note(f"printed meanwhile:\n{text}")
+            raise
+        finally:
+            _flush()
+            for descriptor, original in saved:
+                os.dup2(original, descriptor)
+                os.close(original)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError, AttributeError, OSError):
+            stream.flush()
+    ctypes.CDLL(None).fflush(None)

@@ -1,0 +1,173 @@
+"""What a TOSA flatbuffer of Arm's backend says: operators, tensors, and where each operator came from.
+
+Read with the `tosa` package of tosa-tools, whose classes are generated from the format's schema. The flatbuffers read
+here are made in this process or come from our own cache, which checks their digest; unlike a .pte they are trusted.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import flatbuffers
+from tosa.DType import DType
+from tosa.Op import Op
+from tosa.TosaGraph import TosaGraph as Buffer
+
+_OPS: dict[int, str] = {value: name for name, value in vars(Op).items() if not name.startswith("_")}
+_DTYPES: dict[int, str] = {value: name for name, value in vars(DType).items() if not name.startswith("_")}
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """A node of an earlier graph that an operator descends from.
+
+    `identifier` is "<node name>.<graph id>": unique within the process that exported the model, and the key
+    ExecuTorch assigns debug handles by.
+    """
+
+    identifier: str
+    name: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Location:
+    """The debug information of one operator (ExecuTorch's DebugMode.TOSA).
+
+    Attributes:
+        node: name of the graph node it was made from, after the Arm passes.
+        stack_trace: the Python stack, outermost call first; empty when unknown.
+        module: path of the module that called it ("stem.0"; "" is the model itself), or None when unknown.
+        root: the node of the first graph it descends from, or None when unknown.
+    """
+
+    node: str
+    stack_trace: str
+    module: str | None
+    root: Ancestor | None
+
+
+@dataclass(frozen=True)
+class TosaTensor:
+    """Name, shape and TOSA type ("INT8") of a tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class TosaOperator:
+    """One operator; `op` is TOSA's name ("CONV2D"), inputs and outputs are tensor names."""
+
+    index: int
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    location: Location | None
+
+    @property
+    def is_constant(self) -> bool:
+        return self.op in ("CONST", "CONST_SHAPE")
+
+
+@dataclass(frozen=True)
+class TosaGraph:
+    """The main block of a TOSA program.
+
+    Attributes:
+        operators: in execution order; the index is Vela's ext_key.
+        inputs, outputs: in the order of the delegate call's arguments.
+    """
+
+    operators: tuple[TosaOperator, ...]
+    inputs: tuple[TosaTensor, ...]
+    outputs: tuple[TosaTensor, ...]
+
+    @classmethod
+    def parse(cls, data: bytes) -> TosaGraph:
+        block = Buffer.GetRootAs(data, 0).Regions(0).Blocks(0)
+        tensors: dict[str, TosaTensor] = {}
+        for index in range(block.TensorsLength()):
+            tensor = block.Tensors(index)
+            name = tensor.Name().decode()
+            shape = tuple(int(tensor.Shape(axis)) for axis in range(tensor.ShapeLength()))
+            tensors[name] = TosaTensor(name, shape, _DTYPES.get(tensor.Type(), str(tensor.Type())))
+        operators = []
+        for index in range(block.OperatorsLength()):
+            raw = block.Operators(index)
+            operators.append(
+                TosaOperator(
+                    index=index,
+                    op=_OPS.get(raw.Op(), str(raw.Op())),
+                    inputs=tuple(raw.Inputs(j).decode() for j in range(raw.InputsLength())),
+                    outputs=tuple(raw.Outputs(j).decode() for j in range(raw.OutputsLength())),
+                    location=_location(raw.Location()),
+                )
+            )
+        inputs = tuple(tensors[block.Inputs(index).decode()] for index in range(block.InputsLength()))
+        outputs = tuple(tensors[block.Outputs(index).decode()] for index in range(block.OutputsLength()))
+        return cls(tuple(operators), inputs, outputs)
+
+    def producers(self) -> dict[str, TosaOperator]:
+        """The operator that makes each tensor, by the tensor's name."""
+        return {name: operator for operator in self.operators for name in operator.outputs}
+
+
+def _location(raw: Any) -> Location | None:
+    text = raw.Text() if raw is not None else None
+    if not text or not text.strip():
+        return None
+    content = json.loads(text)
+    torch_info = content["torch_info"]
+    # Upstream writes a sentence in place of a list or a dictionary it doesn't have.
+    stack = torch_info["nn_module_stack"]
+    module: str | None = None
+    if isinstance(stack, dict) and stack:
+        module = module_path(list(stack.values())[-1])
+    return Location(
+        node=content["aten_info"]["node_name"],
+        stack_trace="\n".join(torch_info["stack_trace"]),
+        module=module,
+        root=_root(torch_info["node_trace"]),
+    )
+
+
+def module_path(entry: Any) -> str:
+    """The path in an entry of nn_module_stack: (path, class), where strict export writes "L['self'].stem.0"."""
+    path = str(entry[0] if isinstance(entry, tuple | list) else entry)
+    return path.removeprefix("L['self']").lstrip(".")
+
+
+def _root(trace: Any) -> Ancestor | None:
+    """The end of the chain that starts at the first entry of upstream's flattened from_node list."""
+    if not isinstance(trace, list) or not trace:
+        return None
+    # Entries are pushed parents first and each names the graph of the entry it was reached from; of several sources
+    # upstream's debug handles follow the last, which is the first one in this list.
+    following: dict[int, int] = {}
+    for index, entry in enumerate(trace):
+        following.setdefault(entry["parent_graph_id"], index)
+    at, seen = 0, {0}
+    while (next_at := following.get(trace[at]["graph_id"], at)) not in seen:
+        at = next_at
+        seen.add(at)
+    entry = trace[at]
+    return Ancestor(f"{entry['name']}.{entry['graph_id']}", entry["name"], str(entry["target"]))
+
+
+def without_locations(data: bytes) -> bytes:
+    """The same program with its debug information blanked: it holds paths of the machine that made it."""
+    blanked = bytearray(data)
+    block = Buffer.GetRootAs(data, 0).Regions(0).Blocks(0)
+    for index in range(block.OperatorsLength()):
+        location = block.Operators(index).Location()
+        text = location.Text() if location is not None else None
+        if text:
+            # The string's own position: the table's first field holds an offset to its length.
+            field = location._tab.Offset(4) + location._tab.Pos
+            start = field + flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, field) + 4
+            blanked[start : start + len(text)] = b" " * len(text)
+    return bytes(blanked)
