@@ -1,0 +1,17 @@
+"""A bit-exact functional model of the Arm Ethos-U55 (int8), as a library.
+
+    npu = Npu(Configuration.parse("ethos-u55-128"))
+    program = npu.decode(command_stream)
+    execution = npu.run(program, {0: weights, 1: scratch})
+
+It executes what Vela compiles and equals tosa_reference_model bit for bit. That is agreement with the compiler's intent,
+not with silicon. Operations run one after another on whole feature maps, so missing waits and block dependencies in a
+stream are not noticed. What it does not know ends in a Fault.
+"""
+
+from harness.npu.configuration import CONFIGURATIONS, Configuration
+from harness.npu.fault import Fault
+from harness.npu.npu import Execution, Extent, Npu, Program
+from harness.npu.timing import OpRecord
+
+__all__ = ["CONFIGURATIONS", "Configuration", "Execution", "Extent", "Fault", "Npu", "OpRecord", "Program"]

@@ -1,0 +1,30 @@
+"""The one way in which the functional NPU refuses to go on."""
+
+from __future__ import annotations
+
+from lowering.errors import EthosHilError
+
+
+class Fault(EthosHilError):
+    """A command stream cannot be decoded or executed.
+
+    Kinds: "parse" (the stream is not a valid one for this NPU), "bus" (an access outside of, or a write to a
+    read-only, region), "unsupported" (valid as far as known, but its arithmetic is not established).
+
+    Attributes:
+        offset: byte offset in the command stream of the command word that faulted.
+        op: the command at that offset ("CONV", "DMA", "IFM_PRECISION", ...).
+        register: the register, or other thing, whose value is to blame.
+        value: that value.
+    """
+
+    def __init__(self, kind: str, offset: int, op: str, register: str, value: int, message: str) -> None:
+        super().__init__(f"{kind} fault at 0x{offset:x} ({op}): {register} is {_number(value)}: {message}", kind=kind)
+        self.offset = offset
+        self.op = op
+        self.register = register
+        self.value = value
+
+
+def _number(value: int) -> str:
+    return str(value) if -1024 < value < 1024 else hex(value)

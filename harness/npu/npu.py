@@ -1,0 +1,195 @@
+"""The NPU: decodes command streams into programs and runs them on memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.npu import timing
+from harness.npu.configuration import Configuration
+from harness.npu.convolution import ConvolutionStep
+from harness.npu.decode import decode
+from harness.npu.dma import DmaStep
+from harness.npu.elementwise import ElementwiseStep
+from harness.npu.fault import Fault
+from harness.npu.featuremap import Memory
+from harness.npu.operations import INTERNAL, Access, Convolution, Elementwise, Op, Pool
+from harness.npu.pooling import PoolStep
+from harness.npu.timing import DEFAULT_PORTS, OpRecord, Timing
+
+Bytes = npt.NDArray[np.uint8]
+PROGRAMS_KEPT = 64
+
+
+class Step(Protocol):
+    """An operation ready to execute."""
+
+    def run(self, memory: Memory) -> None:
+        """Executes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Bytes of a region that a program touches: reads lie in [0, read_end), writes in [write_begin, write_end)."""
+
+    read_end: int = 0
+    write_begin: int = 0
+    write_end: int = 0
+
+
+class Program:
+    """A decoded command stream for one configuration. Made by Npu.decode; holds no memory of any board."""
+
+    def __init__(self, stream: bytes, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.ops: tuple[Op, ...] = decode(stream, configuration)
+        self.extents: dict[int, Extent] = {}
+        for op in self.ops:
+            for access in op.accesses:
+                _check_addresses(op, access, configuration)
+                if access.region != INTERNAL and access.end > access.begin:
+                    old = self.extents.get(access.region, Extent())
+                    self.extents[access.region] = _widened(old, access)
+        self.steps: tuple[Step, ...] = tuple(_step(op) for op in self.ops)
+        self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
+
+    def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
+        """Modelled cycles of every operation, with regions behind the AXI ports that `ports` names."""
+        key = tuple(sorted(ports.items()))
+        if key not in self._timings:
+            self._timings[key] = timing.model(self.ops, self.configuration, ports)
+        return self._timings[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What a run was: a record for each operation, modelled cycles in total, and PMU event counts."""
+
+    ops: tuple[OpRecord, ...]
+    cycles: int
+    events: Mapping[int, int]
+
+
+class Npu:
+    """One NPU with its internal memory, which survives from run to run as on a board."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self._shram = np.zeros(configuration.shram_bytes, np.uint8)
+
+    def decode(self, stream: bytes) -> Program:
+        """The program of a register command stream (without driver actions); cached by content. Raises Fault."""
+        return _programs.get(stream, self.configuration)
+
+    def run(
+        self, program: Program, regions: Mapping[int, Bytes], ports: Mapping[int, int] = DEFAULT_PORTS
+    ) -> Execution:
+        """Executes a program in place.
+
+        Args:
+            program: from `decode`.
+            regions: the bytes of each region, one-dimensional, contiguous uint8, starting at the region's base; they
+                may be longer than needed, and read-only where the program only reads.
+            ports: region -> AXI port (0 or 1) as the driver set it up; only affects timing.
+
+        Raises Fault ("bus" if an access leaves a region or writes to a read-only one); operations before the faulting
+        one have then been executed, as on a board.
+        """
+        for number, array in regions.items():
+            if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
+                raise ValueError(
+                    f"region {number} must be a contiguous 1-D uint8 array, not {array.ndim}-D {array.dtype}"
+                )
+        memory: dict[int, npt.NDArray[np.uint8]] = {**regions, INTERNAL: self._shram}
+        fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
+        for op, step in zip(program.ops, program.steps, strict=True):
+            if not fits:
+                _check_access(op, regions)
+            step.run(memory)
+        result = program.timing(ports)
+        return Execution(result.ops, result.cycles, result.events)
+
+
+def _step(op: Op) -> Step:
+    if isinstance(op, Convolution):
+        return ConvolutionStep(op)
+    if isinstance(op, Pool):
+        return PoolStep(op)
+    if isinstance(op, Elementwise):
+        return ElementwiseStep(op)
+    return DmaStep(op)
+
+
+def _widened(old: Extent, access: Access) -> Extent:
+    if not access.write:
+        return Extent(max(old.read_end, access.end), old.write_begin, old.write_end)
+    begin = access.begin if old.write_end == 0 else min(old.write_begin, access.begin)
+    return Extent(old.read_end, begin, max(old.write_end, access.end))
+
+
+def _check_addresses(op: Op, access: Access, configuration: Configuration) -> None:
+    if access.begin < 0:
+        raise Fault("bus", op.offset, op.name, access.register, access.begin, "strides lead to before its region")
+    if access.region == INTERNAL and access.end > configuration.shram_bytes:
+        raise Fault(
+            "bus",
+            op.offset,
+            op.name,
+            access.register,
+            access.begin,
+            f"beyond {configuration.shram_bytes} bytes of SHRAM",
+        )
+
+
+def _fits(array: Any, extent: Extent) -> bool:
+    if array is None:
+        return False
+    return max(extent.read_end, extent.write_end) <= array.size and (array.flags.writeable or not extent.write_end)
+
+
+def _check_access(op: Op, regions: Mapping[int, Bytes]) -> None:
+    for access in op.accesses:
+        if access.region == INTERNAL or access.end <= access.begin:
+            continue
+        array = regions.get(access.region)
+        where = f"bytes {access.begin:#x} to {access.end:#x} of region {access.region}"
+        problem = None
+        if array is None:
+            problem = f"{where} are accessed, but the region is not there"
+        elif access.end > array.size:
+            problem = f"{where} are accessed, which has {array.size:#x} bytes"
+        elif access.write and not array.flags.writeable:
+            problem = f"{where} are written, which is read-only"
+        if problem:
+            raise Fault("bus", op.offset, op.name, access.register, access.begin, problem)
+
+
+class _Programs:
+    """Decoded programs by content."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[bytes, Configuration], Program] = OrderedDict()
+
+    def get(self, stream: bytes, configuration: Configuration) -> Program:
+        key = (bytes(stream), configuration)
+        with self._lock:
+            program = self._kept.get(key)
+            if program is not None:
+                self._kept.move_to_end(key)
+                return program
+        program = Program(key[0], configuration)
+        with self._lock:
+            self._kept[key] = program
+            while len(self._kept) > PROGRAMS_KEPT:
+                self._kept.popitem(last=False)
+        return program
+
+
+_programs = _Programs()

@@ -1,0 +1,49 @@
+"""The output stage: from scaled values to stored elements (zero point, clamp, look-up table, saturation).
+
+Facts: facts/ethos-u-npu.md 4 (order of the steps, tables) and 9.4, 9.5, 9.10 (32-bit outputs).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.npu.featuremap import FeatureMap, Memory
+from harness.npu.operations import INTERNAL, Activation
+
+Array = npt.NDArray[Any]
+
+INT32 = np.iinfo(np.int32)
+TABLE_BYTES = {8: 256, 16: 2048, 32: 1024}  # by OFM bits: 256 bytes, 512 slope/base words, 256 int32
+
+
+def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
+    """Scaled int64 values, shape of the OFM, as elements of its type."""
+    if not activation.clamp:
+        return np.clip(values, INT32.min, INT32.max).astype(ofm.dtype)
+    clamped = np.clip(values + ofm.zero_point, activation.minimum, activation.maximum)
+    if activation.table is not None:
+        return look_up(clamped, ofm, activation, memory)
+    return clamped.astype(ofm.dtype)
+
+
+def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
+    """The entries that clamped values activation.minimum, minimum + 1, ... maximum look up (8-bit indices only)."""
+    assert activation.table is not None
+    raw = memory[INTERNAL][activation.table : activation.table + TABLE_BYTES[ofm.bits]]
+    entries = raw.view(ofm.dtype)
+    first = 128 if activation.signed_index else 0
+    return entries[activation.minimum + first : activation.maximum + first + 1]
+
+
+def look_up(clamped: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
+    """Table entries for clamped values: by value for 8-bit indices, interpolated for 16-bit ones."""
+    if ofm.bits != 16:
+        return np.take(table(ofm, activation, memory), clamped - activation.minimum)
+    assert activation.table is not None
+    raw = memory[INTERNAL][activation.table : activation.table + TABLE_BYTES[16]].view("<i2").astype(np.int64)
+    index = (clamped + 32768) >> 7
+    base, slope = raw[0::2][index], raw[1::2][index]
+    return np.clip(base + ((slope * (clamped & 127) + 64) >> 7), -32768, 32767).astype(ofm.dtype)

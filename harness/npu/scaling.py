@@ -1,0 +1,107 @@
+"""Scaling of accumulators: multiply, round, shift. The one place where rounding is defined.
+
+Facts: facts/ethos-u-npu.md 4 and 9.1, 9.2, 9.11 (agreement with tosa_reference_model and TensorFlow Lite Micro; not seen
+on silicon). All arithmetic is exact; the slow path through Python integers only serves products beyond 63 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+INT64_MAX = (1 << 63) - 1
+
+
+class Rounding(IntEnum):
+    """Rounding fields of the precision registers."""
+
+    DOUBLE = 0  # "TFL": round at 31 bits away from zero, then half up
+    TRUNCATE = 1  # toward zero
+    NATURAL = 2  # half up
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """value * multiplier / 2**shift, rounded.
+
+    Attributes:
+        multiplier: unsigned, up to 32 bits.
+        shift: 0 to 63.
+        rounding: how.
+        early_bits: left shift that the operand already carries (20 or 15 for scaled ADD/SUB operands); it lowers the
+            point at which DOUBLE rounds for the first time from 2**30 to 2**(30 - early_bits).
+    """
+
+    multiplier: int = 1
+    shift: int = 0
+    rounding: Rounding = Rounding.NATURAL
+    early_bits: int = 0
+
+    @property
+    def is_one(self) -> bool:
+        """Whether nothing changes, for any value."""
+        return self.multiplier == 1 and self.shift == 0
+
+
+def scale(values: Int64s, by: Scale) -> Int64s:
+    """`values` (any shape) scaled by one Scale; int64."""
+    if by.is_one:
+        return values
+    return scale_channels(values, by.multiplier, by.shift, by.rounding, by.early_bits)
+
+
+def scale_channels(
+    values: Int64s,
+    multiplier: int | Int64s,
+    shift: int | Int64s,
+    rounding: Rounding,
+    early_bits: int = 0,
+) -> Int64s:
+    """`values` scaled by multipliers and shifts that broadcast against them; int64.
+
+    Shifts must be in 0..63 and multipliers in 0..2**32-1.
+    """
+    if values.size == 0:
+        return values
+    largest = max(abs(int(values.min())), abs(int(values.max())))
+    top_shift = int(np.max(shift))
+    half = 1 << (top_shift - 1) if top_shift else 0
+    if largest * int(np.max(multiplier)) + half + (1 << 30) > INT64_MAX:
+        wide: Any = _rounded(
+            values.astype(object), _objects(multiplier), _objects(shift), rounding, early_bits, dtype=object
+        )
+        return np.clip(wide, -INT64_MAX - 1, INT64_MAX).astype(np.int64)
+    return _rounded(values, multiplier, shift, rounding, early_bits, dtype=np.int64)
+
+
+def _objects(value: Any) -> Any:
+    return value.astype(object) if isinstance(value, np.ndarray) else int(value)
+
+
+def _rounded(values: Any, multiplier: Any, shift: Any, rounding: Rounding, early_bits: int, dtype: Any) -> Any:
+    product = values * multiplier
+    if rounding is Rounding.TRUNCATE:
+        return np.where(product < 0, -((-product) >> shift), product >> shift)
+    half = _half(shift, dtype)
+    if rounding is Rounding.DOUBLE:
+        threshold = 31 - early_bits
+        early = np.where(np.asarray(shift) > threshold, 1 << (threshold - 1), 0).astype(dtype)
+        half = half + np.where(values < 0, -early, early)
+    return (product + half) >> shift
+
+
+def _half(shift: Any, dtype: Any) -> Any:
+    if not isinstance(shift, np.ndarray):
+        return 1 << (shift - 1) if shift else 0
+    return np.array([1 << (int(s) - 1) if s else 0 for s in shift.ravel()], dtype=dtype).reshape(shift.shape)
+
+
+def divide_half_away(sums: Int64s, counts: Int64s | int) -> Int64s:
+    """sums / counts to nearest, ties away from zero (the hardware's mean, facts 9.3)."""
+    magnitude = (2 * np.abs(sums) + counts) // (2 * np.asarray(counts, dtype=np.int64))
+    return np.where(sums < 0, -magnitude, magnitude)
