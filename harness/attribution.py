@@ -8,7 +8,6 @@ covers gets a row of its own, so that the rows always sum to the total.
 from __future__ import annotations
 
 import bisect
-import dataclasses
 from collections.abc import Sequence
 
 from harness.targets.base import OpEvent, Run
@@ -28,12 +27,12 @@ def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     rows: list[Op] = []
     for call in run.delegates:
         rows.extend(_rows(maps.get(call.instruction, ()), call.op_events, provenance))
-    return _numbered(rows)
+    return tuple(rows)
 
 
 def estimated(artifact: Artifact) -> tuple[Op, ...]:
     """Rows with the compiler's estimates, for targets that report no operations."""
-    return _numbered([_row(op, op.vela_cycles, "vela") for call in artifact.delegates for op in call.npu_ops])
+    return tuple(_row(op, op.vela_cycles, "vela") for op in artifact.npu_ops)
 
 
 def _rows(npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) -> list[Op]:
@@ -48,14 +47,9 @@ def _rows(npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) 
         else:
             unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles
     rows = [_row(op, count, provenance) for op, count in zip(npu_ops, cycles, strict=True)]
-    rows += [Op("", name, "", (), "", "", count, provenance) for name, count in unmapped.items()]
+    rows += [Op("unmapped", name, "", (), "", "", count, provenance) for name, count in unmapped.items()]
     return rows
 
 
 def _row(op: NpuOp, cycles: int, provenance: str) -> Op:
     return Op(op.id, op.npu_op, op.tosa_op, op.aten_ops, op.module, op.source, cycles, provenance)
-
-
-def _numbered(rows: Sequence[Op]) -> tuple[Op, ...]:
-    """Ids are unique within one delegate's map; in the table they are unique within the program."""
-    return tuple(dataclasses.replace(row, id=f"npu{number:05d}") for number, row in enumerate(rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import TracebackType
 from typing import Protocol
@@ -35,7 +36,9 @@ class Live:
     """A spinner with a bar on a terminal; elsewhere one line per stage."""
 
     def __init__(self) -> None:
-        stderr = console(stderr=True)
+        # A file of its own: lowering redirects descriptors 1 and 2 while noisy libraries run.
+        self._file = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
+        stderr = console(self._file)
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if stderr.is_terminal:
@@ -59,11 +62,12 @@ class Live:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
+        self._file.close()
 
     def stage(self, text: str) -> None:
         """A new stage begins."""
         if self._progress is None:
-            sys.stderr.write(f"{text} ...\n")
+            self._file.write(f"{text} ...\n")
             return
         if self._task is not None:
             self._progress.remove_task(self._task)

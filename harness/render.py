@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TextIO
+
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,10 +15,10 @@ _COLOURS = {"verified": "green", "failed": "red"}
 _PIPED_WIDTH = 200
 
 
-def console(*, stderr: bool = False) -> Console:
-    """A console that colours only on a terminal and does not squeeze tables into 80 columns when piped."""
-    made = Console(stderr=stderr, highlight=False, soft_wrap=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_PIPED_WIDTH)
+def console(file: TextIO | None = None) -> Console:
+    """A console on `file`, or stdout, that colours only on a terminal and does not squeeze tables when piped."""
+    made = Console(file=file, highlight=False)
+    return made if made.is_terminal else Console(file=file, highlight=False, width=_PIPED_WIDTH)
 
 
 def summary(record: Record) -> RenderableType:

@@ -23,7 +23,6 @@ from lowering.errors import ToolError
 from lowering.lower import lower
 from lowering.model import ProgramFile, TorchModel
 from lowering.profile import Npu
-from lowering.program import Program
 from lowering.reference import Reference, ReferenceRun
 from results import environment
 from results.record import ArtifactInfo, Metric, Op, Record, TargetInfo
@@ -91,7 +90,7 @@ def run(
 
     reporter.stage(f"Lowering {source.label} for {npu}")
     started = time.monotonic()
-    artifact = lower(source, npu, progress=reporter.stage)
+    artifact = lower(source, npu, progress=lambda text: reporter.stage(f"Lowering {source.label} for {npu}: {text}"))
     seconds = {"lowering": time.monotonic() - started}
     return run_artifact(
         artifact,
@@ -129,7 +128,7 @@ def run_artifact(
         seconds: wall seconds of earlier phases, for the record.
     """
     reporter = reporter or Silent()
-    tensors = Program.parse(artifact.pte, label).plan().input_tensors
+    tensors = artifact.plan.input_tensors
     if inputs is None:
         input_sets: tuple[InputSet, ...] = (artifact.example_inputs,)
     elif isinstance(inputs, InputFile):
@@ -163,7 +162,7 @@ def run_artifact(
     record = Record(
         verdict=verdict.status,
         model=label,
-        npu=str(artifact.npu),
+        npu=str(artifact.npu or board.npu),
         target=describe(board),
         failure=verdict.failure,
         outputs=verdict.outputs,
@@ -184,8 +183,7 @@ def describe(board: Target) -> TargetInfo:
 
 def info(artifact: Artifact) -> ArtifactInfo:
     """The artifact, for a record."""
-    npu_ops = sum(len(delegate.npu_ops) for delegate in artifact.delegates)
-    return ArtifactInfo(artifact.sha256, len(artifact.pte), npu_ops, artifact.cpu_ops)
+    return ArtifactInfo(artifact.sha256, len(artifact.pte), len(artifact.npu_ops), artifact.cpu_ops)
 
 
 def _ops(artifact: Artifact, board: Target, outcome: Outcome, verdict: Verdict) -> tuple[Op, ...]:
@@ -209,7 +207,7 @@ def _metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mappi
         if min(cycles) != max(cycles):
             metrics.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
             metrics.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
-    estimate = sum(op.vela_cycles for delegate in artifact.delegates for op in delegate.npu_ops)
+    estimate = sum(op.vela_cycles for op in artifact.npu_ops)
     metrics.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
     for name in ("planned_bytes", "scratch_bytes", "sram_used", "ddr_used"):
         metrics.append(Metric(name, outcome.memory[name], "bytes", "reported"))

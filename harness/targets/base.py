@@ -109,6 +109,8 @@ class Target(abc.ABC):
     kind: str
     """"virtual", "fvp" or "board"."""
     soc: str
+    npu: str
+    """Name of its NPU's configuration, e.g. "ethos-u55-128"."""
     cycle_provenance: str
     """Provenance of cycle counts: "modelled", "fvp" or "measured"."""
 

@@ -1,0 +1,157 @@
+"""`make bench`: what the harness itself costs, measured now, on this machine.
+
+Ratios compare two things timed in turn in this run; they mean more than the seconds, which depend on the machine and on
+what else it is doing.
+"""
+
+from __future__ import annotations
+
+import io
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+from rich.table import Table
+
+from harness.image import Plan, pack
+from harness.npu import Configuration, Npu
+from harness.progress import Live
+from harness.render import console
+from harness.run import Report, find_firmware, run, run_artifact
+from harness.targets import make_target
+from lowering.artifact import Artifact
+from lowering.errors import EthosHilError
+from lowering.model import load_model
+from lowering.profile import Npu as Profile
+
+SIZE = Profile.parse("ethos-u55-128")
+ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure and what was asked of it."""
+
+    what: str
+    value: str
+    asked: str
+
+
+def milliseconds(seconds: float) -> str:
+    """For people."""
+    return f"{seconds * 1e3:,.1f} ms"
+
+
+def median_time(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Median wall seconds of `work`."""
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def firmware_size(elf: bytes) -> int:
+    """Bytes of code and constants: all allocated sections that are not writable."""
+    sections = ELFFile(io.BytesIO(elf)).iter_sections()
+    return sum(
+        section["sh_size"]
+        for section in sections
+        if section["sh_flags"] & 2 and not section["sh_flags"] & 1 and section["sh_type"] != "SHT_NOBITS"
+    )
+
+
+def per_inference(report: Report) -> float:
+    """Host seconds an inference beyond the NPU model's own: everything between the first frame and the last."""
+    seconds = report.outcome.seconds
+    return (seconds["total"] - seconds["launch"] - seconds["npu"]) / len(report.outcome.runs)
+
+
+def npu_against_reference(artifact: Artifact) -> tuple[float, float, float]:
+    """Median seconds for the delegates of one inference: NPU model cold, NPU model again, tosa_reference_model.
+
+    Cold includes decoding the stream and the weights; again does not. The three are timed in turn, `ROUNDS` times.
+    """
+    import tosa_reference_model
+
+    from lowering.reference import Reference
+
+    reference = Reference(artifact)
+    cold, warm, oracle = [], [], []
+    for _ in range(ROUNDS):
+        for delegate in artifact.delegates:
+            npu = Npu(Configuration.parse(str(SIZE)))
+            regions = {
+                0: np.frombuffer(delegate.blob.weights, np.uint8),
+                1: np.zeros(delegate.blob.scratch_size, np.uint8),
+            }
+            for times in (cold, warm):
+                started = time.perf_counter()
+                npu.run(npu.decode(delegate.blob.command_stream), regions)
+                times.append(time.perf_counter() - started)
+            inputs = reference.delegate_inputs(delegate)
+            started = time.perf_counter()
+            tosa_reference_model.run(delegate.tosa, inputs, verbosity="NONE")
+            oracle.append(time.perf_counter() - started)
+    return statistics.median(cold), statistics.median(warm), statistics.median(oracle)
+
+
+def measure(live: Live) -> list[Row]:
+    """All figures."""
+    firmware = find_firmware()
+    rows = [Row("firmware, code and constants", f"{firmware_size(firmware) / 1024:,.1f} KiB", "< 96 KiB")]
+    live.stage("Packing")
+    program = np.random.default_rng(0).bytes(4 << 20)
+    packing = median_time(lambda: pack(firmware, program, [[bytes(3 * 224 * 224)]], Plan(1, 1)))
+    rows.append(Row("packing a 4 MB program", milliseconds(packing), "< 100 ms"))
+
+    digits = run(load_model("suites.models.digits:digits"), SIZE, repeat=50, reporter=live)
+    launches = [digits.outcome.seconds["launch"]]
+    for _ in range(ROUNDS - 1):
+        again = run_artifact(digits.artifact, make_target("virtual", SIZE), firmware, label="digits", reporter=live)
+        launches.append(again.outcome.seconds["launch"])
+    rows.append(Row("QEMU launch to first frame, median", milliseconds(statistics.median(launches)), "< 500 ms"))
+    rows.append(Row("host overhead an inference, digits", milliseconds(per_inference(digits)), "< 100 ms"))
+
+    mobilenet = run(load_model("suites.models.mobilenet_v2:mobilenet_v2"), SIZE, reporter=live)
+    started = time.perf_counter()
+    run_artifact(mobilenet.artifact, make_target("virtual", SIZE), firmware, label="mobilenet_v2", reporter=live)
+    whole = time.perf_counter() - started
+    rows.append(Row("MobileNetV2 224x224, lowered: pack, boot, run, verify", milliseconds(whole), "< 10,000 ms"))
+    rows.append(Row("host overhead an inference, MobileNetV2", milliseconds(per_inference(mobilenet)), "< 100 ms"))
+
+    live.stage("Timing the NPU model against tosa_reference_model")
+    for name, report in (("MobileNetV2", mobilenet), ("digits", digits)):
+        cold, warm, oracle = npu_against_reference(report.artifact)
+        rows.append(Row(f"{name}: tosa_reference_model", milliseconds(oracle), ""))
+        rows.append(Row(f"{name}: NPU model, cold", f"{milliseconds(cold)}, ratio {cold / oracle:.2f}", "ratio <= 1.0"))
+        rows.append(
+            Row(f"{name}: NPU model, again", f"{milliseconds(warm)}, ratio {warm / oracle:.2f}", "ratio <= 1.0")
+        )
+    return rows
+
+
+def main() -> int:
+    """Print the table."""
+    with Live() as live:
+        rows = measure(live)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("host time, measured now", "", "asked"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(row.what, row.value, row.asked)
+    console().print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except EthosHilError as error:
+        sys.stderr.write(f"bench: {error.message}\n")
+        sys.exit(error.exit_status)
