@@ -1,0 +1,169 @@
+"""The oracle: what a lowered program must answer, computed on the host.
+
+The .pte's own instructions are executed: delegates by tosa_reference_model on the TOSA program they were compiled
+from, the rest by `lowering.kernels`. There is no way to run without an oracle: a reference model that can't be
+imported, fails, or does not report TOSA_VALID is an OracleError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lowering.artifact import Artifact
+from lowering.errors import OracleError, UsageError
+from lowering.kernels import Store, initial_values, is_true, run_kernel
+from lowering.program import DelegateCall, FreeCall, JumpFalseCall, KernelCall, MoveCall, Tensor
+from lowering.quiet import quiet
+from lowering.tosa import TosaGraph, TosaTensor
+
+_MAX_STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class ReferenceRun:
+    """The answer to one input set.
+
+    Attributes:
+        outputs: the program's outputs, in the program's types and logical shapes.
+        delegate_outputs: the outputs of each delegate call, by the call's instruction index (of the last time it ran).
+    """
+
+    outputs: tuple[np.ndarray, ...]
+    delegate_outputs: Mapping[int, tuple[np.ndarray, ...]]
+
+
+class Reference:
+    """Answers input sets for one artifact.
+
+    Raises OracleError when the artifact has no TOSA program (a .pte that was not lowered here) or the reference model
+    is missing.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._plan = artifact.plan
+        self._tosa: dict[int, bytes] = {}
+        for delegate in artifact.delegates:
+            if delegate.tosa is None:
+                raise OracleError(
+                    f"{artifact.model} was not lowered here, so its delegates have no TOSA program to compare with",
+                    hint="run the model it was made from (file.py:function or .pt2) instead of the .pte",
+                )
+            self._tosa[delegate.instruction] = delegate.tosa
+        self._programs = {at: TosaGraph.parse(tosa) for at, tosa in self._tosa.items()}
+        self._model: Any = _reference_model() if self._tosa else None
+
+    def run(self, inputs: Sequence[np.ndarray]) -> ReferenceRun:
+        """Computes the answer to one input set.
+
+        Args:
+            inputs: arrays of the program's input types and logical shapes.
+
+        Raises:
+            UsageError: inputs of another count, shape or type; OracleError: no valid answer.
+        """
+        plan = self._plan
+        store = initial_values(plan)
+        for index, array in zip(plan.inputs, check_inputs(plan.input_tensors, inputs), strict=True):
+            store[index] = array
+        delegate_outputs: dict[int, tuple[np.ndarray, ...]] = {}
+        at = steps = 0
+        while at < len(plan.instructions):
+            steps += 1
+            if steps > _MAX_STEPS:
+                raise OracleError(f"the program did not end within {_MAX_STEPS} instructions")
+            instruction = plan.instructions[at]
+            following = at + 1
+            if isinstance(instruction, KernelCall):
+                run_kernel(plan, instruction, store)
+            elif isinstance(instruction, DelegateCall):
+                delegate_outputs[at] = self._delegate(at, instruction, store)
+            elif isinstance(instruction, MoveCall):
+                store[instruction.target] = store[instruction.source]
+            elif isinstance(instruction, JumpFalseCall):
+                following = following if is_true(store[instruction.condition]) else instruction.destination
+            elif isinstance(instruction, FreeCall):
+                store[instruction.value] = None
+            at = following
+        outputs = tuple(np.ascontiguousarray(store[index]).reshape(plan.tensor(index).sizes) for index in plan.outputs)
+        return ReferenceRun(outputs, delegate_outputs)
+
+    def _delegate(self, at: int, call: DelegateCall, store: Store) -> tuple[np.ndarray, ...]:
+        program = self._programs[at]
+        count = len(program.inputs)
+        if len(call.args) != count + len(program.outputs):
+            raise OracleError(
+                f"instruction {at} passes {len(call.args)} tensors, its TOSA program takes {count} and gives "
+                f"{len(program.outputs)}"
+            )
+        tensors = [self._plan.tensor(index) for index in call.args]
+        given = [
+            _to_tosa(store[index], tensor, side)
+            for index, tensor, side in zip(call.args, tensors, program.inputs, strict=False)
+        ]
+        answers = self._evaluate(self._tosa[at], given, at)
+        if len(answers) != len(program.outputs):
+            raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(program.outputs)}")
+        results = tuple(_from_tosa(array, tensor) for array, tensor in zip(answers, tensors[count:], strict=True))
+        for index, array in zip(call.args[count:], results, strict=True):
+            store[index] = array
+        return results
+
+    def _evaluate(self, tosa: bytes, inputs: list[np.ndarray], at: int) -> Sequence[np.ndarray]:
+        try:
+            with quiet(errors=False):  # it prints a line per call
+                outputs, status = self._model.run(tosa, inputs)
+            valid = status == self._model.GraphStatus.TOSA_VALID
+        except Exception as error:
+            raise OracleError(
+                f"tosa_reference_model failed on instruction {at}: {type(error).__name__}: {error}".split("\n")[0]
+            ) from error
+        if not valid:
+            raise OracleError(
+                f"tosa_reference_model reports {getattr(status, 'name', status)} for instruction {at}, not TOSA_VALID: "
+                "its outputs are no reference"
+            )
+        return [np.asarray(output) for output in outputs]
+
+
+def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The inputs as arrays; a UsageError names the first that differs from what the program expects."""
+    wanted = ", ".join(str(tensor) for tensor in expected)
+    if len(inputs) != len(expected):
+        raise UsageError(f"{len(inputs)} inputs given, the program takes {len(expected)}", hint=f"it takes {wanted}")
+    arrays = tuple(np.asarray(value) for value in inputs)
+    for index, (tensor, array) in enumerate(zip(expected, arrays, strict=True)):
+        if array.shape != tensor.sizes or array.dtype != tensor.dtype:
+            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise UsageError(f"input {index} is {found}, the program expects {tensor}", hint=f"it takes {wanted}")
+    return arrays
+
+
+def _to_tosa(array: np.ndarray, tensor: Tensor, side: TosaTensor) -> np.ndarray:
+    """The array as the TOSA program takes it: a delegate gets memory as it is, so shapes follow the memory's order."""
+    ordered = np.ascontiguousarray(array.transpose(tensor.dim_order))
+    if ordered.shape != side.shape:
+        raise OracleError(f"tensor {tensor} in memory order is {ordered.shape}, its TOSA program takes {side.shape}")
+    return ordered
+
+
+def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
+    ordered = tuple(tensor.sizes[axis] for axis in tensor.dim_order)
+    if array.shape != ordered or array.dtype != tensor.dtype:
+        raise OracleError(f"the reference model gave {array.dtype} {array.shape}, expected {tensor} as {ordered}")
+    return np.ascontiguousarray(array.transpose(np.argsort(tensor.dim_order))) if ordered else array
+
+
+def _reference_model() -> Any:
+    try:
+        with quiet(errors=False):
+            import tosa_reference_model
+    except Exception as error:
+        raise OracleError(
+            f"tosa_reference_model cannot be imported: {type(error).__name__}: {error}",
+            hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+        ) from error
+    return tosa_reference_model
