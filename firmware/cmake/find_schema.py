@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 
-def main() -> int:
+def main() -> None:
     spec = importlib.util.find_spec("executorch")
     if spec is None or not spec.submodule_search_locations:
-        print(f"executorch is not installed for {sys.executable}", file=sys.stderr)
-        return 1
+        sys.exit(f"executorch is not installed for {sys.executable}")
     package = Path(next(iter(spec.submodule_search_locations)))
     site = package.parent
     # Not the flatc on the PATH: executorch installs an older one of its own, whose output these headers refuse.
@@ -25,11 +24,9 @@ def main() -> int:
     }
     for name, path in found.items():
         if not path.is_file():
-            print(f"{name} not found (looked for {path}); it comes with executorch[ethos-u]", file=sys.stderr)
-            return 1
+            sys.exit(f"{name} not found (looked for {path}); it comes with executorch[ethos-u]")
     sys.stdout.write(f"{found['flatc']}\n{site / 'include'}\n{found['program.fbs']}\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,9 +8,7 @@
 namespace ethos_hil {
 
 // Most bytes that `size` bytes can become.
-constexpr std::size_t cobs_bound(std::size_t size) {
-  return size + size / 254 + 1;
-}
+constexpr std::size_t cobs_bound(std::size_t size) { return size + size / 254 + 1; }
 
 // Encodes `size` bytes into `out`, which has room for cobs_bound(size); returns the encoded size. No delimiter.
 std::size_t cobs_encode(const std::uint8_t* in, std::size_t size, std::uint8_t* out);

@@ -17,9 +17,7 @@ std::uint32_t frames_sent;
 
 }  // namespace
 
-void begin() {
-  board::write(DELIMITER, sizeof DELIMITER);
-}
+void begin() { board::write(DELIMITER, sizeof DELIMITER); }
 
 void send(FrameType type, const void* head, std::size_t head_size, const void* tail, std::size_t tail_size) {
   // The frame is complete in memory before its first byte goes out, so that a fault met while reading the payload is
@@ -46,8 +44,6 @@ void send(FrameType type, const void* head, std::size_t head_size, const void* t
   ++frames_sent;
 }
 
-std::uint32_t sent() {
-  return frames_sent;
-}
+std::uint32_t sent() { return frames_sent; }
 
 }  // namespace ethos_hil::frames

@@ -35,9 +35,7 @@ void report_fault(const FaultInfo& info) {
   finish(STATUS_FAILED);
 }
 
-void count_run() {
-  ++runs_finished;
-}
+void count_run() { ++runs_finished; }
 
 void finish(std::uint32_t status) {
   const End end{status, runs_finished, frames::sent() + 1};

@@ -36,13 +36,9 @@ Text& Text::operator<<(std::int64_t number) {
   return *this << ~static_cast<std::uint64_t>(number) + 1;
 }
 
-Text& Text::operator<<(std::uint32_t number) {
-  return *this << std::uint64_t{number};
-}
+Text& Text::operator<<(std::uint32_t number) { return *this << std::uint64_t{number}; }
 
-Text& Text::operator<<(std::int32_t number) {
-  return *this << std::int64_t{number};
-}
+Text& Text::operator<<(std::int32_t number) { return *this << std::int64_t{number}; }
 
 Text& Text::operator<<(Hex number) {
   *this << "0x";

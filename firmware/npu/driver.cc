@@ -40,9 +40,7 @@ std::uint32_t address_of(const void* pointer) {
   return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
-void memory_barrier() {
-  __asm volatile("dsb" ::: "memory");
-}
+void memory_barrier() { __asm volatile("dsb" ::: "memory"); }
 
 [[noreturn]] void fail_with_status(ErrorKind kind, Text& text, std::uint32_t status) {
   const std::uint32_t read = at(Register::QREAD);
@@ -60,9 +58,7 @@ const char* fault_name(std::uint32_t status) {
 
 }  // namespace
 
-Identity identify() {
-  return {at(Register::ID), at(Register::CONFIG)};
-}
+Identity identify() { return {at(Register::ID), at(Register::CONFIG)}; }
 
 void check_can_run(const Identity& program, std::uint32_t delegate) {
   const Identity npu = identify();

@@ -6,9 +6,7 @@
 
 namespace ethos_hil {
 
-Package::Package(board::Pool window) : window_{window.begin, window.size} {
-  check();
-}
+Package::Package(board::Pool window) : window_{window.begin, window.size} { check(); }
 
 Bytes Package::input(std::uint32_t input_set, std::uint32_t index) const {
   const std::uint32_t record = input_set * header().inputs_per_set + index;

@@ -19,9 +19,7 @@ std::uint32_t count(const Vector* vector) {
 }
 
 // Characters of a flatbuffers string; an absent one is empty.
-inline const char* text(const flatbuffers::String* string) {
-  return string == nullptr ? "" : string->c_str();
-}
+inline const char* text(const flatbuffers::String* string) { return string == nullptr ? "" : string->c_str(); }
 
 class Program {
  public:

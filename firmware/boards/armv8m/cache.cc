@@ -20,12 +20,8 @@ void for_each_line(const void* address, std::size_t count, std::uintptr_t operat
 
 }  // namespace
 
-void clean_cache(const void* address, std::size_t count) {
-  for_each_line(address, count, core::DCCMVAC);
-}
+void clean_cache(const void* address, std::size_t count) { for_each_line(address, count, core::DCCMVAC); }
 
-void invalidate_cache(const void* address, std::size_t count) {
-  for_each_line(address, count, core::DCIMVAC);
-}
+void invalidate_cache(const void* address, std::size_t count) { for_each_line(address, count, core::DCIMVAC); }
 
 }  // namespace ethos_hil::board

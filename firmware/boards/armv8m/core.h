@@ -46,8 +46,6 @@ constexpr std::uint32_t CPDLPSTATE_ELPSTATE_RET = 0x1u << 4;  // the FPU/MVE uni
 
 constexpr std::uint32_t CACHE_LINE = 32;
 
-inline void barrier() {
-  __asm volatile("dsb\n isb" ::: "memory");
-}
+inline void barrier() { __asm volatile("dsb\n isb" ::: "memory"); }
 
 }  // namespace ethos_hil::core

@@ -22,34 +22,22 @@ Pool between(std::uint8_t* begin, std::uint8_t* end) {
 
 }  // namespace
 
-Identity identity() {
-  return {300, corstone300::CPU_HZ};
-}
+Identity identity() { return {300, corstone300::CPU_HZ}; }
 
-Pool package_window() {
-  return between(__package_start, __package_limit);
-}
+Pool package_window() { return between(__package_start, __package_limit); }
 
-Pool sram_pool() {
-  return between(__sram_pool_start, __sram_pool_end);
-}
+Pool sram_pool() { return between(__sram_pool_start, __sram_pool_end); }
 
 Pool ddr_pool(const std::uint8_t* package_end) {
   const auto aligned = (reinterpret_cast<std::uintptr_t>(package_end) + POOL_ALIGNMENT - 1) & ~(POOL_ALIGNMENT - 1);
   return between(reinterpret_cast<std::uint8_t*>(aligned), __ddr_end);
 }
 
-volatile std::uint32_t* npu_registers() {
-  return reinterpret_cast<volatile std::uint32_t*>(corstone300::NPU_BASE);
-}
+volatile std::uint32_t* npu_registers() { return reinterpret_cast<volatile std::uint32_t*>(corstone300::NPU_BASE); }
 
-void initialise() {
-  corstone300::uart_initialise();
-}
+void initialise() { corstone300::uart_initialise(); }
 
-void write(const std::uint8_t* bytes, std::size_t count) {
-  corstone300::uart_write(bytes, count);
-}
+void write(const std::uint8_t* bytes, std::size_t count) { corstone300::uart_write(bytes, count); }
 
 void enable_npu_interrupt() {
   core::reg(core::NVIC_ISER + corstone300::NPU_IRQ / 32 * 4) = 1u << corstone300::NPU_IRQ % 32;

@@ -16,9 +16,7 @@ namespace {
 using Handler = void (*)();
 constexpr std::uint32_t INTERRUPTS = 128;
 
-void npu_handler() {
-  ethos_hil::npu::on_interrupt();
-}
+void npu_handler() { ethos_hil::npu::on_interrupt(); }
 
 struct VectorTable {
   const void* stack_top;

@@ -42,9 +42,7 @@ void Arguments::wrong_kind(std::uint32_t position, const char* expected) const {
   reject(Text() << "argument " << position << " is " << kind_name(value(position).kind) << ", expected " << expected);
 }
 
-std::uint32_t Arguments::count() const {
-  return ethos_hil::count(indices_);
-}
+std::uint32_t Arguments::count() const { return ethos_hil::count(indices_); }
 
 void Arguments::expect_count(std::uint32_t expected) const {
   if (count() != expected) {

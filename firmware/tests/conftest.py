@@ -1,0 +1,52 @@
+"""What the firmware's tests share: the built ELF, programs to pack into it, and a way to boot the result."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from plain_qemu import Conversation, boot
+
+from harness.image import Plan, pack
+
+FIRMWARE = Path(__file__).resolve().parent.parent
+BUILD = FIRMWARE.parent / "build" / "firmware" / "corstone300"
+
+RunProgram = Callable[..., Conversation]
+
+
+@pytest.fixture(scope="session")
+def elf_path() -> Path:
+    """The firmware as it is built from the sources at hand."""
+    configure = ["cmake", "--preset", "corstone300"]
+    if not (BUILD / "build.ninja").is_file():
+        configure.append(f"-DPython3_EXECUTABLE={sys.executable}")
+    for command in (configure, ["cmake", "--build", "--preset", "corstone300"]):
+        done = subprocess.run(command, cwd=FIRMWARE, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}"
+    return BUILD / "ethos-hil.elf"
+
+
+@pytest.fixture(scope="session")
+def firmware(elf_path: Path) -> bytes:
+    return elf_path.read_bytes()
+
+
+@pytest.fixture
+def boot_elf(tmp_path: Path) -> Callable[[bytes], Conversation]:
+    """Boots any ELF."""
+    return lambda elf: boot(elf, tmp_path)
+
+
+@pytest.fixture
+def run_program(firmware: bytes, boot_elf: Callable[[bytes], Conversation]) -> RunProgram:
+    """Packs a .pte with its input sets and boots the image."""
+
+    def run(program: bytes, input_sets: Sequence[Sequence[bytes]] = ((b"",),), **plan: object) -> Conversation:
+        settings = Plan(len(input_sets), len(input_sets[0]), **plan)  # type: ignore[arg-type]
+        return boot_elf(pack(firmware, program, input_sets, settings).elf)
+
+    return run

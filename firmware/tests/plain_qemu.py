@@ -1,0 +1,149 @@
+"""Boots an ELF on QEMU's mps3-an547 with nothing attached, and decodes what it says.
+
+This is a Corstone-300 without an NPU (its block reads as zero), enough for everything but NPU jobs. The decoder is
+written from docs/formats.md on purpose, instead of using the harness's own: two readers of one format check each other.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import struct
+import subprocess
+import time
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cobs import cobs
+
+from harness import formats
+from harness.formats import FrameType
+
+PAYLOADS = {
+    FrameType.HELLO: formats.Hello,
+    FrameType.LOG: formats.Log,
+    FrameType.LOADED: formats.Loaded,
+    FrameType.RUN_BEGIN: formats.RunBegin,
+    FrameType.TENSOR: formats.TensorInfo,
+    FrameType.COUNTERS: formats.Counters,
+    FrameType.RUN_END: formats.RunEnd,
+    FrameType.ERROR: formats.Error,
+    FrameType.FAULT: formats.FaultInfo,
+    FrameType.END: formats.End,
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame: its fields by name, and the bytes after them (text, sizes or data)."""
+
+    type: FrameType
+    sequence: int
+    fields: dict[str, Any]
+    rest: bytes
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A TENSOR frame with the data that followed it."""
+
+    info: dict[str, Any]
+    sizes: tuple[int, ...]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """All frames up to END."""
+
+    frames: tuple[Frame, ...]
+
+    def all(self, frame_type: FrameType) -> list[Frame]:
+        return [frame for frame in self.frames if frame.type is frame_type]
+
+    def one(self, frame_type: FrameType) -> Frame:
+        found = self.all(frame_type)
+        assert len(found) == 1, f"{len(found)} {frame_type.name} frames, expected one: {self}"
+        return found[0]
+
+    def error(self) -> tuple[formats.ErrorKind, str]:
+        """Kind and text of the one ERROR frame; END must report failure."""
+        frame = self.one(FrameType.ERROR)
+        assert self.one(FrameType.END).fields["status"] == 1
+        return formats.ErrorKind(frame.fields["kind"]), frame.rest.decode()
+
+    def tensors(self) -> list[Tensor]:
+        """Tensors in the order they were sent, their CRC checked."""
+        found = []
+        for position, frame in enumerate(self.frames):
+            if frame.type is not FrameType.TENSOR:
+                continue
+            data = b""
+            for follower in self.frames[position + 1 :]:
+                if follower.type is not FrameType.DATA:
+                    break
+                data += follower.rest
+            assert len(data) == frame.fields["nbytes"]
+            assert zlib.crc32(data) == frame.fields["crc32"]
+            sizes = struct.unpack(f"<{frame.fields['rank']}I", frame.rest)
+            found.append(Tensor(frame.fields, sizes, data))
+        return found
+
+
+def decode(stream: bytes) -> list[Frame]:
+    """Whole frames of a UART stream; every one must be sound."""
+    frames = []
+    for block in stream.split(b"\0")[:-1]:
+        if not block:
+            continue
+        frame = cobs.decode(block)
+        body, crc = frame[:-4], struct.unpack("<I", frame[-4:])[0]
+        assert zlib.crc32(body) == crc
+        header = formats.FrameHeader.unpack(body)
+        payload = body[formats.FrameHeader.size :]
+        assert len(payload) <= formats.MAX_FRAME_PAYLOAD
+        layout = PAYLOADS.get(FrameType(header["type"]))
+        fields = layout.unpack(payload) if layout else {}
+        rest = payload[layout.size :] if layout else payload
+        frames.append(Frame(FrameType(header["type"]), header["sequence"], fields, rest))
+    return frames
+
+
+def boot(elf: bytes, directory: Path, timeout: float = 10.0) -> Conversation:
+    """Boot `elf` and collect its frames up to END.
+
+    Raises:
+        AssertionError: END does not come in time, QEMU ends by itself, or the frames are not as they should be.
+    """
+    path = directory / "image.elf"
+    path.write_bytes(elf)
+    machine = ["-M", "mps3-an547", "-display", "none", "-monitor", "none", "-serial", "stdio"]
+    process = subprocess.Popen(
+        ["qemu-system-arm", *machine, "-kernel", str(path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    stream = b""
+    frames: list[Frame] = []
+    try:
+        assert process.stdout is not None
+        deadline = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while not frames or frames[-1].type is not FrameType.END:
+                left = deadline - time.monotonic()
+                assert left > 0, f"no END frame within {timeout} s, last of {len(frames)}: {frames[-1:]}"
+                if selector.select(left):
+                    chunk = os.read(process.stdout.fileno(), 1 << 16)
+                    assert chunk, f"QEMU ended before END, last of {len(frames)} frames: {frames[-1:]}"
+                    stream += chunk
+                    frames = decode(stream) if chunk.endswith(b"\0") else frames
+    finally:
+        process.kill()
+        process.communicate()
+    assert [frame.sequence for frame in frames] == [i & 0xFFFF for i in range(len(frames))]
+    assert frames[-1].fields["frames"] == len(frames)
+    return Conversation(tuple(frames))

@@ -1,0 +1,39 @@
+"""Programs made with upstream's exporter and nothing else, small enough for a test."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+
+def raw(tensor: Any) -> bytes:
+    """A tensor's bytes in the order its dim_order puts them in memory."""
+    return bytes(tensor.permute(tensor.dim_order()).contiguous().numpy().tobytes())
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A .pte, one input set for it, and the output tensors of upstream's own host runtime for that."""
+
+    pte: bytes
+    input_set: tuple[bytes, ...]
+    outputs: tuple[Any, ...]
+
+
+def export(module: Any, inputs: tuple[Any, ...], *, run: bool = True) -> Exported:
+    """Export without any delegate, and, if asked to, run on ExecuTorch's portable kernels."""
+    import torch
+    from executorch.exir import EdgeCompileConfig, to_edge
+
+    importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
+    program = torch.export.export(module, inputs)
+    edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    pte = bytes(edge.to_executorch().buffer)
+    outputs: tuple[Any, ...] = ()
+    if run:
+        from executorch.runtime import Runtime
+
+        method = Runtime.get().load_program(pte).load_method("forward")
+        outputs = tuple(output.clone() for output in method.execute(list(inputs)))
+    return Exported(pte, tuple(raw(tensor) for tensor in inputs), outputs)

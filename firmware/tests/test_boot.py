@@ -1,0 +1,269 @@
+"""What the firmware says when it boots: the whole conversation when all is well, and one clear error when not."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from plain_qemu import Conversation
+from programs import Exported, export, raw
+
+from conftest import RunProgram
+from harness.formats import ErrorKind, FrameType, InputRef, PackageHeader
+from harness.image import Plan, pack
+
+BootElf = Callable[[bytes], Conversation]
+
+
+@pytest.fixture(scope="session")
+def exported() -> Exported:
+    """Float in, int8 out, no delegate."""
+    import torch
+    import torch.ao.quantization.fx._decomposed
+
+    class Quantize(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, 3, -128, 127, torch.int8)
+
+    return export(Quantize(), (torch.linspace(-20, 20, 600).reshape(2, 300),))
+
+
+def package_of(elf: bytes) -> tuple[int, int]:
+    """File offset and size of the package in a packed ELF."""
+    section = ELFFile(io.BytesIO(elf)).get_section_by_name(".ethos_hil.package")
+    return section["sh_offset"], section["sh_size"]
+
+
+def edit_package(elf: bytes, **fields: object) -> bytes:
+    """The ELF with header fields of its package changed, and its CRC made right again."""
+    offset, size = package_of(elf)
+    header = {**PackageHeader.unpack(elf, offset), **fields}
+    body = elf[offset + PackageHeader.size : offset + size]
+    head = PackageHeader.pack(header)[:-4]
+    crc = zlib.crc32(body, zlib.crc32(head))
+    return elf[:offset] + head + struct.pack("<I", crc) + body + elf[offset + size :]
+
+
+def packed(firmware: bytes, exported: Exported, sets: int = 1, **plan: Any) -> bytes:
+    return pack(firmware, exported.pte, [exported.input_set] * sets, Plan(sets, 1, **plan)).elf
+
+
+def test_conversation_of_a_whole_plan(firmware: bytes, boot_elf: BootElf, exported: Exported) -> None:
+    image = pack(firmware, exported.pte, [exported.input_set] * 3, Plan(3, 1, repeat=2))
+    conversation = boot_elf(image.elf)
+    hello = conversation.frames[0]
+    assert hello.type is FrameType.HELLO
+    assert hello.fields["run_id"] == image.run_id
+    assert hello.fields["image_hash"] == image.image_hash
+    assert hello.fields["program_hash"] == image.program_hash == hashlib.sha256(exported.pte).digest()
+    assert (hello.fields["protocol"], hello.fields["board"], hello.fields["cpu_hz"]) == (1, 300, 32_000_000)
+
+    loaded = conversation.one(FrameType.LOADED).fields
+    assert (loaded["inputs"], loaded["outputs"], loaded["instructions"], loaded["delegates"]) == (1, 1, 1, 0)
+    assert loaded["planned_bytes"] >= 600 * 5
+    assert loaded["sram_size"] == 2 << 20
+    assert loaded["planned_bytes"] <= loaded["sram_used"] < loaded["sram_size"]
+    assert loaded["ddr_used"] == 0
+
+    expected = [(input_set, repeat) for input_set in range(3) for repeat in range(2)]
+    for frame_type in (FrameType.RUN_BEGIN, FrameType.RUN_END):
+        assert [(f.fields["input_set"], f.fields["repeat"]) for f in conversation.all(frame_type)] == expected
+    assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])] * 6
+    assert conversation.frames[-1].fields == {"status": 0, "runs": 6, "frames": len(conversation.frames)}
+
+
+def test_frames_survive_stuffing_at_every_group_boundary(run_program: RunProgram) -> None:
+    # A COBS group holds at most 254 bytes without a zero: data of these lengths ends before, at and after that, alone
+    # and with the CRC that follows it.
+    import torch
+    import torch.ao.quantization.fx._decomposed
+
+    class Bytes(torch.nn.Module):
+        def forward(self, *inputs: Any) -> Any:
+            quantize = torch.ops.quantized_decomposed.quantize_per_tensor
+            return tuple(quantize(x, 1.0, 0, 0, 255, torch.uint8) for x in inputs)
+
+    lengths = (*range(248, 258), *range(502, 512))
+    without_zeros = [torch.arange(length).remainder(255).add(1).float() for length in lengths]
+    exported = export(Bytes(), tuple(without_zeros))
+    tensors = run_program(exported.pte, [exported.input_set]).tensors()
+    assert [tensor.data for tensor in tensors] == [raw(output) for output in exported.outputs]
+    assert all(0 not in tensor.data for tensor in tensors)
+
+
+def test_firmware_alone_reports_a_missing_package(firmware: bytes, boot_elf: BootElf) -> None:
+    conversation = boot_elf(firmware)
+    kind, text = conversation.error()
+    assert kind is ErrorKind.PACKAGE
+    assert "no package at 0x70000000" in text
+    assert conversation.one(FrameType.HELLO).fields["run_id"] == bytes(16)
+
+
+@pytest.mark.parametrize("where", ["header", "program", "inputs", "last byte"])
+def test_any_flipped_bit_of_the_package_is_found(
+    firmware: bytes, boot_elf: BootElf, exported: Exported, where: str
+) -> None:
+    elf = bytearray(packed(firmware, exported))
+    offset, size = package_of(bytes(elf))
+    header = PackageHeader.unpack(bytes(elf), offset)
+    position = {
+        "header": PackageHeader.offset_of("npu_timeout_ms"),
+        "program": header["program_offset"] + header["program_size"] // 2,
+        "inputs": header["inputs_offset"],
+        "last byte": size - 1,
+    }[where]
+    elf[offset + position] ^= 0x10
+    conversation = boot_elf(bytes(elf))
+    kind, text = conversation.error()
+    assert kind is ErrorKind.PACKAGE
+    assert "CRC-32" in text
+    assert conversation.one(FrameType.HELLO).fields["run_id"] == bytes(16), "a broken header names no run"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"version": 7}, "version is 7"),
+        ({"total_size": 0xFFFFFFF0}, "states 4294967280 bytes"),
+        ({"total_size": 8}, "states 8 bytes"),
+        ({"program_size": 0xFFFFFFFF}, "exceeds the package"),
+        ({"program_offset": 177}, "exceeds the package|no multiple of 32"),
+        ({"inputs_offset": 0xFFFFFFFC}, "table of 1 inputs"),
+        ({"inputs_per_set": 0x40000001, "input_set_count": 4}, "table of 4294967300 inputs"),
+        ({"repeat": 0}, "nothing to run"),
+        ({"input_set_count": 0}, "nothing to run"),
+        ({"method": b"m" * 32}, "method name"),
+        ({"program_hash": bytes(32)}, "SHA-256"),
+    ],
+)
+def test_an_impossible_package_is_refused(
+    firmware: bytes, boot_elf: BootElf, exported: Exported, fields: dict[str, Any], words: str
+) -> None:
+    kind, text = boot_elf(edit_package(packed(firmware, exported), **fields)).error()
+    assert kind is ErrorKind.PACKAGE
+    assert any(alternative in text for alternative in words.split("|")), text
+
+
+def test_an_input_outside_the_package_is_refused(firmware: bytes, boot_elf: BootElf, exported: Exported) -> None:
+    elf = packed(firmware, exported)
+    offset, size = package_of(elf)
+    record = offset + PackageHeader.unpack(elf, offset)["inputs_offset"]
+    moved = InputRef.pack({"offset": size - 4, "size": 8})
+    kind, text = boot_elf(edit_package(elf[:record] + moved + elf[record + len(moved) :])).error()
+    assert kind is ErrorKind.PACKAGE
+    assert "input 0 of set 0" in text
+
+
+def test_random_and_empty_programs_are_refused(run_program: RunProgram) -> None:
+    for program in (b"", b"\0" * 7, bytes(4096), random.Random(1).randbytes(4096)):
+        kind, _ = run_program(program).error()
+        assert kind is ErrorKind.PROGRAM
+
+
+def test_truncated_programs_are_refused(run_program: RunProgram, exported: Exported) -> None:
+    size = len(exported.pte)
+    for length in (9, 40, size // 3, size // 2, size - 64):
+        kind, _ = run_program(exported.pte[:length], [exported.input_set]).error()
+        assert kind is ErrorKind.PROGRAM, f"{length} of {size} bytes"
+
+
+def test_damaged_programs_never_fault(run_program: RunProgram, exported: Exported) -> None:
+    """Whatever a bit does to a program, the answer is a result or an error, never a fault or silence."""
+    rng = random.Random(5)
+    kinds = set()
+    for _ in range(25):
+        damaged = bytearray(exported.pte)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        conversation = run_program(bytes(damaged), [exported.input_set])
+        assert not conversation.all(FrameType.FAULT)
+        kinds |= {frame.fields["kind"] for frame in conversation.all(FrameType.ERROR)}
+    assert ErrorKind.PROGRAM in kinds, "the damage must have been seen"
+
+
+def test_a_missing_method_is_named_with_those_there_are(run_program: RunProgram, exported: Exported) -> None:
+    kind, text = run_program(exported.pte, [exported.input_set], method="backward").error()
+    assert kind is ErrorKind.PROGRAM
+    assert "no method 'backward'" in text
+    assert "'forward'" in text
+
+
+def test_wrong_inputs_are_refused_before_any_run(run_program: RunProgram, exported: Exported) -> None:
+    good = exported.input_set
+    conversation = run_program(exported.pte, [good, (good[0][:-4],)])
+    kind, text = conversation.error()
+    assert kind is ErrorKind.INPUT
+    assert "input 0 of set 1 has 2396 bytes, expected 2400" in text
+    assert not conversation.all(FrameType.RUN_BEGIN)
+    kind, text = run_program(exported.pte, [(good[0], good[0])]).error()
+    assert kind is ErrorKind.INPUT
+    assert "takes 1 inputs, the package has 2" in text
+
+
+def test_a_program_too_large_for_the_memory_states_both_sizes(run_program: RunProgram, exported: Exported) -> None:
+    planned = run_program(exported.pte, [exported.input_set]).one(FrameType.LOADED).fields["planned_bytes"]
+    sizes = struct.pack("<qq", 0, planned)  # the plan's non_const_buffer_sizes
+    assert exported.pte.count(sizes) == 1
+    large = exported.pte.replace(sizes, struct.pack("<qq", 0, 400 << 20))
+    conversation = run_program(large, [exported.input_set])
+    kind, text = conversation.error()
+    assert kind is ErrorKind.OUT_OF_MEMORY
+    error = conversation.one(FrameType.ERROR).fields
+    assert error["needed"] == 400 << 20
+    assert (255 << 20) < error["available"] < (256 << 20)
+    assert f"planned memory needs {400 << 20} bytes" in text
+
+
+def test_planned_memory_that_exceeds_the_sram_goes_to_ddr(run_program: RunProgram, exported: Exported) -> None:
+    planned = run_program(exported.pte, [exported.input_set]).one(FrameType.LOADED).fields["planned_bytes"]
+    large = exported.pte.replace(struct.pack("<qq", 0, planned), struct.pack("<qq", 0, 3 << 20))
+    conversation = run_program(large, [exported.input_set])
+    assert conversation.one(FrameType.LOADED).fields["ddr_used"] == 3 << 20
+    assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])]
+
+
+def test_a_fault_is_reported_with_its_place(firmware: bytes, boot_elf: BootElf, exported: Exported) -> None:
+    address, elf = plant(packed(firmware, exported), "7executeE", b"\x00\xde")  # udf #0
+    conversation = boot_elf(elf)
+    fault = conversation.one(FrameType.FAULT).fields
+    assert fault["pc"] == address
+    assert fault["exception"] == 6, "UsageFault"
+    assert fault["cfsr"] & 1 << 16, "undefined instruction"
+    assert conversation.frames[-1].fields["status"] == 1
+    assert conversation.all(FrameType.RUN_BEGIN), "it happened during the run"
+
+
+def test_an_access_to_no_memory_is_reported_with_its_address(
+    firmware: bytes, boot_elf: BootElf, exported: Exported
+) -> None:
+    # movs r0, #0xF0; lsls r0, r0, #24; ldr r0, [r0]: nothing answers at 0xF0000000.
+    address, elf = plant(packed(firmware, exported), "7executeE", bytes.fromhex("f020 0006 0068"))
+    fault = boot_elf(elf).one(FrameType.FAULT).fields
+    assert fault["exception"] in (4, 5), "MemManage or BusFault"
+    assert fault["pc"] == address + 4
+    assert 0xF0000000 in (fault["bfar"], fault["mmfar"])
+
+
+def test_a_stack_overflow_is_reported(firmware: bytes, boot_elf: BootElf, exported: Exported) -> None:
+    # push {r0-r7, lr}; b to itself: MSPLIM stops it, and the report still gets out.
+    _, elf = plant(packed(firmware, exported), "7executeE", bytes.fromhex("ffb5 fde7"))
+    conversation = boot_elf(elf)
+    fault = conversation.one(FrameType.FAULT).fields
+    assert fault["cfsr"] & 1 << 20, "STKOF"
+    assert conversation.frames[-1].fields["status"] == 1
+
+
+def plant(elf: bytes, symbol: str, code: bytes) -> tuple[int, bytes]:
+    """Overwrite the start of the function whose mangled name contains `symbol`; returns its address too."""
+    file = ELFFile(io.BytesIO(elf))
+    table = file.get_section_by_name(".symtab")
+    (address,) = {s["st_value"] & ~1 for s in table.iter_symbols() if symbol in s.name}
+    text = file.get_section_by_name(".text")
+    offset = text["sh_offset"] + address - text["sh_addr"]
+    return address, elf[:offset] + code + elf[offset + len(code) :]

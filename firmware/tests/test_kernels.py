@@ -1,0 +1,161 @@
+"""The CPU kernels give the bits that ExecuTorch's own host runtime gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_qemu import Conversation
+from programs import Exported, export, raw
+
+from conftest import RunProgram
+from harness.formats import ErrorKind, FrameType
+
+
+def check_outputs(conversation: Conversation, exported: Exported) -> None:
+    assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
+    tensors = conversation.tensors()
+    assert len(tensors) == len(exported.outputs)
+    for tensor, expected in zip(tensors, exported.outputs, strict=True):
+        rank = tensor.info["rank"]
+        assert tensor.sizes == tuple(expected.shape)
+        assert tuple(tensor.info["dim_order"][:rank]) == tuple(expected.dim_order())
+        assert tensor.data == raw(expected)
+
+
+def awkward_floats(count: int) -> Any:
+    """Floats around ties, steps and the ends of the quantised ranges, and far outside them."""
+    import torch
+
+    generator = torch.Generator().manual_seed(7)
+    spread = torch.randn(count, generator=generator) * torch.logspace(-8, 5, count)
+    ties = (torch.arange(-700, 700, dtype=torch.float32) + 0.5) * 0.25
+    neighbours = torch.nextafter(ties, torch.tensor(float("inf")))
+    ends = torch.tensor([0.0, -0.0, 1e30, -1e30, 3.4e38, 1e-45, -1e-45, 32767.5, -32768.5, 2.0**24 + 2, 2.0**31])
+    # Far beyond 2^63 upstream's own cast is undefined; that corner has a test of its own.
+    values = torch.cat([spread, ties, neighbours, ends])
+    return values[values.abs() < 1e9]
+
+
+@pytest.fixture(scope="module")
+def torch_ops() -> Any:
+    import torch
+    import torch.ao.quantization.fx._decomposed
+
+    return torch.ops.quantized_decomposed
+
+
+CASES = [
+    ("int8", -128, 127, 0.25, 0),
+    ("int8", -127, 127, 0.037, -3),
+    ("uint8", 0, 255, 0.0211, 131),
+    ("uint8", 3, 200, 1.5, 0),
+    ("int16", -32768, 32767, 3.1e-4, 0),
+    ("int16", -32767, 32767, 0.5, 1000),
+    ("int32", -(2**31), 2**31 - 1, 1e-3, 17),
+    ("int32", -(2**31), 2**31 - 1, 7e-9, -(2**24) - 1),
+]
+
+
+def test_quantize_and_dequantize_equal_the_host(run_program: RunProgram, torch_ops: Any) -> None:
+    import torch
+
+    class Cases(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            outputs = []
+            for name, low, high, scale, zero_point in CASES:
+                parameters = (scale, zero_point, low, high, getattr(torch, name))
+                quantized = torch_ops.quantize_per_tensor(x, *parameters)
+                outputs += [quantized, torch_ops.dequantize_per_tensor(quantized, *parameters)]
+            return tuple(outputs)
+
+    exported = export(Cases(), (awkward_floats(1000),))
+    check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+
+
+def test_dequantize_keeps_subnormal_floats(run_program: RunProgram, torch_ops: Any) -> None:
+    import torch
+
+    class Tiny(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch_ops.dequantize_per_tensor(x, 1.3e-41, 3, -128, 127, torch.int8)
+
+    exported = export(Tiny(), (torch.arange(-128, 128).to(torch.int8),))
+    assert np.count_nonzero(exported.outputs[0].numpy()) == 255, "the case must have subnormal results"
+    check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+
+
+def test_quantize_saturates_what_upstream_leaves_undefined(run_program: RunProgram, torch_ops: Any) -> None:
+    import torch
+
+    class Quantize(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch_ops.quantize_per_tensor(x, 0.5, 1, -100, 100, torch.int8)
+
+    inputs = torch.tensor([float("inf"), float("-inf"), float("nan"), 3e38, -3e38, 1e10])
+    exported = export(Quantize(), (inputs,), run=False)
+    (tensor,) = run_program(exported.pte, [exported.input_set]).tensors()
+    assert np.frombuffer(tensor.data, np.int8).tolist() == [100, -100, -100, 100, -100, 100]
+
+
+def test_layouts_and_conversions_equal_the_host(run_program: RunProgram, torch_ops: Any) -> None:
+    import torch
+
+    class Copies(torch.nn.Module):
+        def forward(self, image: Any, last: Any, whole: Any, flag: Any) -> Any:
+            quantize = torch_ops.quantize_per_tensor(last, 0.1, 2, -128, 127, torch.int8)
+            return (
+                image.to(memory_format=torch.channels_last),
+                last.to(memory_format=torch.contiguous_format),
+                quantize,
+                whole.to(torch.int32),
+                whole.to(torch.float32),
+                whole.to(torch.int8),
+                image.to(torch.int64),
+                flag.to(torch.float32),
+                whole.to(torch.bool),
+                image.reshape(3, -1),
+                image.to(torch.int16).to(memory_format=torch.channels_last),
+            )
+
+    generator = torch.Generator().manual_seed(3)
+    image = torch.randn(2, 3, 5, 7, generator=generator) * 100
+    last = torch.randn(2, 3, 5, 7, generator=generator).to(memory_format=torch.channels_last)
+    whole = torch.tensor([[0, 1, -1, 2**31 + 5, -(2**40), 127]])
+    exported = export(Copies(), (image, last, whole, torch.tensor([True, False])))
+    check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+
+
+def test_branches_follow_the_condition(run_program: RunProgram, torch_ops: Any) -> None:
+    import torch
+
+    class Branch(torch.nn.Module):
+        def forward(self, flag: Any, x: Any) -> Any:
+            def double(value: Any) -> Any:
+                return torch_ops.quantize_per_tensor(value, 0.5, 0, -128, 127, torch.int8)
+
+            def triple(value: Any) -> Any:
+                return torch_ops.quantize_per_tensor(value, 0.25, 9, -128, 127, torch.int8)
+
+            return torch.cond(flag, double, triple, (x,))
+
+    x = torch.linspace(-9, 9, 40)
+    for flag in (True, False):
+        exported = export(Branch(), (torch.tensor(flag), x))
+        check_outputs(run_program(exported.pte, [exported.input_set]), exported)
+
+
+def test_all_missing_operators_are_named_at_once(run_program: RunProgram) -> None:
+    import torch
+
+    class Lacking(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            values, _ = torch.sort(x)
+            return torch.atan2(values, x), torch.argmax(x), torch.cumsum(x, 0)
+
+    exported = export(Lacking(), (torch.randn(6),), run=False)
+    kind, text = run_program(exported.pte, [exported.input_set]).error()
+    assert kind is ErrorKind.UNSUPPORTED
+    for name in ("aten::sort.values", "aten::atan2.out", "aten::argmax.out", "aten::cumsum.out"):
+        assert f"operator {name}" in text
