@@ -10,10 +10,11 @@ modules upstream's backend name back before the program is written.
 from __future__ import annotations
 
 import contextvars
+import copy
 import csv
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -162,7 +163,13 @@ def _backend() -> Any:
                 ]
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
-                blob = bytes(EthosUBackend.preprocess(edge_program, specs).processed_bytes)
+                untouched = copy.deepcopy(edge_program)  # passes change the program they work on
+                try:
+                    result = EthosUBackend.preprocess(edge_program, specs)
+                except Exception as error:
+                    with _tables_first(untouched):
+                        result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
+                blob = bytes(result.processed_bytes)
                 tosa = (Path(folder) / "out.tosa").read_bytes()
                 output = Path(folder) / "output"
                 database = (output / "out_debug.xml").read_text("utf-8")
@@ -177,6 +184,34 @@ def _backend() -> Any:
             )
 
     return EthosHilEthosUBackend
+
+
+@contextmanager
+def _tables_first(program: Any) -> Iterator[None]:
+    """Lets the Arm passes turn look-ups into TABLEs before they rewrite average pools.
+
+    In upstream's order the two collide: an average pool (or a mean that becomes one) fed by sigmoid, tanh, exp and
+    the like finds a float input, because these promote integers until they are TABLEs, and lowering fails with
+    "Unsupported input dtype torch.float32". This is only used after upstream's own order has failed.
+    """
+    from executorch.backends.arm._passes import DecomposeAvgPool2dPass, InsertTableOpsPass
+    from executorch.backends.arm._passes import arm_pass_manager as manager
+
+    registered = manager._registered_pass_insertions
+    before = dict(registered)
+    manager.register_pass_insertions_before(DecomposeAvgPool2dPass, [InsertTableOpsPass(program)])
+    try:
+        yield
+    finally:
+        registered.clear()
+        registered.update(before)
+
+
+def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
+    """The attempt's result; when it fails too, the first error tells more."""
+    with suppress(Exception):
+        return attempt()
+    raise first
 
 
 def _summary(text: str) -> dict[str, float | str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import traceback
+from pathlib import PurePath
 
 from lowering.errors import CompileError, EthosHilError, ToolError
 from lowering.model import summary
 from lowering.source import Sources
 
-_PASS = re.compile(r"when running the '([^']+)' pass")
+_PASSES_FOLDER = "/backends/arm/_passes/"
+_PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")
 _OPERATOR = re.compile(r"\b(?:aten|edge|torch\.ops|torch\._ops)[\w:]*(?:\.\w+)+")
 _MAX_LENGTH = 300
 
@@ -29,13 +32,13 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     root = chain[-1]
     text = "\n".join(str(link) for link in chain)
     reason = re.sub(r"\s+", " ", summary(root))
-    passes = _PASS.findall(text)
     operator = _OPERATOR.search(text)
     details = []
     if operator is not None and operator[0] not in reason:
         details.append(f"operator {operator[0]}")
-    if passes:
-        details.append(f"pass {passes[-1]}")
+    arm_pass = _arm_pass(chain)
+    if arm_pass is not None:
+        details.append(f"pass {arm_pass}")
     line = sources.locate("\n".join(str(link) for link in reversed(chain)))
     if line is not None:
         details.append(line)
@@ -43,6 +46,16 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     if len(reason) > _MAX_LENGTH:
         reason = reason[: _MAX_LENGTH - 3] + "..."
     return CompileError(f"{stage} failed{where}: {reason}", hint="--debug shows the whole traceback")
+
+
+def _arm_pass(chain: list[BaseException]) -> str | None:
+    """The pass of the Arm backend that was running: the messages name only a wrapper, the frames its file."""
+    for link in reversed(chain):
+        for frame in reversed(traceback.extract_tb(link.__traceback__)):
+            stem = PurePath(frame.filename).stem
+            if _PASSES_FOLDER in frame.filename and stem not in _PASS_MACHINERY:
+                return stem
+    return None
 
 
 def _chain(error: BaseException) -> list[BaseException]:
