@@ -1,0 +1,315 @@
+"""Puts an Outcome together from what a device sends, and refuses anything but a complete and fitting answer.
+
+The order is that of docs/formats.md: HELLO, LOADED, the runs of the plan, END; LOG frames anywhere; ERROR or FAULT,
+then END, in place of the rest. Silence is not an answer: `close` raises unless END came.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+from harness.errors import TargetError
+from harness.formats import PROTOCOL_VERSION, Counters, End, FrameType, Hello, Loaded, Log, RunBegin, RunEnd, TensorRole
+from harness.formats import Struct as Record
+from harness.image import Image
+from harness.link.failure import reported_error, reported_fault
+from harness.link.frames import Frame, FrameDecoder, Text
+from harness.link.tensors import Announced
+from harness.symbols import Symbols
+from harness.targets.base import DelegateRun, Outcome, Progress, Run
+
+_REBUILD = "build the firmware again with `make firmware`"
+
+
+class Collector:
+    """Collects one run of one image.
+
+    Attributes:
+        started: HELLO arrived and belongs to this image.
+        complete: END arrived with status 0, and everything before it was as it should be.
+        failure: what the device reported as its end, even if END did not follow.
+    """
+
+    def __init__(self, image: Image, progress: Progress | None = None) -> None:
+        self._image = image
+        self._progress = progress
+        self._decoder = FrameDecoder()
+        self._symbols = Symbols(image.elf)
+        self._hello: dict[str, Any] = {}
+        self._memory: dict[str, int] | None = None
+        self._runs: list[Run] = []
+        self._current: _RunInProgress | None = None
+        self._console: list[str] = []
+        self.started = False
+        self.complete = False
+        self.failure: TargetError | None = None
+
+    @property
+    def console(self) -> tuple[str, ...]:
+        """Lines so far."""
+        return tuple(self._console)
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes off the wire.
+
+        Raises:
+            TargetError: the device reported a failure, or its answer is damaged, incomplete or another run's.
+        """
+        for item in self._decoder.feed(data):
+            if isinstance(item, Text):
+                self._console += item.lines
+            elif self.complete:
+                raise TargetError(f"a {item.type.name} frame came after END", kind="link")
+            else:
+                self._frame(item)
+
+    def close(self) -> None:
+        """There will be no more bytes.
+
+        Raises:
+            TargetError: that was not all.
+        """
+        try:
+            for text in self._decoder.close():
+                self._console += text.lines
+        except TargetError:
+            if self.failure is None and not self.complete:
+                raise
+        if self.complete:
+            return
+        if self.failure is not None:
+            raise self.failure
+        raise TargetError(f"the device fell silent {self.progress_text()}, without an END frame", kind="link")
+
+    def progress_text(self) -> str:
+        """How far it got, for messages."""
+        if not self.started:
+            return "before its first frame"
+        if self._memory is None:
+            return "before the program was loaded"
+        return f"after {len(self._runs)} of {self._image.plan.executions} executions"
+
+    def outcome(self, seconds: dict[str, float]) -> Outcome:
+        """Of a complete run; `seconds` by phase, as Outcome describes them."""
+        if not self.complete or self._memory is None:
+            raise TargetError(f"the run is not complete: it ended {self.progress_text()}", kind="link")
+        return Outcome(
+            run_id=self._hello["run_id"],
+            image_hash=self._hello["image_hash"],
+            program_hash=self._hello["program_hash"],
+            npu_id=self._hello["npu_id"],
+            npu_config=self._hello["npu_config"],
+            memory=self._memory,
+            runs=tuple(self._runs),
+            console=self.console,
+            seconds=seconds,
+        )
+
+    def _frame(self, frame: Frame) -> None:
+        if not self.started and frame.type is not FrameType.HELLO:
+            raise TargetError(f"the first frame is {frame.type.name}; expected HELLO", kind="link")
+        if self._current is not None:
+            self._current.check_expected(frame)
+        match frame.type:
+            case FrameType.HELLO:
+                self._on_hello(_unpack(Hello, frame))
+            case FrameType.LOG:
+                _unpack(Log, frame, exact=False)
+                self._console += frame.payload[Log.size :].decode("utf-8", "replace").splitlines()
+            case FrameType.LOADED:
+                if self._memory is not None:
+                    raise TargetError("LOADED came twice", kind="link")
+                self._memory = _unpack(Loaded, frame)
+            case FrameType.RUN_BEGIN:
+                self._on_run_begin(_unpack(RunBegin, frame))
+            case FrameType.TENSOR:
+                self._run(frame).announce(Announced.parse(frame.payload))
+            case FrameType.DATA:
+                self._run(frame).data(frame.payload)
+            case FrameType.COUNTERS:
+                self._run(frame).count(_unpack(Counters, frame))
+            case FrameType.RUN_END:
+                self._on_run_end(frame, _unpack(RunEnd, frame))
+            case FrameType.ERROR:
+                self._failed(reported_error(frame.payload))
+            case FrameType.FAULT:
+                self._failed(reported_fault(frame.payload, self._symbols))
+            case FrameType.END:
+                self._on_end(_unpack(End, frame))
+
+    def _on_hello(self, hello: dict[str, Any]) -> None:
+        if self.started:
+            raise TargetError("HELLO came twice: the device started again", kind="link")
+        if hello["protocol"] != PROTOCOL_VERSION:
+            raise TargetError(
+                f"the firmware speaks version {hello['protocol']} of the protocol, the harness {PROTOCOL_VERSION}",
+                kind="link",
+                hint=_REBUILD,
+            )
+        image = self._image
+        if hello["run_id"] != image.run_id:
+            raise TargetError(
+                f"the answer belongs to another run: its id is {hello['run_id'].hex()}, expected {image.run_id.hex()}",
+                kind="stale-output",
+                hint="reset the device and run again",
+            )
+        for name, expected in (("image_hash", image.image_hash), ("program_hash", image.program_hash)):
+            if hello[name] != expected:
+                what = name.removesuffix("_hash")
+                raise TargetError(
+                    f"the device runs another {what}: SHA-256 {hello[name].hex()[:16]}..., expected "
+                    f"{expected.hex()[:16]}...",
+                    kind="wrong-program",
+                )
+        self._hello = hello
+        self.started = True
+
+    def _on_run_begin(self, begin: dict[str, int]) -> None:
+        plan = self._image.plan
+        if self._memory is None:
+            raise TargetError("a run began before LOADED", kind="link")
+        if self._current is not None:
+            raise TargetError("a run began before the one before it ended", kind="link")
+        done = len(self._runs)
+        expected = {"input_set": done // plan.repeat, "repeat": done % plan.repeat}
+        if begin != expected or done >= plan.executions:
+            raise TargetError(
+                f"input set {begin['input_set']}, repeat {begin['repeat']} began; expected "
+                + ("END" if done >= plan.executions else f"{expected['input_set']}, repeat {expected['repeat']}"),
+                kind="link",
+            )
+        self._current = _RunInProgress(begin["input_set"], begin["repeat"])
+
+    def _on_run_end(self, frame: Frame, end: dict[str, int]) -> None:
+        current = self._run(frame)
+        if (end["input_set"], end["repeat"]) != (current.input_set, current.repeat):
+            raise TargetError(f"RUN_END of input set {end['input_set']}, not of {current.input_set}", kind="link")
+        assert self._memory is not None
+        self._runs.append(current.finish(self._memory["outputs"], self._image.plan.send_delegate_outputs))
+        self._current = None
+        if self._progress is not None:
+            self._progress(len(self._runs), self._image.plan.executions)
+
+    def _on_end(self, end: dict[str, int]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        plan = self._image.plan
+        found = (end["status"], end["runs"], end["frames"])
+        expected = (0, plan.executions, self._decoder.frames)
+        if found != expected or len(self._runs) != plan.executions or self._current is not None:
+            raise TargetError(
+                f"the device ended with status, executions and frames {found}; expected {expected}, and "
+                f"{len(self._runs)} executions arrived",
+                kind="link",
+            )
+        self.complete = True
+
+    def _failed(self, failure: TargetError) -> None:
+        if self.failure is None:
+            self.failure = failure
+            return
+        # The first one says what is wrong; the ones after it, if any, continue its list.
+        self.failure.message = f"{self.failure.message}; {failure.message}"
+        self.failure.args = (self.failure.message,)
+
+    def _run(self, frame: Frame) -> _RunInProgress:
+        if self._current is None:
+            raise TargetError(f"a {frame.type.name} frame came outside of a run", kind="link")
+        return self._current
+
+
+class _RunInProgress:
+    """One execution, between RUN_BEGIN and RUN_END."""
+
+    def __init__(self, input_set: int, repeat: int) -> None:
+        self.input_set = input_set
+        self.repeat = repeat
+        self._outputs: list[np.ndarray] = []
+        self._delegate_outputs: dict[int, list[np.ndarray]] = {}
+        self._counters: dict[int, dict[str, Any]] = {}
+        self._announced: Announced | None = None
+        self._received = bytearray()
+
+    def check_expected(self, frame: Frame) -> None:
+        """Nothing but DATA, a LOG or a report of failure may come between a TENSOR and its last byte."""
+        allowed = (FrameType.DATA, FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
+        if self._announced is not None and frame.type not in allowed:
+            missing = self._announced.nbytes - len(self._received)
+            raise TargetError(f"{missing} bytes of a tensor are missing: {frame.type.name} came instead", kind="link")
+
+    def announce(self, announced: Announced) -> None:
+        self._announced = announced
+        self._received.clear()
+        self._take_if_whole()
+
+    def data(self, payload: bytes) -> None:
+        if self._announced is None:
+            raise TargetError("DATA came without a TENSOR", kind="link")
+        self._received += payload
+        if len(self._received) > self._announced.nbytes:
+            raise TargetError(f"more DATA came than the {self._announced.nbytes} bytes announced", kind="link")
+        self._take_if_whole()
+
+    def count(self, counters: dict[str, Any]) -> None:
+        instruction = counters["instruction"]
+        if instruction in self._counters:
+            raise TargetError(f"COUNTERS of instruction {instruction} came twice", kind="link")
+        self._counters[instruction] = counters
+
+    def finish(self, outputs: int, delegate_outputs: bool) -> Run:
+        """The run, when all of it is there: `outputs` outputs, and outputs of every delegate if they were asked for."""
+        if len(self._outputs) != outputs:
+            raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind="link")
+        expected = set(self._counters) if delegate_outputs else set()
+        if set(self._delegate_outputs) != expected:
+            sent, counted = sorted(self._delegate_outputs), sorted(expected)
+            raise TargetError(f"outputs came of the delegates at {sent}; expected those at {counted}", kind="link")
+        return Run(
+            self.input_set,
+            self.repeat,
+            tuple(self._outputs),
+            tuple(
+                DelegateRun(
+                    instruction=instruction,
+                    delegate=counters["delegate"],
+                    cycles=counters["cycles"],
+                    events=counters["events"],
+                    outputs=tuple(self._delegate_outputs.get(instruction, ())),
+                )
+                for instruction, counters in self._counters.items()
+            ),
+        )
+
+    def _take_if_whole(self) -> None:
+        announced = self._announced
+        if announced is None or len(self._received) < announced.nbytes:
+            return
+        array = announced.array(bytes(self._received))
+        if announced.role is TensorRole.OUTPUT:
+            tensors = self._outputs
+        else:
+            tensors = self._delegate_outputs.setdefault(announced.instruction, [])
+        if announced.index != len(tensors):
+            raise TargetError(
+                f"{announced.role.name.lower()} {announced.index} came where {len(tensors)} was expected", kind="link"
+            )
+        tensors.append(array)
+        self._announced = None
+
+
+def _unpack(record: Record, frame: Frame, *, exact: bool = True) -> dict[str, Any]:
+    """A payload by field name; `exact`: nothing may follow it."""
+    try:
+        values = record.unpack(frame.payload)
+    except struct.error as error:
+        raise TargetError(
+            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind="link"
+        ) from error
+    if exact and len(frame.payload) != record.size:
+        raise TargetError(
+            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind="link"
+        )
+    return values

@@ -1,0 +1,82 @@
+"""What the firmware itself reports as its end: ERROR and FAULT frames as errors of the harness."""
+
+from __future__ import annotations
+
+import struct
+
+from harness.errors import TargetError
+from harness.formats import Error, ErrorKind, FaultInfo
+from harness.symbols import Symbols
+
+_KINDS = {
+    ErrorKind.PACKAGE: "link",
+    ErrorKind.PROGRAM: "fault",
+    ErrorKind.UNSUPPORTED: "unsupported",
+    ErrorKind.OUT_OF_MEMORY: "out-of-memory",
+    ErrorKind.INPUT: "fault",
+    ErrorKind.NPU_MISMATCH: "npu-mismatch",
+    ErrorKind.NPU_FAULT: "fault",
+    ErrorKind.NPU_TIMEOUT: "timeout",
+    ErrorKind.KERNEL: "fault",
+}
+_PREFIXES = {
+    ErrorKind.PACKAGE: "the image arrived damaged: ",
+    ErrorKind.PROGRAM: "the firmware refuses the program: ",
+    ErrorKind.INPUT: "the firmware refuses the inputs: ",
+}
+
+_EXCEPTIONS = {
+    2: "NMI",
+    3: "HardFault",
+    4: "MemManage",
+    5: "BusFault",
+    6: "UsageFault",
+    7: "SecureFault",
+    11: "SVCall",
+    12: "DebugMonitor",
+    14: "PendSV",
+    15: "SysTick",
+}
+# Armv8-M Architecture Reference Manual, D1.2: CFSR and HFSR.
+_CFSR = {
+    0: "IACCVIOL", 1: "DACCVIOL", 3: "MUNSTKERR", 4: "MSTKERR", 5: "MLSPERR", 8: "IBUSERR", 9: "PRECISERR",
+    10: "IMPRECISERR", 11: "UNSTKERR", 12: "STKERR", 13: "LSPERR", 16: "UNDEFINSTR", 17: "INVSTATE", 18: "INVPC",
+    19: "NOCP", 20: "STKOF", 24: "UNALIGNED", 25: "DIVBYZERO",
+}  # fmt: skip
+_HFSR = {1: "VECTTBL", 31: "DEBUGEVT"}
+_MMFAR_VALID, _BFAR_VALID = 1 << 7, 1 << 15
+_THUMB_RETURN = 1
+
+
+def reported_error(payload: bytes) -> TargetError:
+    """An ERROR frame."""
+    try:
+        error = Error.unpack(payload)
+        kind = ErrorKind(error["kind"])
+    except (struct.error, ValueError) as problem:
+        raise TargetError(f"an ERROR frame makes no sense: {problem}", kind="link") from problem
+    text = payload[Error.size :].decode("utf-8", "replace").strip() or f"error {kind.name} without a word"
+    if kind is ErrorKind.OUT_OF_MEMORY:
+        text = f"{text} (needed {error['needed']:,} bytes, available {error['available']:,})"
+    return TargetError(_PREFIXES.get(kind, "") + text, kind=_KINDS[kind])
+
+
+def reported_fault(payload: bytes, symbols: Symbols) -> TargetError:
+    """A FAULT frame, with its addresses as function and line."""
+    try:
+        fault = FaultInfo.unpack(payload)
+    except struct.error as problem:
+        raise TargetError(f"a FAULT frame makes no sense: {problem}", kind="link") from problem
+    name = _EXCEPTIONS.get(fault["exception"], f"exception {fault['exception']}")
+    causes = [text for bit, text in _CFSR.items() if fault["cfsr"] >> bit & 1]
+    causes += [text for bit, text in _HFSR.items() if fault["hfsr"] >> bit & 1]
+    if fault["cfsr"] & _MMFAR_VALID:
+        causes.append(f"accessing 0x{fault['mmfar']:08x}")
+    if fault["cfsr"] & _BFAR_VALID:
+        causes.append(f"accessing 0x{fault['bfar']:08x}")
+    if fault["sfsr"]:
+        causes.append(f"SFSR 0x{fault['sfsr']:x}, SFAR 0x{fault['sfar']:08x}")
+    # lr is the address after the call, which may already belong to the next line.
+    caller = symbols.describe((fault["lr"] & ~_THUMB_RETURN) - 2)
+    message = f"{name} ({', '.join(causes) or 'no cause given'}) in {symbols.describe(fault['pc'])}, lr in {caller}"
+    return TargetError(message, kind="fault")

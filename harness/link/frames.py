@@ -1,0 +1,134 @@
+"""Frames off the wire: COBS, CRC-32, sequence numbers (docs/formats.md, "Wire")."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cobs import cobs
+
+from harness.errors import TargetError
+from harness.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
+
+_CRC_BYTES = 4
+MAX_TEXT = 64 * 1024
+"""Bytes without a zero that are kept waiting for one; a frame is far shorter."""
+_TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\a\x1b")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame that arrived whole. `sequence` is in step with its predecessor's."""
+
+    type: FrameType
+    sequence: int
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Text:
+    """Bytes between zeros that are no frame but readable: a boot loader's, or a C library's last words."""
+
+    lines: tuple[str, ...]
+
+
+class FrameDecoder:
+    """Turns bytes, in pieces of any size, into frames and text.
+
+    Every method raises TargetError, kind "link", for anything that is neither: the run is over then.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._next_sequence = 0
+
+    @property
+    def frames(self) -> int:
+        """Frames decoded so far."""
+        return self._next_sequence
+
+    def feed(self, data: bytes) -> Iterator[Frame | Text]:
+        """What `data` completes, in order. Iterate to the end before feeding more."""
+        *chunks, self._buffer = (self._buffer + data).split(b"\0")
+        for chunk in chunks:
+            if chunk:
+                yield from self._chunk(chunk)
+        if len(self._buffer) > MAX_TEXT:
+            whole, self._buffer = self._buffer, b""
+            yield _text(whole, self._next_sequence)
+
+    def close(self) -> Iterator[Text]:
+        """The stream has ended: what is left must be text."""
+        rest, self._buffer = self._buffer, b""
+        if rest:
+            yield _text(rest, self._next_sequence)
+
+    def _chunk(self, chunk: bytes) -> Iterator[Frame | Text]:
+        content = _unwrap(chunk)
+        if content is None:
+            # Text that something else wrote may stand right in front of a frame.
+            for start in (i + 1 for i, byte in enumerate(chunk) if byte == 0x0A):
+                content = _unwrap(chunk[start:])
+                if content is not None:
+                    yield _text(chunk[:start], self._next_sequence)
+                    break
+        if content is None:
+            yield _text(chunk, self._next_sequence)
+            return
+        yield self._frame(content)
+
+    def _frame(self, content: bytes) -> Frame:
+        header = FrameHeader.unpack(content)
+        expected = self._next_sequence & 0xFFFF
+        if header["sequence"] != expected:
+            raise TargetError(f"frame {expected} is missing: frame {header['sequence']} came in its place", kind="link")
+        try:
+            frame_type = FrameType(header["type"])
+        except ValueError as error:
+            raise TargetError(
+                f"frame {expected} has the unknown type {header['type']}",
+                kind="link",
+                hint="the firmware is newer or older than the harness: build it with `make firmware`",
+            ) from error
+        self._next_sequence += 1
+        return Frame(frame_type, header["sequence"], content[FrameHeader.size :])
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame on the wire, delimiter included; for recordings and tests."""
+    content = FrameHeader.pack({"type": frame.type, "reserved": 0, "sequence": frame.sequence}) + frame.payload
+    return bytes(cobs.encode(content + zlib.crc32(content).to_bytes(_CRC_BYTES, "little"))) + b"\0"
+
+
+def _unwrap(chunk: bytes) -> bytes | None:
+    """Header and payload of the frame that `chunk` encodes, or None when it is none."""
+    try:
+        content = bytes(cobs.decode(chunk))
+    except cobs.DecodeError:
+        return None
+    size = len(content) - _CRC_BYTES
+    if not FrameHeader.size <= size <= FrameHeader.size + MAX_FRAME_PAYLOAD:
+        return None
+    if zlib.crc32(content[:size]).to_bytes(_CRC_BYTES, "little") != content[size:]:
+        return None
+    return content[:size]
+
+
+def _text(chunk: bytes, sequence: int) -> Text:
+    """`chunk` as console lines. Raises TargetError when it is not readable, so is a damaged frame."""
+    try:
+        text = chunk.decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    if not text or any(byte < 0x20 and byte not in _TEXT_CONTROLS for byte in chunk):
+        raise TargetError(
+            f"frame {sequence & 0xFFFF} is damaged: {len(chunk)} bytes ({_excerpt(chunk)}) are neither a frame with a "
+            f"valid CRC nor text",
+            kind="link",
+        )
+    return Text(tuple(line.rstrip("\r") for line in text.splitlines()))
+
+
+def _excerpt(data: bytes) -> str:
+    return data[:12].hex(" ") + (" ..." if len(data) > 12 else "")

@@ -1,0 +1,114 @@
+"""Code addresses as functions and source lines, from an ELF's symbols and DWARF line tables."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import io
+from pathlib import PurePosixPath
+
+from elftools.common.exceptions import DWARFError, ELFError
+from elftools.dwarf.dwarfinfo import DWARFInfo
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+
+class Symbols:
+    """Looks addresses up in one ELF. Nothing is read before the first question."""
+
+    def __init__(self, elf: bytes) -> None:
+        self._elf = elf
+
+    def describe(self, address: int) -> str:
+        """ "function (file.cc:12)", as much of it as is known, else the address in hexadecimal."""
+        function, line = self.function(address), self.line(address)
+        text = f"0x{address & ~1:08x}"
+        if function is not None:
+            text = f"{function} at {text}"
+        return text if line is None else f"{text} ({line})"
+
+    def function(self, address: int) -> str | None:
+        """Name of the function that holds `address`, or None."""
+        starts, functions = self._functions
+        index = bisect.bisect_right(starts, address & ~1) - 1
+        if index < 0:
+            return None
+        name, size = functions[index]
+        # Symbols written in assembly often have no size; they then reach to the next one.
+        return name if (address & ~1) < starts[index] + size or not size else None
+
+    def line(self, address: int) -> str | None:
+        """ "file.cc:12" of the statement that holds `address`, or None."""
+        try:
+            dwarf = self._dwarf
+            if dwarf is None:
+                return None
+            for unit in dwarf.iter_CUs():
+                found = _line_in(dwarf, unit, address & ~1)
+                if found is not None:
+                    return found
+        except (DWARFError, ELFError, KeyError, IndexError):
+            # A damaged table costs the line, not the message it was wanted for.
+            return None
+        return None
+
+    @functools.cached_property
+    def _file(self) -> ELFFile | None:
+        try:
+            return ELFFile(io.BytesIO(self._elf))
+        except ELFError:
+            return None
+
+    @functools.cached_property
+    def _dwarf(self) -> DWARFInfo | None:
+        return self._file.get_dwarf_info() if self._file is not None and self._file.has_dwarf_info() else None
+
+    @functools.cached_property
+    def _functions(self) -> tuple[list[int], list[tuple[str, int]]]:
+        table = self._file.get_section_by_name(".symtab") if self._file is not None else None
+        found: dict[int, tuple[str, int]] = {}
+        if isinstance(table, SymbolTableSection):
+            for symbol in table.iter_symbols():
+                if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
+                    found.setdefault(symbol["st_value"] & ~1, (_demangle(symbol.name), symbol["st_size"]))
+        starts = sorted(found)
+        return starts, [found[start] for start in starts]
+
+
+def _line_in(dwarf: DWARFInfo, unit: object, address: int) -> str | None:
+    program = dwarf.line_program_for_CU(unit)
+    if program is None:
+        return None
+    previous = None
+    for entry in program.get_entries():
+        state = entry.state
+        if state is None:
+            continue
+        if previous is not None and previous.address <= address < state.address:
+            return _place(program, previous)
+        previous = None if state.end_sequence else state
+    return None
+
+
+def _place(program: object, state: object) -> str:
+    header = program.header  # type: ignore[attr-defined]
+    # File numbers count from 1 up to DWARF 4, from 0 since DWARF 5.
+    index = state.file - (0 if header["version"] >= 5 else 1)  # type: ignore[attr-defined]
+    name = header["file_entry"][index].name
+    return f"{PurePosixPath(name.decode() if isinstance(name, bytes) else name).name}:{state.line}"  # type: ignore[attr-defined]
+
+
+def _demangle(name: str) -> str:
+    """The qualified name in an Itanium-mangled symbol ("_ZN9ethos_hil3npu3runEv" -> "ethos_hil::npu::run"); other
+    symbols, and what is more intricate than nested plain names, are returned as they are."""
+    if not name.startswith("_Z"):
+        return name
+    rest = name[2:].removeprefix("N").removeprefix("K")
+    parts: list[str] = []
+    while rest[:1].isdigit() or rest.startswith("L"):
+        rest = rest.removeprefix("L")
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        length = int(rest[:digits])
+        part, rest = rest[digits : digits + length], rest[digits + length :]
+        parts.append("(anonymous)" if part.startswith("_GLOBAL__N") else part)
+    return "::".join(parts) if parts and rest[:1] != "I" else name

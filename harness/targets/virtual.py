@@ -1,0 +1,149 @@
+"""The virtual Corstone-300 as a target: QEMU with the functional NPU. No licence, no board, no cycle accuracy."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+from harness.errors import TargetError
+from harness.image import Image
+from harness.link.collector import Collector
+from harness.npu import Configuration, Execution
+from harness.targets.base import Capability, OpEvent, Outcome, Progress, Run, Target
+from harness.virtual.clock import Deadline
+from harness.virtual.engine import Engine
+from harness.virtual.machine import EngineFactory, Machine
+from harness.virtual.qemu import find_qemu
+from lowering.errors import UsageError
+
+_CONSOLE_LINES = 10
+"""Lines of console that go into the message of a timeout."""
+
+
+class VirtualTarget(Target):
+    """A Corstone-300 with an Ethos-U55. Cycle counts are modelled (harness/npu/timing.py)."""
+
+    name = "virtual"
+    kind = "virtual"
+    soc = "corstone-300"
+    cycle_provenance = "modelled"
+
+    engine: EngineFactory = Engine
+    """Runs the NPU's jobs. Tests put broken hardware here, in a subclass."""
+
+    def __init__(self, npu: str) -> None:
+        """A board with `npu`, e.g. "ethos-u55-128".
+
+        Raises:
+            UsageError: the functional model can't be that NPU; says which it can be.
+        """
+        self._configuration = Configuration.parse(npu)
+        self._image: Image | None = None
+        self._machine: Machine | None = None
+
+    def capabilities(self) -> frozenset[Capability]:
+        """Modelled cycles, and events for every operation."""
+        return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS})
+
+    def load(self, image: Image) -> None:
+        """Take `image` for the next run.
+
+        Raises:
+            TargetNotAvailable: QEMU is missing.
+        """
+        self.reset()
+        find_qemu()
+        self._image = image
+
+    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
+        """Boot the image and collect its plan. See `Target.run`; every way out of here ends and reaps QEMU."""
+        if self._image is None:
+            raise UsageError(f"{self.name}.run was called in state idle", hint="load an image first")
+        image, self._image = self._image, None
+        started = time.perf_counter()
+        seconds: dict[str, float] = {}
+        collector = Collector(image, progress)
+        try:
+            self._machine = Machine(image.elf, self._configuration, Deadline(timeout), engine=type(self).engine)
+            while not collector.complete:
+                collector.feed(self._received(self._machine.output()))
+                if collector.started:
+                    seconds.setdefault("launch", time.perf_counter() - started)
+            collector.close()
+            engine = self._machine.engine
+            seconds["npu"] = engine.seconds if isinstance(engine, Engine) else 0.0
+            executions = engine.executions if isinstance(engine, Engine) else []
+        except TimeoutError as error:
+            raise self._timed_out(collector, timeout) from error
+        except TargetError as error:
+            raise self._explained(error, collector) from error.__cause__
+        finally:
+            self.reset()
+        seconds["total"] = time.perf_counter() - started
+        outcome = collector.outcome(seconds)
+        return dataclasses.replace(outcome, runs=_with_op_events(outcome.runs, executions))
+
+    def reset(self) -> None:
+        """Back to idle."""
+        self._image = None
+        machine, self._machine = self._machine, None
+        if machine is not None:
+            machine.stop()
+
+    def _received(self, data: bytes) -> bytes:
+        """Bytes from the board's UART. Tests damage them here, in a subclass."""
+        return data
+
+    def _timed_out(self, collector: Collector, timeout: float) -> TargetError:
+        if collector.failure is not None:
+            return self._explained(collector.failure, collector)
+        assert self._machine is not None
+        where = self._machine.where()
+        state = f"the guest is in {where}" if where is not None else "QEMU does not answer"
+        said = collector.console[-_CONSOLE_LINES:]
+        hint = "the console's last lines: " + " | ".join(said) if said else "the console is empty"
+        return TargetError(
+            f"no end within {timeout:g} s, {collector.progress_text()}: {state}",
+            kind="timeout",
+            hint=hint,
+            console=collector.console,
+        )
+
+    def _explained(self, error: TargetError, collector: Collector) -> TargetError:
+        """`error` with the console, and with what only the inside of the NPU knows."""
+        if self._machine is not None and error.kind == "crashed":
+            # What the guest said last matters more here than whether it is well-formed.
+            try:
+                collector.feed(self._received(self._machine.drain()))
+                collector.close()
+            except TargetError as end:
+                if collector.failure is not None:
+                    error = end
+        error.console = collector.console
+        fault = self._machine.device.fault if self._machine is not None else None
+        if fault is not None and error.kind == "fault" and error.hint is None:
+            error.hint = f"the NPU stopped with a {fault.message}"
+        return error
+
+
+def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple[Run, ...]:
+    """`runs` with each delegate call's operations. The NPU's jobs and the device's COUNTERS come in the same order."""
+    calls = sum(len(run.delegates) for run in runs)
+    if calls != len(executions):
+        raise TargetError(f"the NPU ran {len(executions)} jobs, the device reports {calls}", kind="link")
+    remaining = iter(executions)
+    complete = []
+    for run in runs:
+        delegates = []
+        for call in run.delegates:
+            execution = next(remaining)
+            if call.cycles != execution.cycles:
+                raise TargetError(
+                    f"instruction {call.instruction}: the device reports {call.cycles} cycles, the NPU counted "
+                    f"{execution.cycles}",
+                    kind="link",
+                )
+            events = tuple(OpEvent(op.offset, op.name, op.cycles) for op in execution.ops)
+            delegates.append(dataclasses.replace(call, op_events=events))
+        complete.append(dataclasses.replace(run, delegates=tuple(delegates)))
+    return tuple(complete)

@@ -1,0 +1,23 @@
+"""Deadlines on the monotonic clock."""
+
+from __future__ import annotations
+
+import time
+
+
+class Deadline:
+    """A moment that a wait must not outlast."""
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds` from now."""
+        self._end = time.monotonic() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is over."""
+        return self.remaining == 0.0

@@ -1,0 +1,88 @@
+"""Runs the NPU's jobs with the functional model, on the guest's memory."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from harness.npu import Execution, Fault, Npu, Program
+from harness.virtual.device import Job, Result
+from harness.virtual.memory import BusError, GuestMemory, Place, locate
+
+
+class Engine:
+    """Fetches a job's command stream, gives the model its regions, and keeps a record of every job.
+
+    Attributes:
+        executions: of the jobs that ended well, in order.
+        seconds: wall time spent in the model.
+    """
+
+    def __init__(self, npu: Npu, memory: GuestMemory) -> None:
+        self._npu = npu
+        self._memory = memory
+        self._copies: dict[str, np.ndarray] = {}
+        self.executions: list[Execution] = []
+        self.seconds = 0.0
+
+    def run(self, job: Job) -> Result:
+        """Run a job to its end. Raises Fault."""
+        stream = self._fetch(job)
+        started = time.perf_counter()
+        program = self._npu.decode(stream)
+        self.seconds += time.perf_counter() - started
+        regions, copied = self._map(job, program)
+        started = time.perf_counter()
+        try:
+            execution = self._npu.run(program, regions, job.ports)
+        finally:
+            # After a fault as well: what was computed before it is in memory.
+            self.seconds += time.perf_counter() - started
+            self._write_back(program, regions, copied)
+        self.executions.append(execution)
+        return Result(execution, _stop_mask(stream))
+
+    def _fetch(self, job: Job) -> bytes:
+        try:
+            place = locate(job.queue)
+        except BusError as error:
+            raise Fault("bus", 0, "QUEUE", "QBASE", job.queue, str(error)) from error
+        if job.size > place.left:
+            message = f"0x{job.size:x} bytes of commands run past the end of the {place.ram.name}"
+            raise Fault("bus", 0, "QUEUE", "QBASE", job.queue, message)
+        return self._memory.read(place, job.size)
+
+    def _map(self, job: Job, program: Program) -> tuple[dict[int, np.ndarray], dict[int, Place]]:
+        """Arrays of the regions that the program touches, cut off where their RAM ends, and the places of those that
+        are copies. A region that is in no RAM is left out: the model faults at the operation that needs it."""
+        regions: dict[int, np.ndarray] = {}
+        copied: dict[int, Place] = {}
+        for number, extent in program.extents.items():
+            try:
+                place = locate(job.bases[number])
+            except BusError:
+                continue
+            size = min(max(extent.read_end, extent.write_end), place.left)
+            view = self._memory.shared(place, size, writable=extent.write_end > 0)
+            if view is None:
+                # One buffer for each RAM, so that regions that overlap see each other's writes.
+                whole = self._copies.setdefault(place.ram.name, np.zeros(place.ram.size, np.uint8))
+                view = whole[place.offset : place.offset + size]
+                view[:] = np.frombuffer(self._memory.read(place, size), np.uint8)
+                copied[number] = place
+            regions[number] = view
+        return regions, copied
+
+    def _write_back(self, program: Program, regions: dict[int, np.ndarray], copied: dict[int, Place]) -> None:
+        for number, place in copied.items():
+            extent = program.extents[number]
+            begin, end = extent.write_begin, min(extent.write_end, regions[number].size)
+            if begin < end:
+                start = Place(place.ram, place.offset + begin, place.address + begin)
+                self._memory.write(start, regions[number][begin:end].data)
+
+
+def _stop_mask(stream: bytes) -> int:
+    """Parameter of the STOP that ends the stream: a command word whose code, in its low half, is 0."""
+    return int.from_bytes(stream[-2:], "little")

@@ -1,0 +1,233 @@
+"""A client of QEMU's gdbstub: the GDB remote serial protocol, as far as the virtual board needs it.
+
+Packet formats are from the GDB manual, appendix "Remote Serial Protocol". Facts about QEMU's side, measured with 7.2:
+
+* `qXfer:features:read:target.xml` must come first: it makes `p`/`P` work, and `g`/`G` carry 17 registers
+  (r0-r15, xpsr).
+* `?` removes all break- and watchpoints, so it is never sent.
+* A watchpoint is reported before the access happens, with the base of the window, and again on every resumption until
+  the program counter has moved on.
+* QStartNoAckMode does not exist. Packets that are sent back to back are executed in order, so that setting registers
+  and continuing costs one round trip.
+"""
+
+from __future__ import annotations
+
+import enum
+import select
+import socket
+from dataclasses import dataclass
+
+from harness.virtual.clock import Deadline
+
+REGISTERS = 17
+"""r0 to r15 and xpsr, in the order of `g`."""
+PC = 15
+XPSR = 16
+_XPSR_NUMBER = 25
+"""xpsr's number for `p`/`P` in QEMU's target description of M-profile cores."""
+_MEMORY_CHUNK = 1024
+"""Bytes per `m`/`M`: two hex digits each, inside QEMU's packet limit of 4,096."""
+
+
+class GdbError(Exception):
+    """The stub refused a command, or sent what the protocol does not allow."""
+
+
+class GdbClosed(GdbError):
+    """The connection is gone: QEMU has ended."""
+
+
+class StopKind(enum.Enum):
+    """Why the guest does not run any more."""
+
+    WATCH = "watch"
+    SIGNAL = "signal"
+    EXIT = "exit"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A stop reply.
+
+    Attributes:
+        kind: what happened.
+        value: base address of the watchpoint, signal number, or exit status.
+    """
+
+    kind: StopKind
+    value: int
+
+
+def packet(payload: bytes) -> bytes:
+    """`payload`, which holds none of the characters that would need escaping, as a packet."""
+    return b"$" + payload + b"#%02x" % (sum(payload) & 0xFF)
+
+
+def parse_stop(payload: bytes) -> Stop:
+    """A stop reply packet (`T`, `S`, `W` or `X`).
+
+    Raises:
+        GdbError: it is none.
+    """
+    try:
+        if payload[:1] in (b"W", b"X"):
+            return Stop(StopKind.EXIT, int(payload[1:3], 16))
+        if payload[:1] in (b"T", b"S"):
+            for part in payload[3:].split(b";"):
+                key, _, value = part.partition(b":")
+                if key in (b"watch", b"rwatch", b"awatch"):
+                    return Stop(StopKind.WATCH, int(value, 16))
+            return Stop(StopKind.SIGNAL, int(payload[1:3], 16))
+    except ValueError:
+        pass
+    raise GdbError(f"QEMU's gdbstub sent {payload!r} where a stop reply belongs")
+
+
+class Gdb:
+    """One connection, over a connected stream socket.
+
+    Every method that waits takes a `Deadline` and raises TimeoutError when it passes, and GdbClosed when QEMU is gone.
+    """
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._socket = stream
+        self._buffer = b""
+        stream.setblocking(False)
+
+    def fileno(self) -> int:
+        """For selectors."""
+        return self._socket.fileno()
+
+    def handshake(self, deadline: Deadline) -> None:
+        """Ask for the target description, which switches the register packets to 17 registers."""
+        reply = self.command(b"qXfer:features:read:target.xml:0,ffb", deadline)
+        if reply[:1] not in (b"l", b"m"):
+            raise GdbError(f"QEMU's gdbstub has no target description: {reply!r}")
+
+    def watch(self, address: int, size: int, deadline: Deadline) -> None:
+        """Stop before every load from and store to `size` bytes at `address`."""
+        self._ok(b"Z4,%x,%x" % (address, size), deadline)
+
+    def unwatch(self, address: int, size: int, deadline: Deadline) -> None:
+        """Take a watchpoint away."""
+        self._ok(b"z4,%x,%x" % (address, size), deadline)
+
+    def read_registers(self, deadline: Deadline) -> list[int]:
+        """r0 to r15 and xpsr."""
+        reply = self.command(b"g", deadline)
+        if len(reply) != REGISTERS * 8:
+            raise GdbError(f"QEMU's gdbstub sent {len(reply) // 8} registers; expected {REGISTERS}")
+        data = bytes.fromhex(reply.decode("ascii"))
+        return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
+
+    def write_registers(self, values: list[int], deadline: Deadline) -> None:
+        """All 17 registers, as `read_registers` returns them."""
+        self._ok(_all_registers(values), deadline)
+
+    def read_register(self, number: int, deadline: Deadline) -> int:
+        """One register, by its place in `g`."""
+        reply = self.command(b"p%x" % (_XPSR_NUMBER if number == XPSR else number), deadline)
+        if len(reply) != 8:
+            raise GdbError(f"QEMU's gdbstub answered {reply!r} when asked for register {number}")
+        return int.from_bytes(bytes.fromhex(reply.decode("ascii")), "little")
+
+    def read_memory(self, address: int, size: int, deadline: Deadline) -> bytes:
+        """`size` bytes of guest memory at a virtual address."""
+        parts = []
+        for start in range(address, address + size, _MEMORY_CHUNK):
+            length = min(_MEMORY_CHUNK, address + size - start)
+            reply = self.command(b"m%x,%x" % (start, length), deadline)
+            if len(reply) != 2 * length:
+                raise GdbError(f"QEMU's gdbstub can't read {length} bytes at 0x{start:08x}: {reply[:16]!r}")
+            parts.append(bytes.fromhex(reply.decode("ascii")))
+        return b"".join(parts)
+
+    def write_memory(self, address: int, data: bytes, deadline: Deadline) -> None:
+        """Write guest memory at a virtual address; peripherals ignore it in silence."""
+        for start in range(0, len(data), _MEMORY_CHUNK):
+            chunk = data[start : start + _MEMORY_CHUNK]
+            self._ok(b"M%x,%x:%b" % (address + start, len(chunk), chunk.hex().encode()), deadline)
+
+    def resume(self) -> None:
+        """Let the guest run; the answer is the next `stop`."""
+        self._send(packet(b"c"))
+
+    def resume_with(self, before: list[int], after: list[int], deadline: Deadline) -> None:
+        """Change the registers that differ and let the guest run, in one round trip."""
+        changed = [number for number in range(REGISTERS) if before[number] != after[number]]
+        if XPSR in changed or len(changed) > 2:
+            commands = [_all_registers(after)]
+        else:
+            commands = [b"P%x=%b" % (number, after[number].to_bytes(4, "little").hex().encode()) for number in changed]
+        self._send(b"".join(packet(command) for command in commands) + packet(b"c"))
+        for command in commands:
+            self._expect_ok(command, deadline)
+
+    def step(self, deadline: Deadline) -> Stop:
+        """Execute one instruction."""
+        return parse_stop(self.command(b"s", deadline))
+
+    def interrupt(self) -> None:
+        """Ask the running guest to stop; the answer is the next `stop`."""
+        self._send(b"\x03")
+
+    def pending(self) -> bool:
+        """Whether bytes are here that `stop` would look at without waiting."""
+        return bool(self._buffer)
+
+    def stop(self, deadline: Deadline) -> Stop:
+        """Wait for the stop reply."""
+        return parse_stop(self._receive(deadline))
+
+    def poll_stop(self) -> Stop | None:
+        """The stop reply when it is here already, else None."""
+        try:
+            return self.stop(Deadline(0))
+        except TimeoutError:
+            return None
+
+    def command(self, payload: bytes, deadline: Deadline) -> bytes:
+        """Send one command to a stopped guest and return the reply's payload."""
+        self._send(packet(payload))
+        return self._receive(deadline)
+
+    def _ok(self, payload: bytes, deadline: Deadline) -> None:
+        self._send(packet(payload))
+        self._expect_ok(payload, deadline)
+
+    def _expect_ok(self, payload: bytes, deadline: Deadline) -> None:
+        reply = self._receive(deadline)
+        if reply != b"OK":
+            raise GdbError(f"QEMU's gdbstub answered {reply!r} to {payload[:32]!r}")
+
+    def _send(self, data: bytes) -> None:
+        # Commands are short and the stub reads them at once, so the socket's buffer never fills.
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise GdbClosed(f"the connection to QEMU's gdbstub broke: {error}") from error
+
+    def _receive(self, deadline: Deadline) -> bytes:
+        while True:
+            start = self._buffer.find(b"$")
+            end = self._buffer.find(b"#", start) if start >= 0 else -1
+            if end >= 0 and len(self._buffer) >= end + 3:
+                payload, checksum = self._buffer[start + 1 : end], self._buffer[end + 1 : end + 3]
+                self._buffer = self._buffer[end + 3 :]
+                if b"%02x" % (sum(payload) & 0xFF) != checksum.lower():
+                    raise GdbError(f"wrong checksum {checksum!r} of {payload[:32]!r} from QEMU's gdbstub")
+                return payload
+            if not select.select([self._socket], [], [], deadline.remaining)[0]:
+                raise TimeoutError("QEMU's gdbstub does not answer")
+            try:
+                data = self._socket.recv(65536)
+            except OSError as error:
+                raise GdbClosed(f"the connection to QEMU's gdbstub broke: {error}") from error
+            if not data:
+                raise GdbClosed("QEMU closed the connection to its gdbstub")
+            self._buffer += data
+
+
+def _all_registers(values: list[int]) -> bytes:
+    return b"G" + b"".join(value.to_bytes(4, "little") for value in values).hex().encode()

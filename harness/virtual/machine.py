@@ -1,0 +1,237 @@
+"""The virtual Corstone-300: a QEMU machine with an NPU in it.
+
+One thread does everything: it waits for the guest's output and for accesses to the NPU's registers, which stop the
+guest, are carried out here, and let it go on.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable
+from types import TracebackType
+
+from harness.errors import TargetError
+from harness.npu import Configuration, Fault, Npu
+from harness.symbols import Symbols
+from harness.virtual import access
+from harness.virtual.access import Access, UnsupportedAccess
+from harness.virtual.clock import Deadline
+from harness.virtual.device import WINDOW_SIZE, Device, JobEngine, Unmodelled
+from harness.virtual.engine import Engine
+from harness.virtual.gdb import PC, Gdb, GdbError, Stop, StopKind
+from harness.virtual.memory import GuestMemory
+from harness.virtual.qemu import Qemu, unavailable
+from harness.virtual.qtest import Qtest, QtestError
+
+NPU_WINDOWS = (0x48102000, 0x58102000)
+"""The NPU's registers, non-secure and secure alias."""
+_IRQ = 56
+_IRQ_DEVICE = "/machine/iotkit"
+_FIRST_EXPANSION_IRQ = 32
+_START_SECONDS = 20.0
+_INTERRUPT_SECONDS = 2.0
+
+EngineFactory = Callable[[Npu, GuestMemory], JobEngine]
+
+
+class Machine:
+    """One boot of one image. A context manager: leaving it leaves nothing behind.
+
+    Attributes:
+        device: the NPU's registers.
+        accesses: accesses to them so far.
+    """
+
+    def __init__(
+        self,
+        elf: bytes,
+        configuration: Configuration,
+        deadline: Deadline,
+        *,
+        engine: EngineFactory = Engine,
+    ) -> None:
+        """Start QEMU with `elf`; the guest waits at reset.
+
+        Raises:
+            TargetNotAvailable: QEMU is missing or does not start this machine.
+        """
+        self._deadline = deadline
+        self._symbols = Symbols(elf)
+        self._decoded: dict[int, Access] = {}
+        self._irq = False
+        self._running = False
+        self.accesses = 0
+        self._qemu = Qemu(elf)
+        try:
+            access.prepare()
+            self._gdb = Gdb(self._qemu.gdb)
+            self._qtest = Qtest(self._qemu.qtest)
+            try:
+                self._connect(Deadline(min(_START_SECONDS, deadline.remaining)))
+            except (GdbError, QtestError, TimeoutError) as error:
+                raise unavailable(str(error), self._qemu) from error
+            self._memory = GuestMemory(self._qemu, self._gdb, deadline)
+            self.engine = engine(Npu(configuration), self._memory)
+            self.device = Device(configuration.id_word, configuration.config_word, self.engine)
+        except BaseException:
+            self._qemu.stop()
+            raise
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Of QEMU."""
+        return self._qemu.pid
+
+    def output(self) -> bytes:
+        """Let the guest run until it writes to its UART, and return what it wrote (never empty).
+
+        Raises:
+            TimeoutError: it wrote nothing before the deadline.
+            TargetError: kind "crashed", when QEMU ended; "fault", when something else stopped the guest;
+                "unsupported", when it did what the virtual board does not model.
+        """
+        try:
+            while True:
+                if not self._running:
+                    self._gdb.resume()
+                    self._running = True
+                if self._deadline.passed:
+                    raise TimeoutError("the deadline has passed")
+                stop = self._gdb.poll_stop() if self._gdb.pending() else None
+                if stop is None:
+                    waiting = [self._qemu.uart, self._gdb.fileno()]
+                    ready = select.select(waiting, [], [], self._deadline.remaining)[0]
+                    if self._qemu.uart in ready:
+                        data = os.read(self._qemu.uart, 1 << 16)
+                        if not data:
+                            raise self._crashed()
+                        return data
+                    if not ready:
+                        continue
+                    stop = self._gdb.poll_stop()
+                if stop is not None:
+                    self._running = False
+                    self._stopped(stop)
+        except (GdbError, QtestError) as error:
+            raise self._crashed() from error
+
+    def drain(self) -> bytes:
+        """What the guest wrote and nobody read yet, without letting it run."""
+        data = b""
+        while select.select([self._qemu.uart], [], [], 0)[0]:
+            more = os.read(self._qemu.uart, 1 << 16)
+            if not more:
+                break
+            data += more
+        return data
+
+    def where(self) -> str | None:
+        """Stop the guest and say where its program counter is, or None when QEMU does not answer."""
+        deadline = Deadline(_INTERRUPT_SECONDS)
+        try:
+            if self._running:
+                self._gdb.interrupt()
+                self._gdb.stop(deadline)
+                self._running = False
+            return self._symbols.describe(self._gdb.read_register(PC, deadline))
+        except (GdbError, TimeoutError):
+            return None
+
+    def stop(self) -> None:
+        """End the machine; may be called again."""
+        self._qemu.stop()
+        self._memory.close()
+
+    def _connect(self, deadline: Deadline) -> None:
+        self._gdb.handshake(deadline)
+        for window in NPU_WINDOWS:
+            self._gdb.watch(window, WINDOW_SIZE, deadline)
+        self._set_irq(False, deadline)
+
+    def _set_irq(self, level: bool, deadline: Deadline) -> None:
+        self._qtest.set_irq_in(_IRQ_DEVICE, "EXP_IRQ", _IRQ - _FIRST_EXPANSION_IRQ, level, deadline)
+        self._irq = level
+
+    def _stopped(self, stop: Stop) -> None:
+        if stop.kind is StopKind.EXIT:
+            raise self._crashed()
+        if stop.kind is StopKind.SIGNAL or stop.value not in NPU_WINDOWS:
+            where = self.where() or "an unknown place"
+            raise TargetError(f"the guest stopped by itself (signal {stop.value}) in {where}", kind="fault")
+        self._access()
+
+    def _access(self) -> None:
+        before = self._gdb.read_registers(self._deadline)
+        pc = before[PC]
+        try:
+            decoded = self._decoded.get(pc)
+            if decoded is None:
+                decoded = access.decode(self._gdb.read_memory(pc, 4, self._deadline), pc)
+                self._decoded[pc] = decoded
+            self.accesses += 1
+            after = decoded.perform(before, _Registers(self.device))
+        except UnsupportedAccess as error:
+            message = f"{error} accesses an NPU register; the virtual board carries out LDR, STR, LDRD and STRD only"
+            raise self._unsupported(message, pc) from error
+        except Unmodelled as error:
+            raise self._unsupported(f"{error}, which the virtual board does not model", pc) from error
+        except Fault as fault:
+            raise self._unsupported(f"the functional NPU stopped: {fault.message}", pc) from fault
+        if self.device.irq != self._irq:
+            self._set_irq(self.device.irq, self._deadline)
+        self._gdb.resume_with(before, after, self._deadline)
+        self._running = True
+
+    def _unsupported(self, message: str, pc: int) -> TargetError:
+        return TargetError(f"{message} (in {self._symbols.describe(pc)})", kind="unsupported")
+
+    def _crashed(self) -> TargetError:
+        status = self._qemu.exit_status(1.0)
+        if status is None:
+            outcome = "closed its connections"
+        elif status < 0:
+            outcome = f"was ended by {signal.Signals(-status).name}"
+        else:
+            outcome = f"exited with status {status}"
+        said = self._qemu.messages().strip()
+        return TargetError(
+            f"QEMU {outcome} in mid-run" + (f": {said.splitlines()[-1]}" if said else ""), kind="crashed"
+        )
+
+
+class _Registers:
+    """The NPU's registers as the target of one load or store."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def load(self, address: int, size: int) -> int:
+        offset, shift = self._offset(address, size)
+        return self._device.read(offset) >> shift & (1 << 8 * size) - 1
+
+    def store(self, address: int, size: int, value: int) -> None:
+        offset, _ = self._offset(address, size)
+        if size != 4:
+            raise Unmodelled(f"{size} of the 4 bytes of the NPU register at offset 0x{offset:x} are written")
+        self._device.write(offset, value)
+
+    @staticmethod
+    def _offset(address: int, size: int) -> tuple[int, int]:
+        """Offset of the register, and bits to its right of those accessed."""
+        for window in NPU_WINDOWS:
+            if window <= address < window + WINDOW_SIZE:
+                offset = address - window
+                if offset % size:
+                    raise Unmodelled(f"the NPU registers at offset 0x{offset:x} are accessed unaligned")
+                return offset & ~3, 8 * (offset & 3)
+        raise Unmodelled(f"0x{address:08x}, next to the NPU's registers, is accessed together with them")

@@ -1,0 +1,180 @@
+"""The guest's RAM as the NPU reaches it.
+
+DDR is a file that QEMU and we both map: the NPU works on it in place. QEMU's other RAMs are anonymous memory of its
+process: they are read and written through /proc/<pid>/mem, once their place there is found, or over gdb where the
+kernel forbids that (slower by a factor of 200).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.virtual.clock import Deadline
+from harness.virtual.gdb import Gdb, GdbError
+from harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
+
+_SECURE_ALIAS = 0x10000000
+_PAGE = 2 << 20
+"""QEMU aligns a RAM of at least this size to it, for huge pages."""
+_MARKER = 64
+
+
+class BusError(Exception):
+    """No RAM where the NPU wants some."""
+
+
+@dataclass(frozen=True)
+class Ram:
+    """A RAM behind the NPU's AXI ports. `size` in bytes; reachable at `base` and at its secure alias."""
+
+    name: str
+    base: int
+    size: int
+
+
+RAMS = (
+    Ram("BRAM", 0x01000000, 1 << 20),
+    Ram("SRAM", 0x21000000, 2 << 20),
+)
+"""Corstone-300 (SSE-300 on AN547). The CPU's TCMs are not listed: the NPU can't reach them."""
+_DDR = Ram("DDR", DDR_BASE, DDR_SIZE)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address inside a RAM."""
+
+    ram: Ram
+    offset: int
+    address: int
+
+    @property
+    def left(self) -> int:
+        """Bytes from here to the end of the RAM."""
+        return self.ram.size - self.offset
+
+
+def locate(address: int) -> Place:
+    """Where `address` leads to.
+
+    Raises:
+        BusError: to no RAM.
+    """
+    if _DDR.base <= address < _DDR.base + _DDR.size:
+        return Place(_DDR, address - _DDR.base, address)
+    for ram in RAMS:
+        for base in (ram.base, ram.base + _SECURE_ALIAS):
+            if base <= address < base + ram.size:
+                return Place(ram, address - base, address)
+    raise BusError(f"there is no RAM at 0x{address:08x}")
+
+
+class GuestMemory:
+    """Access to the RAM of a stopped guest."""
+
+    def __init__(self, qemu: Qemu, gdb: Gdb, deadline: Deadline, *, use_proc: bool = True) -> None:
+        """`use_proc=False` leaves out /proc/<pid>/mem."""
+        self._gdb = gdb
+        self._deadline = deadline
+        self._pid = qemu.pid
+        self._ddr = np.frombuffer(qemu.ddr, np.uint8)
+        self._use_proc = use_proc
+        self._process_memory = -1
+        self._hosts: dict[str, int | None] = {}
+
+    def shared(self, place: Place, size: int, *, writable: bool) -> np.ndarray | None:
+        """`size` bytes at `place` themselves, uint8, or None when that RAM can only be copied."""
+        if place.ram is not _DDR:
+            return None
+        view = self._ddr[place.offset : place.offset + size]
+        view.flags.writeable = writable
+        return view
+
+    def read(self, place: Place, size: int) -> bytes:
+        """A copy of `size` bytes."""
+        view = self.shared(place, size, writable=False)
+        if view is not None:
+            return view.tobytes()
+        host = self._host(place.ram)
+        if host is None:
+            return self._gdb.read_memory(place.address, size, self._deadline)
+        return os.pread(self._process_memory, size, host + place.offset)
+
+    def write(self, place: Place, data: bytes | memoryview) -> None:
+        """Overwrite what is there. Must not be code: QEMU would go on with its translation of the old."""
+        view = self.shared(place, len(data), writable=True)
+        if view is not None:
+            view[:] = np.frombuffer(data, np.uint8)
+            return
+        host = self._host(place.ram)
+        if host is None:
+            self._gdb.write_memory(place.address, bytes(data), self._deadline)
+        else:
+            os.pwrite(self._process_memory, data, host + place.offset)
+
+    def close(self) -> None:
+        """Let go of the process's memory."""
+        if self._process_memory >= 0:
+            os.close(self._process_memory)
+            self._process_memory = -1
+        self._hosts = {}
+        self._ddr = np.empty(0, np.uint8)
+
+    def _host(self, ram: Ram) -> int | None:
+        """Address of `ram` in QEMU's process, or None when it is out of reach."""
+        if not self._use_proc:
+            return None
+        if ram.name not in self._hosts:
+            try:
+                self._hosts[ram.name] = self._find(ram)
+            except OSError:
+                self._hosts[ram.name] = None
+        return self._hosts[ram.name]
+
+    def _find(self, ram: Ram) -> int | None:
+        """Write a marker over gdb and look for it at every address where QEMU may have put this RAM."""
+        if self._process_memory < 0:
+            self._process_memory = os.open(f"/proc/{self._pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        address = ram.base + _SECURE_ALIAS
+        saved = self._gdb.read_memory(address, _MARKER, self._deadline)
+        marker = secrets.token_bytes(_MARKER)
+        try:
+            self._gdb.write_memory(address, marker, self._deadline)
+            hosts = [host for host in _candidates(self._pid) if self._peek(host) == marker]
+            if len(hosts) != 1:
+                return None
+            # And the other way: what we write is what the guest sees.
+            answer = marker[::-1]
+            os.pwrite(self._process_memory, answer, hosts[0])
+            seen = self._gdb.read_memory(address, _MARKER, self._deadline)
+            return hosts[0] if seen == answer else None
+        finally:
+            self._gdb.write_memory(address, saved, self._deadline)
+
+    def _peek(self, host: int) -> bytes:
+        try:
+            return os.pread(self._process_memory, _MARKER, host)
+        except OSError:
+            return b""
+
+
+def _candidates(pid: int) -> list[int]:
+    """Aligned addresses in the private, anonymous, writable memory of a process."""
+    found: list[int] = []
+    with Path(f"/proc/{pid}/maps").open(encoding="ascii") as maps:
+        for line in maps:
+            fields = line.split()
+            if len(fields) > 5 or not fields[1].startswith("rw-p"):
+                continue
+            begin, end = (int(part, 16) for part in fields[0].split("-"))
+            first = -(-begin // _PAGE) * _PAGE
+            found += range(first, end - _PAGE + 1, _PAGE)
+    return found
+
+
+__all__ = ["RAMS", "BusError", "GdbError", "GuestMemory", "Place", "Ram", "locate"]

@@ -1,0 +1,48 @@
+"""A client of QEMU's qtest protocol, used for one thing: to drive interrupt lines of the running machine.
+
+The protocol is in QEMU's docs/devel/qtest.rst and softmmu/qtest.c: one line each way, answers start with OK or FAIL.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+
+from harness.virtual.clock import Deadline
+
+
+class QtestError(Exception):
+    """QEMU refused a command, or is gone."""
+
+
+class Qtest:
+    """One connection, over a connected stream socket."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._socket = stream
+        self._buffer = b""
+
+    def set_irq_in(self, device: str, name: str, number: int, level: bool, deadline: Deadline) -> None:
+        """Set input `number` of the GPIO array `name` of the device at QOM path `device`.
+
+        Raises:
+            QtestError: there is no such input, or QEMU is gone.
+            TimeoutError: no answer before the deadline.
+        """
+        self._command(f"set_irq_in {device} {name} {number} {int(level)}", deadline)
+
+    def _command(self, text: str, deadline: Deadline) -> None:
+        try:
+            self._socket.sendall(text.encode() + b"\n")
+            while b"\n" not in self._buffer:
+                if not select.select([self._socket], [], [], deadline.remaining)[0]:
+                    raise TimeoutError("QEMU's qtest socket does not answer")
+                data = self._socket.recv(4096)
+                if not data:
+                    raise QtestError("QEMU closed its qtest socket")
+                self._buffer += data
+        except (BrokenPipeError, ConnectionError) as error:
+            raise QtestError(f"the connection to QEMU's qtest socket broke: {error}") from error
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        if not line.startswith(b"OK"):
+            raise QtestError(f"QEMU answered {line.decode(errors='replace')!r} to {text!r}")
