@@ -64,17 +64,15 @@ void check_can_run(const Identity& program, std::uint32_t delegate) {
   const Identity npu = identify();
   if (npu.product() == PRODUCT_U55 && can_run(npu, program)) return;
   Text text;
-  text << "delegate " << delegate << " is compiled for ";
-  text << program << ", ";
+  text << "delegate " << delegate << " is compiled for " << program << ", ";
   if (npu.id == 0) {
-    text << "but no NPU answers at " << Hex{address_of(const_cast<const std::uint32_t*>(board::npu_registers()))};
+    text << "but no NPU answers at " << Hex{address_of(const_cast<const std::uint32_t*>(board::npu_registers()))}
+         << ", where ID reads 0";
   } else {
-    text << "the NPU is ";
-    text << npu;
+    text << "the NPU is " << npu;
     if (npu.product() != PRODUCT_U55) text << ", which this firmware does not drive";
   }
-  text << ": CONFIG " << Hex{npu.config} << ", ID " << Hex{npu.id};
-  fail(ErrorKind::NPU_MISMATCH, text);
+  fail(ErrorKind::NPU_MISMATCH, text, at(Register::STATUS), at(Register::QREAD));
 }
 
 void initialise(const std::uint16_t (&events)[EVENT_COUNTERS]) {
@@ -94,6 +92,8 @@ void initialise(const std::uint16_t (&events)[EVENT_COUNTERS]) {
          << ((level & NON_SECURE) != 0 ? "non-secure" : "secure") << " after reset, expected privileged and secure";
     fail_with_status(ErrorKind::NPU_FAULT, text, at(Register::STATUS));
   }
+  // Out of reset the NPU offers to have its clock and power taken away whenever it idles, and its registers with them.
+  at(Register::CMD) = CMD_STAY_AWAKE;
   at(Register::QCONFIG) = STREAM_AXI;
   at(Register::REGIONCFG) = region_config();
   for (std::uint32_t i = 0; i < 4; ++i) at(Register::AXI_LIMIT0, i) = AXI_LIMIT;

@@ -41,7 +41,8 @@ constexpr std::uint32_t STATUS_END_REACHED = 1u << 5;
 constexpr std::uint32_t STATUS_WATCHDOG = 1u << 7;
 constexpr std::uint32_t STATUS_ECC = 1u << 8;
 
-// Leaving the clock and power request bits of CMD zero keeps the NPU powered and clocked between jobs.
+// Bits 2 and 3 of CMD let clock and power go while the NPU idles; they stay zero in everything written here.
+constexpr std::uint32_t CMD_STAY_AWAKE = 0;
 constexpr std::uint32_t CMD_RUN = 1u << 0;
 constexpr std::uint32_t CMD_CLEAR_IRQ = 1u << 1;
 

@@ -21,6 +21,9 @@ std::uint8_t* Memory::allocate(std::uint64_t size, const char* purpose) {
     if (rounded <= arena->free()) {
       std::uint8_t* start = arena->pool.begin + arena->used;
       arena->used += static_cast<std::uint32_t>(rounded);
+      if (arena == &ddr_) {
+        log(LogLevel::INFO, Text() << purpose << " (" << rounded << " bytes) does not fit the SRAM and is in DDR");
+      }
       return start;
     }
   }

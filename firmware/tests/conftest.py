@@ -8,14 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from plain_qemu import Conversation, boot
+from plain_qemu import Conversation, RunProgram, boot
 
 from harness.image import Plan, pack
 
 FIRMWARE = Path(__file__).resolve().parent.parent
 BUILD = FIRMWARE.parent / "build" / "firmware" / "corstone300"
-
-RunProgram = Callable[..., Conversation]
 
 
 @pytest.fixture(scope="session")

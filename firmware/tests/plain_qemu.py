@@ -12,6 +12,7 @@ import struct
 import subprocess
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,10 @@ class Conversation:
             sizes = struct.unpack(f"<{frame.fields['rank']}I", frame.rest)
             found.append(Tensor(frame.fields, sizes, data))
         return found
+
+
+RunProgram = Callable[..., Conversation]
+"""Packs a .pte with its input sets, and fields of harness.image.Plan by name, and boots the image."""
 
 
 def decode(stream: bytes) -> list[Frame]:

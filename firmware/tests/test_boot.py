@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from plain_qemu import Conversation
+from plain_qemu import Conversation, RunProgram
 from programs import Exported, export, raw
 
-from conftest import RunProgram
 from harness.formats import ErrorKind, FrameType, InputRef, PackageHeader
 from harness.image import Plan, pack
 
@@ -225,6 +224,7 @@ def test_planned_memory_that_exceeds_the_sram_goes_to_ddr(run_program: RunProgra
     large = exported.pte.replace(struct.pack("<qq", 0, planned), struct.pack("<qq", 0, 3 << 20))
     conversation = run_program(large, [exported.input_set])
     assert conversation.one(FrameType.LOADED).fields["ddr_used"] == 3 << 20
+    assert b"planned memory (3145728 bytes) does not fit the SRAM" in conversation.one(FrameType.LOG).rest
     assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])]
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain_qemu import Conversation
+from plain_qemu import Conversation, RunProgram
 from programs import Exported, export, raw
 
-from conftest import RunProgram
 from harness.formats import ErrorKind, FrameType
 
 

@@ -1,0 +1,92 @@
+"""How the firmware reads delegates, as far as that goes without an NPU: the virtual board's tests go on from here."""
+
+from __future__ import annotations
+
+import random
+import struct
+from typing import Any
+
+import pytest
+from plain_qemu import RunProgram
+from programs import Exported, delegate
+
+from harness.formats import ErrorKind, FrameType
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["inline", "segment"])
+def lowered(request: pytest.FixtureRequest) -> Exported:
+    import torch
+
+    class Add(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return x + y
+
+    return delegate(Add(), (torch.randn(1, 4, 5), torch.randn(1, 4, 5)), segments=request.param)
+
+
+def test_a_board_without_npu_says_what_the_program_needs(run_program: RunProgram, lowered: Exported) -> None:
+    conversation = run_program(lowered.pte, [lowered.input_set])
+    kind, text = conversation.error()
+    assert kind is ErrorKind.NPU_MISMATCH
+    assert "delegate 0 is compiled for ethos-u55-128, architecture 1.0.6" in text
+    assert "no NPU answers at 0x58102000" in text
+    assert conversation.one(FrameType.HELLO).fields["npu_id"] == 0
+
+
+def test_a_foreign_delegate_is_named(run_program: RunProgram, lowered: Exported) -> None:
+    assert lowered.pte.count(b"EthosUBackend\0") == 1
+    foreign = lowered.pte.replace(b"EthosUBackend\0", b"OtherUBackend\0")
+    kind, text = run_program(foreign, [lowered.input_set]).error()
+    assert kind is ErrorKind.UNSUPPORTED
+    assert "delegate OtherUBackend" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b"vela_bin_stream\0", b"vela_xxx_stream\0", "does not start with one block vela_bin_stream"),
+        (b"vela_end_stream\0", b"vela_xxx_stream\0", "'vela_xxx_stream' this firmware does not know"),
+        (b"scratch_size\0\0\0\0", b"scratch_bytes\0\0\0", "'scratch_bytes' this firmware does not know"),
+        (b"cmd_data\0\0\0\0\0\0\0\0", b"weight_data\0\0\0\0\0", "lacks one of cmd_data"),
+        (b"COP1", b"COP9", "expected COP1 or COP2"),
+    ],
+)
+def test_a_damaged_blob_is_refused(
+    run_program: RunProgram, lowered: Exported, old: bytes, new: bytes, words: str
+) -> None:
+    assert lowered.pte.count(old) == 1
+    kind, text = run_program(lowered.pte.replace(old, new), [lowered.input_set]).error()
+    assert kind is ErrorKind.PROGRAM
+    assert "delegate 0" in text
+    assert words in text
+
+
+def test_an_empty_blob_is_refused(run_program: RunProgram, lowered: Exported) -> None:
+    """The blob's content gone, its size kept."""
+    start = lowered.pte.index(b"vela_bin_stream\0")
+    end = lowered.pte.index(b"vela_end_stream\0") + 32
+    zeros = lowered.pte[:start] + bytes(end - start) + lowered.pte[end:]
+    kind, text = run_program(zeros, [lowered.input_set]).error()
+    assert kind is ErrorKind.PROGRAM
+    assert "vela_bin_stream" in text
+
+
+@pytest.mark.parametrize("word", [0, 7, 8])
+def test_an_input_outside_the_scratch_is_refused(run_program: RunProgram, lowered: Exported, word: int) -> None:
+    # The list is a count, then per input six sizes, element size, offset, region.
+    at = lowered.pte.index(b"inputs\0\0\0\0\0\0\0\0\0\0") + 32 + 4 * word
+    huge = lowered.pte[:at] + struct.pack("<I", 0x7FFFFFFF) + lowered.pte[at + 4 :]
+    kind, text = run_program(huge, [lowered.input_set]).error()
+    assert kind is ErrorKind.PROGRAM
+    assert "too few" in text or "scratch" in text
+
+
+def test_damaged_blobs_never_fault(run_program: RunProgram, lowered: Exported) -> None:
+    rng = random.Random(11)
+    start, end = lowered.pte.index(b"vela_bin_stream\0"), lowered.pte.index(b"vela_end_stream\0") + 32
+    kinds = set()
+    for _ in range(15):
+        damaged = bytearray(lowered.pte)
+        damaged[rng.randrange(start, end)] ^= 1 << rng.randrange(8)
+        kinds.add(run_program(bytes(damaged), [lowered.input_set]).error()[0])
+    assert kinds <= {ErrorKind.PROGRAM, ErrorKind.NPU_MISMATCH}
