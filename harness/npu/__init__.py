@@ -4,9 +4,9 @@
     program = npu.decode(command_stream)
     execution = npu.run(program, {0: weights, 1: scratch})
 
-It executes what Vela compiles and equals tosa_reference_model bit for bit. That is agreement with the compiler's intent,
-not with silicon. Operations run one after another on whole feature maps, so missing waits and block dependencies in a
-stream are not noticed. What it does not know ends in a Fault.
+It executes what Vela compiles and equals tosa_reference_model bit for bit. That is agreement with the compiler's
+intent, not with silicon. Operations run one after another on whole feature maps, so missing waits and block
+dependencies in a stream are not noticed. What it does not know ends in a Fault.
 """
 
 from harness.npu.configuration import CONFIGURATIONS, Configuration

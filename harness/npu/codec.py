@@ -1,49 +1,92 @@
-"""The weight decoder of Vela's wheel, called without the detour through a Python list.
+"""The weight decoder of Vela's wheel, at arm's length.
 
-`ethosu.mlw_codec.decode` returns a list of ints, which costs more than the decoding; the extension module exports the
-C function below it, whose signature is that of Vela's public mlw_decode.h. Where the symbols are missing the Python
-function is used. A test compares the two.
+The decoder (ethosu.mlw_codec) ends the whole process when a corrupt stream makes it read past the end, and a stream
+comes from the memory of a board, so it runs in a process of its own. That process is given many streams at a time and
+calls the C function of the extension module directly, without the detour through a Python list. A test compares both.
 """
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from typing import Any
+import importlib.util
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from lowering.errors import ToolError
 
-@functools.cache
-def _library() -> Any:
-    """The codec's C functions, or None if this build does not export them."""
-    from ethosu import mlw_codec
+WORKER = Path(__file__).with_name("codec_worker.py")
+TIMEOUT_SECONDS = 60.0
+PARALLEL_BYTES = 1 << 18  # compressed bytes from which on two processes share the work
 
+Weights = npt.NDArray[np.int16]
+
+
+class CorruptStream(Exception):
+    """The decoder ran past the end of a stream, or did not come back from it."""
+
+
+def decode(streams: Sequence[bytes]) -> list[Weights | CorruptStream]:
+    """The weights (int16, in stream order) of each stream, or what is wrong with it.
+
+    Raises ToolError if Vela's decoder cannot be used.
+    """
+    total = sum(map(len, streams))
+    if total < PARALLEL_BYTES or len(streams) < 2:
+        return _decode_all(streams)
+    cut, taken = 1, len(streams[0])
+    while cut < len(streams) - 1 and taken < total // 2:
+        taken += len(streams[cut])
+        cut += 1
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(_decode_all, (streams[:cut], streams[cut:]))
+    return [*first, *second]
+
+
+def _decode_all(streams: Sequence[bytes]) -> list[Weights | CorruptStream]:
+    """Decodes in one process, and in another from behind a stream on, each time that one stops it."""
+    results: list[Weights | CorruptStream] = []
+    while len(results) < len(streams):
+        rest = streams[len(results) :]
+        decoded = _run_worker(rest)
+        results += decoded
+        if len(decoded) < len(rest):
+            results.append(CorruptStream("the decoder runs past its end"))
+    return results
+
+
+def _run_worker(streams: Sequence[bytes]) -> list[Weights]:
+    """What one process gets decoded before it ends or is ended."""
+    found = importlib.util.find_spec("ethosu.mlw_codec")
+    if found is None or found.origin is None:
+        raise ToolError("Vela's weight decoder (ethosu.mlw_codec) is not installed", hint="install ethos-u-vela")
+    command = [sys.executable, "-I", "-S", str(WORKER), found.origin]
+    request = b"".join(struct.pack("<I", len(stream)) + stream for stream in streams)
     try:
-        library = ctypes.CDLL(mlw_codec.__file__)
-        decode, free = library.mlw_decode, library.mlw_free_outbuf
-    except (OSError, AttributeError):
-        return None
-    decode.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.POINTER(ctypes.c_int16)), ctypes.c_int)
-    decode.restype = ctypes.c_int
-    free.argtypes = (ctypes.c_void_p,)
-    free.restype = None
-    return library
+        done = subprocess.run(command, input=request, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+        answer = done.stdout
+    except subprocess.TimeoutExpired as error:
+        return _parse(error.stdout or b"")
+    if done.stderr:
+        raise ToolError(
+            f"Vela's weight decoder cannot be used: {done.stderr.decode(errors='replace').strip().splitlines()[-1]}",
+            hint="reinstall ethos-u-vela in the pinned version",
+        )
+    return _parse(answer)
 
 
-def decode(compressed: bytes, expected: int) -> npt.NDArray[np.int16]:
-    """The weights in a compressed stream, in stream order; int16."""
-    library = _library()
-    if library is None:
-        from ethosu import mlw_codec
-
-        return np.array(mlw_codec.decode(bytearray(compressed)), dtype=np.int16)
-    buffer = ctypes.POINTER(ctypes.c_int16)()
-    count = library.mlw_decode(compressed, len(compressed), ctypes.byref(buffer), 0)
-    if not buffer:
-        return np.empty(0, np.int16)
-    try:
-        return np.ctypeslib.as_array(buffer, (max(count, 0),)).copy()
-    finally:
-        library.mlw_free_outbuf(buffer)
+def _parse(answer: bytes) -> list[Weights]:
+    results, at = [], 0
+    while at + 4 <= len(answer):
+        (count,) = struct.unpack_from("<I", answer, at)
+        end = at + 4 + 2 * count
+        if end > len(answer):
+            break
+        results.append(np.frombuffer(answer, "<i2", count, at + 4))
+        at = end
+    return results

@@ -471,6 +471,8 @@ class _Decoder:
     ) -> tuple[Scale | None, OperandScale]:
         precision = self.get("OFM_PRECISION")
         rounding = self._rounding("OFM_PRECISION")
+        if mode is ElementwiseMode.SHR and rounding is Rounding.TRUNCATE:
+            raise self.fault("unsupported", "OFM_PRECISION", precision, "SHR that truncates is not established")
         is_global = bool(precision >> 8 & 1)
         if is_global == (mode in UNSCALED):
             raise self.fault("unsupported", "OFM_PRECISION", precision, "this scale mode is not established here")

@@ -101,11 +101,13 @@ def _shifted_left(op: Elementwise, values: Array, amounts: Array) -> Array:
 
 
 def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
-    """Right shift: to nearest (half up) where the rounding field says DOUBLE, else arithmetic."""
+    """Right shift to nearest, ties up. NATURAL agrees with TOSA's rounding shift, DOUBLE with TensorFlow Lite Micro's
+    softmax, which never has a negative tie; one is refused, as is TRUNCATE (by the decoder)."""
     _check_amounts(op, amounts)
-    if op.rounding is Rounding.DOUBLE:
-        values = values + np.where(amounts > 0, np.int64(1) << np.maximum(amounts - 1, 0), 0)
-    return values >> amounts
+    half = np.where(amounts > 0, np.int64(1) << np.maximum(amounts - 1, 0), 0)
+    if op.rounding is Rounding.DOUBLE and np.any((values < 0) & (amounts > 0) & ((values & (2 * half - 1)) == half)):
+        raise _unsupported(op, int(amounts.max()), "how a negative value half-way between two results is rounded")
+    return (values + half) >> amounts
 
 
 def _check_amounts(op: Elementwise, amounts: Array) -> None:

@@ -28,7 +28,7 @@ class Layout(IntEnum):
     BRICKS = 1
 
 
-DTYPES = {
+DTYPES: dict[tuple[int, bool], np.dtype[Any]] = {
     (8, False): np.dtype(np.uint8),
     (8, True): np.dtype(np.int8),
     (16, False): np.dtype("<u2"),
@@ -150,7 +150,7 @@ class FeatureMap:
         return np.ndarray(
             self.shape,
             self.dtype,
-            memory[self.region],  # type: ignore[arg-type]  # any buffer will do
+            memory[self.region],
             self.bases[0],
             (self.stride_y, self.stride_x, self.size),
         )
@@ -181,7 +181,7 @@ class FeatureMap:
             bricks: Array = np.ndarray(
                 (height, width, self.bricks),
                 move,
-                memory[self.region],  # type: ignore[arg-type]
+                memory[self.region],
                 tile.base,
                 (self.stride_y, self.stride_x, self.stride_c),
             )
@@ -206,7 +206,7 @@ class FeatureMap:
         return np.ndarray(
             (tile.y_end - tile.y, tile.x_end - tile.x, self.depth),
             self.dtype,
-            memory[self.region],  # type: ignore[arg-type]
+            memory[self.region],
             tile.base,
             (self.stride_y, self.stride_x, self.size),
         )
@@ -215,7 +215,7 @@ class FeatureMap:
         return np.ndarray(
             (tile.y_end - tile.y, tile.x_end - tile.x, bricks, lanes),
             self.dtype,
-            memory[self.region],  # type: ignore[arg-type]
+            memory[self.region],
             tile.base,
             (self.stride_y, self.stride_x, self.stride_c, self.size),
         )

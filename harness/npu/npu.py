@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import timing
+from harness.npu import blas, timing, weights
 from harness.npu.configuration import Configuration
 from harness.npu.convolution import ConvolutionStep
 from harness.npu.decode import decode
@@ -19,7 +19,7 @@ from harness.npu.dma import DmaStep
 from harness.npu.elementwise import ElementwiseStep
 from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
-from harness.npu.operations import INTERNAL, Access, Convolution, Elementwise, Op, Pool
+from harness.npu.operations import INTERNAL, Access, Convolution, Dma, Elementwise, Op, Pool, Weights
 from harness.npu.pooling import PoolStep
 from harness.npu.timing import DEFAULT_PORTS, OpRecord, Timing
 
@@ -57,6 +57,7 @@ class Program:
                     old = self.extents.get(access.region, Extent())
                     self.extents[access.region] = _widened(old, access)
         self.steps: tuple[Step, ...] = tuple(_step(op) for op in self.ops)
+        self.weight_sources = tuple(_weight_sources(self.ops))
         self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
 
     def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
@@ -108,10 +109,12 @@ class Npu:
                 )
         memory: dict[int, npt.NDArray[np.uint8]] = {**regions, INTERNAL: self._shram}
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
-        for op, step in zip(program.ops, program.steps, strict=True):
-            if not fits:
-                _check_access(op, regions)
-            step.run(memory)
+        _prefetch(program, regions)
+        with blas.single_thread():
+            for op, step in zip(program.ops, program.steps, strict=True):
+                if not fits:
+                    _check_access(op, regions)
+                step.run(memory)
         result = program.timing(ports)
         return Execution(result.ops, result.cycles, result.events)
 
@@ -124,6 +127,38 @@ def _step(op: Op) -> Step:
     if isinstance(op, Elementwise):
         return ElementwiseStep(op)
     return DmaStep(op)
+
+
+def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
+    """Where each convolution's weights are before the program starts: DMAs that bring them nearer are followed back.
+
+    Only used to decode many streams at once. What is decoded is found again by its content, so that a stream of
+    commands that overwrites weights in other ways costs time, not correctness.
+    """
+    copies: list[Dma] = []
+    for op in ops:
+        if isinstance(op, Dma):
+            copies.append(op)
+        elif isinstance(op, Convolution):
+            at = op.weights
+            for copy in reversed(copies):
+                offset = at.base - copy.destination
+                if copy.destination_region == at.region and 0 <= offset <= copy.length - at.length:
+                    at = replace(at, region=copy.source_region, base=copy.source + offset)
+                    break
+            yield at
+
+
+def _prefetch(program: Program, regions: Mapping[int, Bytes]) -> None:
+    """Decodes the weights that no step of the program has prepared yet."""
+    wanted = []
+    convolutions = (step for step in program.steps if isinstance(step, ConvolutionStep))
+    for step, at in zip(convolutions, program.weight_sources, strict=True):
+        array = regions.get(at.region)
+        if not step.is_prepared and array is not None and at.base + at.length <= array.size:
+            wanted.append((array[at.base : at.base + at.length].tobytes(), at.order))
+    if wanted:
+        weights.prefetch(wanted)
 
 
 def _widened(old: Extent, access: Access) -> Extent:

@@ -1,7 +1,7 @@
 """Scaling of accumulators: multiply, round, shift. The one place where rounding is defined.
 
-Facts: facts/ethos-u-npu.md 4 and 9.1, 9.2, 9.11 (agreement with tosa_reference_model and TensorFlow Lite Micro; not seen
-on silicon). All arithmetic is exact; the slow path through Python integers only serves products beyond 63 bits.
+Facts: facts/ethos-u-npu.md 4 and 9.1, 9.2, 9.11 (agreement with tosa_reference_model and TensorFlow Lite Micro; not
+seen on silicon). All arithmetic is exact; the slow path through Python integers only serves products beyond 63 bits.
 """
 
 from __future__ import annotations

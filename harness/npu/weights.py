@@ -8,9 +8,9 @@ rounded up), [depth-first: IFM micro-block], OFM channel, IFM channel. Positions
 
 from __future__ import annotations
 
-
+import contextlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,12 +171,7 @@ def _groups(total: int, block: int) -> list[tuple[int, int, int]]:
 
 
 class WeightError(Exception):
-    """A weight stream does not decode to what the registers describe; `decoded` values came out."""
-
-    def __init__(self, decoded: int, expected: int) -> None:
-        super().__init__(f"it decodes to {decoded} weights where the registers describe {expected}")
-        self.decoded = decoded
-        self.expected = expected
+    """A weight stream does not decode to what the registers describe."""
 
 
 class _Cache:
@@ -209,18 +204,32 @@ def decode(compressed: bytes, order: WeightOrder) -> Array:
 
     Type int8 where all values fit, else int16 (weights have 9 bits). Raises WeightError.
     """
-    key = (compressed, order)
-    weights = _cache.get(key)
+    weights = _cache.get((compressed, order))
     if weights is None:
-        expected = order.length
-        stream = codec.decode(compressed, expected)
-        if stream.size != expected:
-            raise WeightError(stream.size, expected)
-        if stream.size and stream.min() >= -128 and stream.max() <= 127:
-            stream = stream.astype(np.int8)
-        weights = order.restore(stream)
-        weights.flags.writeable = False
-        _cache.put(key, weights)
+        (stream,) = codec.decode([compressed])
+        weights = _restore(compressed, order, stream)
+    return weights
+
+
+def prefetch(wanted: Iterable[tuple[bytes, WeightOrder]]) -> None:
+    """Decodes all streams at once that `decode` will be asked for; errors are left for then."""
+    missing = [key for key in dict.fromkeys(wanted) if _cache.get(key) is None]
+    for key, stream in zip(missing, codec.decode([compressed for compressed, _ in missing]), strict=True):
+        with contextlib.suppress(WeightError):
+            _restore(*key, stream)
+
+
+def _restore(compressed: bytes, order: WeightOrder, stream: Array | codec.CorruptStream) -> Array:
+    expected = order.length
+    if isinstance(stream, codec.CorruptStream):
+        raise WeightError(str(stream))
+    if stream.size != expected:
+        raise WeightError(f"it decodes to {stream.size} weights where the registers describe {expected}")
+    if stream.size and stream.min() >= -128 and stream.max() <= 127:
+        stream = stream.astype(np.int8)
+    weights = order.restore(stream)
+    weights.flags.writeable = False
+    _cache.put((compressed, order), weights)
     return weights
 
 
