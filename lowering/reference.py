@@ -15,8 +15,8 @@ import numpy as np
 
 from lowering.artifact import Artifact
 from lowering.errors import OracleError, UsageError
-from lowering.kernels import Store, initial_values, is_true, run_kernel
-from lowering.program import DelegateCall, FreeCall, JumpFalseCall, KernelCall, MoveCall, Tensor
+from lowering.kernels import Store, run_kernel
+from lowering.program import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from lowering.quiet import quiet
 from lowering.tosa import TosaGraph, TosaTensor
 
@@ -66,9 +66,9 @@ class Reference:
             UsageError: inputs of another count, shape or type; OracleError: no valid answer.
         """
         plan = self._plan
-        store = initial_values(plan)
+        store = Store(plan)
         for index, array in zip(plan.inputs, check_inputs(plan.input_tensors, inputs), strict=True):
-            store[index] = array
+            store.set(index, array)
         delegate_outputs: dict[int, tuple[np.ndarray, ...]] = {}
         at = steps = 0
         while at < len(plan.instructions):
@@ -78,17 +78,15 @@ class Reference:
             instruction = plan.instructions[at]
             following = at + 1
             if isinstance(instruction, KernelCall):
-                run_kernel(plan, instruction, store)
+                run_kernel(instruction, store)
             elif isinstance(instruction, DelegateCall):
                 delegate_outputs[at] = self._delegate(at, instruction, store)
             elif isinstance(instruction, MoveCall):
-                store[instruction.target] = store[instruction.source]
+                store.move(instruction.source, instruction.target)
             elif isinstance(instruction, JumpFalseCall):
-                following = following if is_true(store[instruction.condition]) else instruction.destination
-            elif isinstance(instruction, FreeCall):
-                store[instruction.value] = None
-            at = following
-        outputs = tuple(np.ascontiguousarray(store[index]).reshape(plan.tensor(index).sizes) for index in plan.outputs)
+                following = following if store.is_true(instruction.condition) else instruction.destination
+            at = following  # a FreeCall has nothing to do here
+        outputs = tuple(np.array(store.get(index), order="C") for index in plan.outputs)
         return ReferenceRun(outputs, delegate_outputs)
 
     def _delegate(self, at: int, call: DelegateCall, store: Store) -> tuple[np.ndarray, ...]:
@@ -99,9 +97,9 @@ class Reference:
                 f"instruction {at} passes {len(call.args)} tensors, its TOSA program takes {count} and gives "
                 f"{len(program.outputs)}"
             )
-        tensors = [self._plan.tensor(index) for index in call.args]
+        tensors = [store.tensor(index) for index in call.args]
         given = [
-            _to_tosa(store[index], tensor, side)
+            _to_tosa(store.get(index), tensor, side)
             for index, tensor, side in zip(call.args, tensors, program.inputs, strict=False)
         ]
         answers = self._evaluate(self._tosa[at], given, at)
@@ -109,7 +107,7 @@ class Reference:
             raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(program.outputs)}")
         results = tuple(_from_tosa(array, tensor) for array, tensor in zip(answers, tensors[count:], strict=True))
         for index, array in zip(call.args[count:], results, strict=True):
-            store[index] = array
+            store.set(index, array)
         return results
 
     def _evaluate(self, tosa: bytes, inputs: list[np.ndarray], at: int) -> Sequence[np.ndarray]:

@@ -1,0 +1,35 @@
+"""Lowered models shared by the tests: each is lowered once per run, into a cache of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lowering.artifact import Artifact
+from lowering.cache import Cache
+from lowering.profile import Npu
+
+MODELS = Path(__file__).parent / "known_model.py"
+DATA = Path(__file__).parent / "data"
+U55 = Npu("u55", 128)
+
+Lowered = Callable[..., Artifact]
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
+    return Cache(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def lowered(cache: Cache) -> Lowered:
+    """Lowers a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256))."""
+
+    def get(name: str, npu: Npu = U55) -> Artifact:
+        from lowering.lower import lower
+
+        return lower(f"{MODELS}:{name}", npu, cache=cache)
+
+    return get

@@ -1,0 +1,147 @@
+"""Models whose source lines the tests of the delegate map know: each marked line makes exactly one call.
+
+A marker `# @name` ends the line; `marked` finds its number, so this file can be edited freely.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+
+class Known(nn.Module):
+    """One of everything a small network has, as modules and as functions, at the top level and nested."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.depthwise = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.ReLU6())
+        self.pointwise = nn.Conv2d(8, 16, 1)
+        self.activation = nn.Hardswish()
+        self.pool = nn.MaxPool2d(2)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)  # @stem
+        y = self.depthwise(x)  # @depthwise
+        x = x + y  # @add
+        x = self.pointwise(x)  # @pointwise
+        x = self.activation(x)  # @activation
+        x = self.pool(x)  # @pool
+        x = torch.sigmoid(x)  # @sigmoid
+        x = x.mean((2, 3))  # @mean
+        x = self.head(x)  # @head
+        return torch.softmax(x, -1)  # @softmax
+
+
+class TwoPartitions(nn.Module):
+    """A sort that stays on the CPU splits the network in two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = nn.Conv2d(3, 8, 3)
+        self.after = nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.before(x))  # @before
+        x = torch.sort(x, dim=1).values  # @sort
+        return self.after(x)  # @after
+
+
+class ChannelsLast(nn.Module):
+    """Two outputs; its tensors lie in memory as NHWC when the input does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.second = nn.Conv2d(8, 4, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.sigmoid(self.first(x))
+        return self.second(nn.functional.max_pool2d(y, 2, 2)), y
+
+
+class Add(nn.Module):
+    """Two inputs, one NPU operation."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+
+class PooledLookUp(nn.Module):
+    """An average pool fed by a sigmoid, which upstream's order of passes rejects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 2)
+
+
+class Dynamic(nn.Module):
+    """Cannot be exported: the number of results depends on the values."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:  # @branch
+            return x + 1
+        return x - 1
+
+
+class Complex(nn.Module):
+    """Nothing of it can be delegated to an Ethos-U55."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sort(x, dim=1).values
+
+
+def known() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(1)
+    model = Known()
+    return model, (torch.randn(1, 1, 12, 12),)
+
+
+def two_partitions() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(2)
+    return TwoPartitions(), (torch.randn(1, 3, 8, 8),)
+
+
+def channels_last() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(3)
+    inputs = torch.randn(1, 3, 8, 6).to(memory_format=torch.channels_last)
+    return ChannelsLast(), (inputs,)
+
+
+def add() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(4)
+    return Add(), (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))
+
+
+def pooled_look_up() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(5)
+    return PooledLookUp(), (torch.randn(1, 3, 8, 8),)
+
+
+def calibrated() -> tuple[nn.Module, tuple[torch.Tensor, ...], list[tuple[torch.Tensor, ...]]]:
+    torch.manual_seed(6)
+    example = (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))
+    return Add(), example, [(torch.randn(1, 4, 4, 3) * 4, torch.randn(1, 4, 4, 3) * 4) for _ in range(3)]
+
+
+def dynamic() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Dynamic(), (torch.ones(1, 4),)
+
+
+def undelegated() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Complex(), (torch.arange(12.0).reshape(1, 12),)
+
+
+def marked(name: str) -> str:
+    """The source line a marker is on, as the delegate map names it."""
+    path = Path(__file__)
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        if line.endswith(f"# @{name}"):
+            return f"{path.name}:{number}"
+    raise KeyError(name)
