@@ -10,6 +10,7 @@ namespace ethos_hil::npu {
 namespace {
 
 constexpr std::uint32_t BLOB_ALIGNMENT = 16;
+constexpr int SPOILT = 0xA5;
 
 // Pairs of element type and size the backend takes as inputs.
 bool accepts(ScalarType type, std::uint32_t size) {
@@ -48,6 +49,13 @@ Delegate::Delegate(std::uint32_t index, Bytes bytes) {
   scratch_size_ = blob.scratch_size;
   inputs_ = blob.inputs;
   outputs_ = blob.outputs;
+}
+
+void Delegate::spoil_outputs() const {
+  for (std::uint32_t i = 0; i < outputs_.size(); ++i) {
+    const BlobIo io = outputs_.item(i);
+    std::memset(scratch_ + io.offset, SPOILT, io.nbytes());
+  }
 }
 
 void Delegate::copy_input(std::uint32_t index, const Tensor& tensor, std::uint32_t instruction) const {

@@ -23,6 +23,10 @@ class Delegate {
   std::uint32_t input_count() const { return inputs_.size(); }
   std::uint32_t output_count() const { return outputs_.size(); }
 
+  // Overwrites where the outputs will be, so that an NPU which writes nothing cannot pass off the results of the run
+  // before as new ones. Before the inputs are copied: an output may share its memory with an input.
+  void spoil_outputs() const;
+
   // `instruction` is for messages.
   void copy_input(std::uint32_t index, const Tensor& tensor, std::uint32_t instruction) const;
   void copy_output(std::uint32_t index, Tensor& tensor, std::uint32_t instruction) const;
