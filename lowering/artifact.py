@@ -245,15 +245,15 @@ def _write_synced(path: Path, data: bytes) -> None:
 def _verified_files(folder: Path) -> dict[str, bytes]:
     """The contents of every file the digest list names, each checked against it."""
     try:
-        lines = (folder / _DIGESTS).read_text("utf-8").splitlines()
-        expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        text = (folder / _DIGESTS).read_text("utf-8")
+        expected = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
         files = {name: (folder / name).read_bytes() for name in expected}
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{folder}: not a complete artifact: {error}") from None
     for name, data in files.items():
         if hashlib.sha256(data).hexdigest() != expected[name]:
             raise UsageError(f"{folder / name}: its contents differ from what was written")
-    if "artifact.json" not in files or "model.pte" not in files:
+    if not text.endswith("\n") or not {"artifact.json", "model.pte", "inputs.npz"} <= files.keys():
         raise UsageError(f"{folder}: not a complete artifact: its digest list lacks a file")
     return files
 

@@ -43,7 +43,7 @@ class Store:
             return value
         if value.data is not None:
             return value.from_bytes(value.data)
-        return value.from_bytes(memoryview(self._place(index, value)))
+        return value.from_bytes(self._place(index, value).data)
 
     def set(self, index: int, array: np.ndarray) -> None:
         """Writes tensor `index`."""

@@ -36,17 +36,25 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[], str]]:
 
         _flush()
         saved = [(descriptor, os.dup(descriptor)) for descriptor in descriptors]
+        # Python's own streams need not lead to these descriptors: a test runner or a notebook replaces them.
+        streams = (sys.stdout, sys.stderr)
+        text = os.fdopen(os.dup(sink.fileno()), "w", buffering=1, errors="replace")
         try:
             for descriptor in descriptors:
                 os.dup2(sink.fileno(), descriptor)
+            sys.stdout = text
+            if errors:
+                sys.stderr = text
             yield collected
         except Exception as error:
-            text = collected().strip()
-            if text:
-                error.add_note(f"printed meanwhile:\n{text}")
+            said = collected().strip()
+            if said:
+                error.add_note(f"printed meanwhile:\n{said}")
             raise
         finally:
             _flush()
+            sys.stdout, sys.stderr = streams
+            text.close()
             for descriptor, original in saved:
                 os.dup2(original, descriptor)
                 os.close(original)

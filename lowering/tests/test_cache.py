@@ -1,0 +1,247 @@
+"""The cache: an entry is used only when it is whole, made only once, and nothing half-written is ever seen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowering.artifact import Artifact, Delegate, NpuOp
+from lowering.cache import Cache
+from lowering.errors import ToolError, UsageError
+from lowering.profile import Npu
+from lowering.tests.conftest import DATA
+
+KEY = "ab" * 32
+
+
+def make_artifact(key: str = KEY) -> Artifact:
+    plain = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+    op = NpuOp("npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120)
+    delegate = Delegate(
+        0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), {"cycles_total": 120.0, "memory_mode": "M"}
+    )
+    return Artifact(
+        key=key,
+        model="net.py:add",
+        npu=Npu("u55", 128),
+        pte=plain.pte,
+        delegates=(delegate,),
+        example_inputs=(np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3), np.ones((1, 4, 4, 3), np.float32)),
+        input_names=("x", "y"),
+        versions={"torch": "2.13.0"},
+        vela_flags=("--accelerator-config=ethos-u55-128",),
+    )
+
+
+def never() -> Artifact:
+    raise AssertionError("the artifact was made again")
+
+
+def same(a: Artifact, b: Artifact) -> bool:
+    arrays = all(np.array_equal(x, y) for x, y in zip(a.example_inputs, b.example_inputs, strict=True))
+    fields = ("key", "model", "npu", "pte", "delegates", "input_names", "versions", "vela_flags", "sha256")
+    return arrays and all(getattr(a, name) == getattr(b, name) for name in fields)
+
+
+def entry(cache: Cache) -> Path:
+    return cache.root / "artifacts" / KEY
+
+
+def test_an_artifact_comes_back_as_it_was(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    assert cache.get(KEY) is None
+    made, hit = cache.get_or_make(KEY, make_artifact)
+    assert not hit
+    again, hit = cache.get_or_make(KEY, never)
+    assert hit
+    assert same(again, made)
+    assert again.npu_ops == made.npu_ops
+    found = cache.find_by_pte(made.sha256)
+    assert found is not None
+    assert same(found, made)
+    assert cache.find_by_pte("0" * 64) is None
+
+
+def test_what_is_kept_needs_no_torch_to_load(tmp_path: Path) -> None:
+    Cache(tmp_path).get_or_make(KEY, make_artifact)
+    code = (
+        "import sys; from pathlib import Path; from lowering.cache import Cache;"
+        "assert Cache(Path(sys.argv[1])).get(sys.argv[2]).npu_ops;"
+        "assert not {'torch', 'executorch'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path), KEY], check=True)
+
+
+NAMES = ["model.pte", "delegate-0.vela", "delegate-0.tosa", "inputs.npz", "artifact.json", "SHA256SUMS"]
+
+
+def test_the_damage_tests_cover_every_file(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.get_or_make(KEY, make_artifact)
+    assert sorted(path.name for path in entry(cache).iterdir()) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "short", "flipped"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_entry_is_made_again(tmp_path: Path, name: str, damage: str) -> None:
+    cache = Cache(tmp_path)
+    cache.get_or_make(KEY, make_artifact)
+    path = entry(cache) / name
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        middle = len(data) // 2
+        flipped = data[:middle] + bytes([data[middle] ^ 0x10]) + data[middle + 1 :]
+        path.write_bytes({"empty": b"", "short": data[:-1], "flipped": flipped}[damage])
+    assert cache.get(KEY) is None
+    assert cache.find_by_pte(make_artifact().sha256) is None
+    again, hit = cache.get_or_make(KEY, make_artifact)
+    assert not hit
+    assert same(again, make_artifact())
+    assert cache.get_or_make(KEY, never)[1]
+    assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY]
+
+
+def test_an_entry_under_another_key_is_not_used(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.get_or_make(KEY, make_artifact)
+    other = "cd" * 32
+    entry(cache).rename(cache.root / "artifacts" / other)
+    assert cache.get(other) is None
+
+
+def test_an_artifact_of_another_schema_is_refused(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.get_or_make(KEY, make_artifact)
+    manifest = json.loads((entry(cache) / "artifact.json").read_text())
+    assert manifest["schema_version"] == 1
+    manifest["schema_version"] = 99
+    text = json.dumps(manifest).encode()
+    sums = (entry(cache) / "SHA256SUMS").read_text().splitlines()
+    kept = [line for line in sums if not line.endswith("artifact.json")]
+    (entry(cache) / "artifact.json").write_bytes(text)
+    (entry(cache) / "SHA256SUMS").write_text(
+        "".join(f"{line}\n" for line in [*kept, f"{hashlib.sha256(text).hexdigest()}  artifact.json"])
+    )
+    with pytest.raises(UsageError, match="schema version 99"):
+        Artifact.load(entry(cache))
+
+
+def test_a_failure_to_make_leaves_nothing(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+
+    def fails() -> Artifact:
+        raise UsageError("no")
+
+    with pytest.raises(UsageError):
+        cache.get_or_make(KEY, fails)
+    assert cache.get(KEY) is None
+    assert cache.get_or_make(KEY, make_artifact)[1] is False
+
+
+MAKER = """
+import sys, time
+from pathlib import Path
+from lowering.cache import Cache
+from lowering.tests.test_cache import KEY, make_artifact
+log = Path(sys.argv[2])
+def make():
+    with log.open("a") as stream:
+        stream.write("made\\n")
+    time.sleep(float(sys.argv[3]))
+    return make_artifact()
+artifact, hit = Cache(Path(sys.argv[1])).get_or_make(KEY, make)
+assert artifact.npu_ops
+"""
+
+
+def test_two_processes_make_it_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    arguments = [sys.executable, "-c", MAKER, str(tmp_path / "cache"), str(log), "0.5"]
+    processes = [subprocess.Popen(arguments) for _ in range(3)]
+    assert [process.wait(timeout=60) for process in processes] == [0, 0, 0]
+    assert log.read_text() == "made\n"
+
+
+def test_a_process_killed_while_writing_leaves_nothing_that_is_used(tmp_path: Path) -> None:
+    code = MAKER.replace("artifact, hit =", "import os, lowering.artifact as a\n" + KILL + "\nartifact, hit =")
+    arguments = [sys.executable, "-c", code, str(tmp_path / "cache"), str(tmp_path / "log"), "0"]
+    process = subprocess.run(arguments, timeout=60, check=False)
+    assert process.returncode == -signal.SIGKILL
+    cache = Cache(tmp_path / "cache")
+    left = list((cache.root / "artifacts").iterdir())
+    assert len(left) == 1, "it was killed in the middle of an entry"
+    assert cache.get(KEY) is None
+    assert cache.get_or_make(KEY, make_artifact)[1] is False
+    assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY]
+
+
+# Dies when the third file of the entry has been written.
+KILL = """
+written = []
+def dying(path, data, write=a._write_synced):
+    write(path, data)
+    written.append(path)
+    if len(written) == 3:
+        os.kill(os.getpid(), 9)
+a._write_synced = dying
+"""
+
+
+def test_a_process_killed_while_making_frees_the_lock(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = subprocess.Popen([sys.executable, "-c", MAKER, str(tmp_path / "cache"), str(log), "60"])
+    deadline = time.monotonic() + 30
+    while not log.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    assert Cache(tmp_path / "cache").get_or_make(KEY, make_artifact)[1] is False
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from lowering.cache import Cache
+from lowering.errors import ToolError
+from lowering.tests.test_cache import KEY, make_artifact
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    Cache(Path(sys.argv[1])).get_or_make(KEY, make_artifact)
+except ToolError as error:
+    print(error.kind, error.exit_status, error.message, "|", error.hint)
+"""
+
+
+def test_a_disk_that_takes_no_more_is_one_clear_error(tmp_path: Path) -> None:
+    run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith(f"cache 3 the cache in {tmp_path}/v1 cannot be written: File too large")
+    assert "free some space" in run.stdout
+    assert list((tmp_path / "v1" / "artifacts").iterdir()) == []
+    assert Cache(tmp_path).get(KEY) is None
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ToolError, match="cannot be written"):
+        Cache(tmp_path / "file" / "cache").get_or_make(KEY, make_artifact)
+
+
+def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "here"))
+    assert Cache().root.parent == tmp_path / "here"
+    monkeypatch.delenv("ETHOS_HIL_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert Cache().root.parent == tmp_path / "xdg" / "ethos-hil"
+    assert os.path.commonpath([Cache().root, tmp_path]) == str(tmp_path)
