@@ -149,8 +149,8 @@ class Machine:
 
     def stop(self) -> None:
         """End the machine; may be called again."""
-        self._qemu.stop()
         self._memory.close()
+        self._qemu.stop()
 
     def _connect(self, deadline: Deadline) -> None:
         self._gdb.handshake(deadline)

@@ -77,15 +77,19 @@ def locate(address: int) -> Place:
 class GuestMemory:
     """Access to the RAM of a stopped guest."""
 
-    def __init__(self, qemu: Qemu, gdb: Gdb, deadline: Deadline, *, use_proc: bool = True) -> None:
-        """`use_proc=False` leaves out /proc/<pid>/mem."""
+    def __init__(self, qemu: Qemu, gdb: Gdb, deadline: Deadline) -> None:
         self._gdb = gdb
         self._deadline = deadline
         self._pid = qemu.pid
+        assert qemu.ddr is not None
         self._ddr = np.frombuffer(qemu.ddr, np.uint8)
-        self._use_proc = use_proc
+        self._use_proc = True
         self._process_memory = -1
         self._hosts: dict[str, int | None] = {}
+
+    def forbid_proc(self) -> None:
+        """From now on do without /proc/<pid>/mem."""
+        self._use_proc = False
 
     def shared(self, place: Place, size: int, *, writable: bool) -> np.ndarray | None:
         """`size` bytes at `place` themselves, uint8, or None when that RAM can only be copied."""

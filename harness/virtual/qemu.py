@@ -67,6 +67,7 @@ class Qemu:
         self.qtest, qtest_end = socket.socketpair()
         self.uart, uart_end = os.pipe()
         self.process: subprocess.Popen[bytes] | None = None
+        self.ddr: mmap.mmap | None = None
         try:
             os.ftruncate(ddr, DDR_SIZE)
             self.ddr = mmap.mmap(ddr, DDR_SIZE)
@@ -125,6 +126,10 @@ class Qemu:
             self.process = None
         self.gdb.close()
         self.qtest.close()
+        if self.ddr is not None:
+            # Somebody may still look at it, an array in a traceback for example; then it goes when they go.
+            with contextlib.suppress(BufferError):
+                self.ddr.close()
         for name in ("uart", "_messages"):
             descriptor = getattr(self, name)
             if descriptor >= 0:

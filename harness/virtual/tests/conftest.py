@@ -1,0 +1,94 @@
+"""What the virtual board's tests share: the built firmware, images of it, and tiny programs of their own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.image import Image, Plan, pack
+from harness.run import find_firmware
+from harness.virtual.tests.programs import Recorded, load
+
+_LINKER_SCRIPT = """
+MEMORY
+{
+  ITCM (rx) : ORIGIN = 0x10000000, LENGTH = 512K
+}
+SECTIONS
+{
+  .all : { *(.vectors) *(.text*) *(.rodata*) } > ITCM
+}
+"""
+_PROLOGUE = """
+    .syntax unified
+    .thumb
+    .section .vectors, "a"
+    .word 0x30080000
+    .word reset
+    .rept 110
+    .word unexpected
+    .endr
+    .text
+    .thumb_func
+    .type unexpected, %function
+unexpected:
+    b unexpected
+    .size unexpected, . - unexpected
+    .thumb_func
+    .type reset, %function
+reset:
+    ldr r0, =0x58102000
+"""
+_EPILOGUE = """
+    .size reset, . - reset
+"""
+
+
+@pytest.fixture(scope="session")
+def firmware() -> bytes:
+    """The firmware's ELF as `make firmware` built it."""
+    return find_firmware()
+
+
+@pytest.fixture(scope="session")
+def make_image(firmware: bytes) -> Callable[..., Image]:
+    """Packs a recorded program ("add", "convolutions"), or another .pte with its inputs."""
+
+    def make(program: str | Recorded = "add", input_sets: int = 1, **plan: object) -> Image:
+        recorded = load(program) if isinstance(program, str) else program
+        sets = [recorded.inputs] * input_sets
+        return pack(firmware, recorded.pte, sets, Plan(input_sets, len(recorded.inputs), **plan))  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes]:
+    """Builds an ELF whose reset handler runs the given instructions, with r0 = the NPU's secure base address."""
+
+    def build(body: str) -> bytes:
+        folder = tmp_path_factory.mktemp("assembled")
+        (folder / "linker.ld").write_text(_LINKER_SCRIPT)
+        (folder / "guest.s").write_text(_PROLOGUE + body + _EPILOGUE)
+        command = "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -T linker.ld guest.s -o guest.elf"
+        subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
+        return (folder / "guest.elf").read_bytes()
+
+    return build
+
+
+def qemu_processes(parent: int | None = None) -> set[int]:
+    """Process ids of virtual boards, of one parent or of anybody."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+            status = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if b"memory-backend=ddr" in command and (parent is None or int(status[1]) == parent):
+            found.add(int(folder.name))
+    return found

@@ -1,0 +1,89 @@
+"""Two small compiled programs with their inputs and right answers, recorded so that these tests need no compiler.
+
+`python -m harness.virtual.tests.programs` makes them again, with the lowering and tosa_reference_model of this repository.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DATA = Path(__file__).parent / "data"
+NPU = "ethos-u55-128"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A program, bytes of its inputs, the program's outputs, and those of its only delegate."""
+
+    pte: bytes
+    inputs: tuple[bytes, ...]
+    outputs: tuple[np.ndarray, ...]
+    delegate_outputs: tuple[np.ndarray, ...]
+
+
+def load(name: str) -> Recorded:
+    """The program called "add" (two inputs) or "convolutions" (weights, look-up table, two outputs)."""
+    with np.load(DATA / f"{name}.npz") as file:
+        arrays = dict(file)
+
+    def all_of(kind: str) -> tuple[np.ndarray, ...]:
+        return tuple(arrays[f"{kind}{i}"] for i in range(sum(key.startswith(kind) for key in arrays)))
+
+    return Recorded(
+        pte=(DATA / f"{name}.pte").read_bytes(),
+        inputs=tuple(array.tobytes() for array in all_of("input")),
+        outputs=all_of("output"),
+        delegate_outputs=all_of("delegate"),
+    )
+
+
+def _models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    import torch
+    from torch import nn
+
+    class Add(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x + y
+
+    class Convolutions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+            self.last = nn.Linear(8, 4)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = torch.nn.functional.max_pool2d(torch.sigmoid(self.first(x)), 3, 2, 1)
+            return self.last(y.mean((2, 3))), y
+
+    torch.manual_seed(0)
+    return {
+        "add": (Add(), (torch.randn(1, 4, 4, 3), torch.randn(1, 4, 4, 3))),
+        "convolutions": (Convolutions(), (torch.randn(1, 3, 16, 16),)),
+    }
+
+
+def _make() -> None:
+    from lowering.lower import lower
+    from lowering.model import TorchModel
+    from lowering.profile import Npu
+    from lowering.reference import Reference
+
+    DATA.mkdir(exist_ok=True)
+    for name, (module, inputs) in _models().items():
+        artifact = lower(TorchModel(name, module.eval(), inputs, (inputs,)), Npu.parse(NPU))
+        arrays = [tensor.numpy() for tensor in inputs]
+        run = Reference(artifact).run(arrays)
+        (answers,) = run.delegate_outputs.values()
+        recorded = {f"input{i}": array for i, array in enumerate(arrays)}
+        recorded |= {f"output{i}": array for i, array in enumerate(run.outputs)}
+        recorded |= {f"delegate{i}": array for i, array in enumerate(answers)}
+        (DATA / f"{name}.pte").write_bytes(artifact.pte)
+        np.savez(DATA / f"{name}.npz", **recorded)
+
+
+if __name__ == "__main__":
+    _make()

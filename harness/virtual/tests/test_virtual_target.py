@@ -1,0 +1,296 @@
+"""The virtual target with the real firmware: right answers, and the right error for everything that can break."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import TargetError, TargetNotAvailable
+from harness.image import Image
+from harness.npu import Npu
+from harness.targets.base import Capability, Outcome
+from harness.targets.virtual import VirtualTarget
+from harness.virtual.device import Job, Result
+from harness.virtual.engine import Engine
+from harness.virtual.memory import GuestMemory
+from harness.virtual.tests.conftest import qemu_processes
+from harness.virtual.tests.programs import NPU, Recorded, load
+from lowering.errors import UsageError
+
+MakeImage = Callable[..., Image]
+TIMEOUT = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No QEMU of ours, no file in the temporary folder, and no descriptor outlives a test."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    yield
+    assert qemu_processes(os.getpid()) == set()
+    assert os.listdir(folder) == []
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+def run(image: Image, target: VirtualTarget | None = None, timeout: float = TIMEOUT) -> Outcome:
+    target = target or VirtualTarget(NPU)
+    target.load(image)
+    return target.run(timeout=timeout)
+
+
+def fails(image: Image, target: VirtualTarget | None = None, timeout: float = TIMEOUT) -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        run(image, target, timeout)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["add", "convolutions"])
+def test_outputs_equal_the_reference(make_image: MakeImage, name: str) -> None:
+    recorded = load(name)
+    (only,) = run(make_image(name)).runs
+    for found, expected in zip(only.outputs, recorded.outputs, strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+    (call,) = only.delegates
+    for found, expected in zip(call.outputs, recorded.delegate_outputs, strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def test_every_run_of_the_plan_comes_back_with_its_operations(make_image: MakeImage) -> None:
+    image = make_image("convolutions", input_sets=3, repeat=2)
+    told: list[tuple[int, int]] = []
+    target = VirtualTarget(NPU)
+    target.load(image)
+    outcome = target.run(timeout=TIMEOUT, progress=lambda done, planned: told.append((done, planned)))
+    assert [(run.input_set, run.repeat) for run in outcome.runs] == [(s, r) for s in range(3) for r in range(2)]
+    assert told == [(i, 6) for i in range(1, 7)]
+    assert Capability.OP_EVENTS in target.capabilities()
+    for one in outcome.runs:
+        (call,) = one.delegates
+        assert call.op_events
+        assert sum(event.cycles for event in call.op_events) == call.cycles > 0
+        # The default events: idle cycles, AXI0 read and write beats, AXI1 read beats. Weights are behind AXI1.
+        assert call.events[0] == 0
+        assert all(count > 0 for count in call.events[1:])
+    assert (outcome.run_id, outcome.image_hash) == (image.run_id, image.image_hash)
+    assert outcome.npu_config & 0xF == 7
+    assert outcome.memory["delegates"] == 1
+    assert 0 < outcome.seconds["launch"] < outcome.seconds["total"]
+    assert 0 < outcome.seconds["npu"] < outcome.seconds["total"]
+
+
+def test_delegate_outputs_stay_there_when_not_asked_for(make_image: MakeImage) -> None:
+    (only,) = run(make_image("add", send_delegate_outputs=False)).runs
+    assert only.delegates[0].outputs == ()
+    assert only.delegates[0].op_events
+
+
+def test_another_npu_size_is_refused_by_the_firmware(make_image: MakeImage) -> None:
+    error = fails(make_image("add"), VirtualTarget("ethos-u55-256"))
+    assert error.kind == "npu-mismatch"
+    assert "128" in error.message
+    assert "256" in error.message
+
+
+def test_an_unknown_npu_is_a_usage_error() -> None:
+    with pytest.raises(UsageError) as caught:
+        VirtualTarget("ethos-u55-129")
+    assert "ethos-u55-128" in str(caught.value.hint)
+
+
+def test_run_without_load_names_the_state() -> None:
+    with pytest.raises(UsageError, match="state idle"):
+        VirtualTarget(NPU).run(timeout=1)
+
+
+def test_reset_may_be_called_in_any_state(make_image: MakeImage) -> None:
+    target = VirtualTarget(NPU)
+    target.reset()
+    target.load(make_image("add"))
+    target.reset()
+    target.reset()
+    with pytest.raises(UsageError, match="state idle"):
+        target.run(timeout=1)
+
+
+class BusyEngine(Engine):
+    """An NPU that never finishes."""
+
+    def run(self, job: Job) -> Result | None:  # type: ignore[override]
+        return None
+
+
+class BusyTarget(VirtualTarget):
+    engine = BusyEngine
+
+
+def test_a_busy_npu_ends_in_the_firmwares_timeout(make_image: MakeImage) -> None:
+    error = fails(make_image("add", npu_timeout_ms=100), BusyTarget(NPU))
+    assert error.kind == "timeout"
+    assert "did not finish within 100 ms" in error.message
+
+
+def test_a_hang_ends_in_timeout_with_function_and_line(make_image: MakeImage) -> None:
+    error = fails(make_image("add", npu_timeout_ms=600_000), BusyTarget(NPU), timeout=1.5)
+    assert error.kind == "timeout"
+    assert "after 0 of 1 executions" in error.message
+    # The firmware waits for the NPU in one of its own functions, with line tables.
+    assert "wait_for" in error.message
+    assert ".cc:" in error.message
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSEGV])
+def test_qemu_ended_in_mid_run_is_a_crash(make_image: MakeImage, sent: signal.Signals) -> None:
+    with in_mid_run(sent):
+        error = fails(make_image("add", npu_timeout_ms=600_000), BusyTarget(NPU))
+    assert error.kind == "crashed"
+    assert sent.name in error.message
+
+
+def test_a_hung_qemu_is_a_timeout(make_image: MakeImage) -> None:
+    with in_mid_run(signal.SIGSTOP):
+        error = fails(make_image("add", npu_timeout_ms=600_000), BusyTarget(NPU), timeout=2.0)
+    assert error.kind == "timeout"
+    assert "QEMU does not answer" in error.message
+
+
+def test_ctrl_c_cleans_up_and_is_passed_on(make_image: MakeImage) -> None:
+    target = BusyTarget(NPU)
+    target.load(make_image("add", npu_timeout_ms=600_000))
+    with in_mid_run(signal.SIGINT, to_self=True), pytest.raises(KeyboardInterrupt):
+        target.run(timeout=TIMEOUT)
+
+
+class in_mid_run:  # noqa: N801
+    """Sends a signal to the running QEMU, or to this process, half a second after QEMU appeared."""
+
+    def __init__(self, number: signal.Signals, *, to_self: bool = False) -> None:
+        self._number = number
+        self._to_self = to_self
+        self._thread = threading.Thread(target=self._send)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.join()
+
+    def _send(self) -> None:
+        for _ in range(500):
+            running = qemu_processes(os.getpid())
+            if running:
+                time.sleep(0.5)
+                os.kill(os.getpid() if self._to_self else running.pop(), self._number)
+                return
+            time.sleep(0.01)
+
+
+class BrokenEngine(Engine):
+    """A model with a defect."""
+
+    def run(self, job: Job) -> Result:
+        raise ZeroDivisionError("a defect of the model")
+
+
+class BrokenTarget(VirtualTarget):
+    engine = BrokenEngine
+
+
+def test_a_defect_of_the_model_is_not_taken_for_a_fault(make_image: MakeImage) -> None:
+    with pytest.raises(ZeroDivisionError):
+        run(make_image("add"), BrokenTarget(NPU))
+
+
+class FlippedTarget(VirtualTarget):
+    """A UART that flips one bit, counted from the start of the conversation."""
+
+    flip = 0
+
+    def __init__(self, npu: str) -> None:
+        super().__init__(npu)
+        self._position = 0
+
+    def _received(self, data: bytes) -> bytes:
+        damaged = bytearray(data)
+        byte = self.flip // 8 - self._position
+        if 0 <= byte < len(damaged):
+            damaged[byte] ^= 1 << self.flip % 8
+        self._position += len(data)
+        return bytes(damaged)
+
+
+@pytest.mark.parametrize("byte", [60, 200, 400])
+def test_one_bit_flipped_on_the_wire_is_noticed(make_image: MakeImage, byte: int) -> None:
+    target = FlippedTarget(NPU)
+    target.flip = 8 * byte + 3
+    assert fails(make_image("add"), target).kind == "link"
+
+
+def test_an_answer_to_another_run_is_stale(make_image: MakeImage) -> None:
+    older, newer = make_image("add"), make_image("add")
+    assert fails(dataclasses.replace(newer, elf=older.elf)).kind == "stale-output"
+
+
+def test_another_program_than_asked_for_is_noticed(make_image: MakeImage) -> None:
+    asked, other = make_image("add"), make_image("convolutions")
+    error = fails(dataclasses.replace(other, run_id=other.run_id, program_hash=asked.program_hash))
+    assert error.kind == "wrong-program"
+
+
+def test_an_npu_fault_is_explained(make_image: MakeImage) -> None:
+    recorded = load("convolutions")
+    start = recorded.pte.index(b"COP1") + 32
+    damaged = bytearray(recorded.pte)
+    damaged[start : start + 4] = (0x3F8).to_bytes(4, "little")  # no such command
+    error = fails(make_image(Recorded(bytes(damaged), recorded.inputs, (), ())))
+    assert error.kind == "fault"
+    assert "cannot parse" in error.message
+    assert "parse fault at 0x0" in str(error.hint)
+
+
+def test_a_missing_qemu_says_what_to_install(make_image: MakeImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_QEMU", "/nowhere/qemu-system-arm")
+    with pytest.raises(TargetNotAvailable) as caught:
+        VirtualTarget(NPU).load(make_image("add"))
+    assert "/nowhere/qemu-system-arm" in caught.value.message
+    assert "apt install qemu-system-arm" in str(caught.value.hint)
+
+
+def test_a_qemu_that_refuses_is_quoted(
+    make_image: MakeImage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    old = tmp_path / "qemu"
+    old.write_text("#!/bin/sh\necho 'unsupported machine type' >&2\nexit 1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("ETHOS_HIL_QEMU", str(old))
+    target = VirtualTarget(NPU)
+    target.load(make_image("add"))
+    with pytest.raises(TargetNotAvailable) as caught:
+        target.run(timeout=TIMEOUT)
+    assert "status 1: unsupported machine type" in caught.value.message
+    assert caught.value.kind == "not-launched"
+
+
+def test_memory_works_without_proc(make_image: MakeImage) -> None:
+    """The NPU's copies of SRAM through gdb, where the kernel does not give access to a process's memory."""
+
+    class Portable(VirtualTarget):
+        @staticmethod
+        def engine(npu: Npu, memory: GuestMemory) -> Engine:
+            memory.forbid_proc()
+            return Engine(npu, memory)
+
+    recorded = load("convolutions")
+    (only,) = run(make_image("convolutions"), Portable(NPU)).runs
+    for found, expected in zip(only.delegates[0].outputs, recorded.delegate_outputs, strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
