@@ -199,7 +199,7 @@ def main() -> None:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # The reader of our stdout is gone; that is not an error of ours. Python would complain again at exit.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         sys.exit(0)
     except Exception as error:
         if hasattr(error, "show"):  # click's own usage errors know how to print themselves

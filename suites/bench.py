@@ -17,8 +17,9 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from rich.table import Table
 
+from harness.delegate import run_delegate
 from harness.image import Plan, pack
-from harness.npu import Configuration, Npu
+from harness.npu import Configuration, Npu, forget
 from harness.progress import Live
 from harness.render import console
 from harness.run import Report, find_firmware, run, run_artifact
@@ -27,6 +28,7 @@ from lowering.artifact import Artifact
 from lowering.errors import EthosHilError
 from lowering.model import load_model
 from lowering.profile import Npu as Profile
+from lowering.tosa import TosaGraph
 
 SIZE = Profile.parse("ethos-u55-128")
 ROUNDS = 7
@@ -79,24 +81,25 @@ def npu_against_reference(artifact: Artifact) -> tuple[float, float, float]:
     """
     import tosa_reference_model
 
-    from lowering.reference import Reference
-
-    reference = Reference(artifact)
-    cold, warm, oracle = [], [], []
-    for _ in range(ROUNDS):
-        for delegate in artifact.delegates:
+    random = np.random.default_rng(0)
+    cold: list[float] = []
+    warm: list[float] = []
+    oracle: list[float] = []
+    for delegate in artifact.delegates:
+        if delegate.tosa is None:
+            continue
+        shapes = [tensor.shape for tensor in TosaGraph.parse(delegate.tosa).inputs]
+        inputs = [random.integers(-128, 128, shape, np.int8) for shape in shapes]
+        raw = [value.tobytes() for value in inputs]
+        for _ in range(ROUNDS):
+            forget()
             npu = Npu(Configuration.parse(str(SIZE)))
-            regions = {
-                0: np.frombuffer(delegate.blob.weights, np.uint8),
-                1: np.zeros(delegate.blob.scratch_size, np.uint8),
-            }
             for times in (cold, warm):
                 started = time.perf_counter()
-                npu.run(npu.decode(delegate.blob.command_stream), regions)
+                run_delegate(npu, delegate.blob, raw)
                 times.append(time.perf_counter() - started)
-            inputs = reference.delegate_inputs(delegate)
             started = time.perf_counter()
-            tosa_reference_model.run(delegate.tosa, inputs, verbosity="NONE")
+            tosa_reference_model.run(delegate.tosa, inputs)
             oracle.append(time.perf_counter() - started)
     return statistics.median(cold), statistics.median(warm), statistics.median(oracle)
 

@@ -17,12 +17,13 @@ from harness.run import run
 from lowering.errors import EthosHilError
 from lowering.model import load_model
 from lowering.profile import Npu
-from suites.models import digits
 
 
 def main() -> int:
     """Exit status: 0 when the device agrees with the host on every output, otherwise as for `ethos-hil run`."""
     import torch
+
+    from suites.models import digits  # imports torch: late, so that a missing tool is told first
 
     with Live() as live:
         live.stage("Training the digit classifier")

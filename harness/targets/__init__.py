@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.errors import TargetNotAvailable
 from lowering.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ def make_target(name: str, npu: Npu) -> Target:
         TargetNotAvailable: the target can't have that NPU, or its simulator is missing.
     """
     if name == "virtual":
+        from harness.npu import CONFIGURATIONS
         from harness.targets.virtual import VirtualTarget
 
+        possible = [configuration.name for configuration in CONFIGURATIONS]
+        if str(npu) not in possible:
+            raise TargetNotAvailable(
+                f"the virtual board cannot have an {npu}", hint=f"it can have {', '.join(possible)}"
+            )
         return VirtualTarget(str(npu))
     raise UsageError(f"no target is called {name!r}", hint=f"targets: {', '.join(TARGETS)}")

@@ -195,7 +195,7 @@ def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(ethos_
     (here / "stranger.pte").write_bytes(known + bytes(16))
     np.savez(here / "x.npz", np.zeros((1, 2, 8, 8), np.float32))
     result = ethos_hil("run", "stranger.pte", "--inputs", "x.npz", "--json", "r.json")
-    assert_one_clear_line(result, 1, "reference")
+    assert_one_clear_line(result, 1, "was not lowered here")
     record = json.loads((here / "r.json").read_text())
     assert (record["verdict"], record["failure"]["kind"]) == ("failed", "no-reference")
 
@@ -238,11 +238,16 @@ def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
 
 
 def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(ethos_hil: Run, here: Path) -> None:
-    result = ethos_hil("run", "net.py:net", "--json", "no/such/folder/r.json")
-    assert_one_clear_line(result, 2, "no/such/folder/r.json")
-    assert "verified" in ethos_hil("runs").out
-    result = ethos_hil("run", "net.py:net", "--json", "/dev/full")
-    assert_one_clear_line(result, 2, "/dev/full", "No space left")
+    for place, why in (("no/such/folder/r.json", "No such file"), ("/dev/full", "No space left")):
+        result = ethos_hil("run", "net.py:net", "--json", place)
+        assert result.status == 2
+        assert result.out.startswith("verified"), "the run itself is not lost"
+        assert result.err.splitlines()[-1] == (
+            f"ethos-hil: cannot write {place}: {why}"
+            + (" or directory" if why.endswith("file") else " on device")
+            + " (nothing was written there)"
+        )
+    assert ethos_hil("runs").out.count("verified") == 2
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(here: Path) -> None:

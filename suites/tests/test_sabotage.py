@@ -1,0 +1,297 @@
+"""What must turn red when it is broken, end to end. A guard that was never seen red guards nothing.
+
+Breakages of the simulator itself (missing, killed, hung, a bit flipped on the wire, an NPU that never finishes) are in
+harness/virtual/tests and harness/link/tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from harness.delegate import run_delegate
+from harness.errors import TargetError
+from harness.image import Image
+from harness.npu import Configuration, Fault
+from harness.npu import Npu as FunctionalNpu
+from harness.run import Report, find_firmware, run, run_artifact
+from harness.targets import make_target
+from harness.targets.base import Outcome, Progress
+from harness.targets.virtual import VirtualTarget
+from lowering.artifact import Artifact
+from lowering.cache import Cache
+from lowering.errors import EthosHilError, OracleError, UsageError
+from lowering.lower import lower
+from lowering.model import TorchModel, from_module
+from lowering.profile import Npu
+from lowering.program import KernelCall
+from lowering.vela import VelaBlob
+from results.record import Failure
+from suites.models.stacks import STACKS
+
+NPU = Npu.parse("ethos-u55-128")
+
+
+def model() -> TorchModel:
+    return from_module(*STACKS["plain"].example(0), label="plain-0")
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    return lower(model(), NPU)
+
+
+def execute(artifact: Artifact, board: VirtualTarget | None = None) -> Report:
+    return run_artifact(artifact, board or VirtualTarget(str(NPU)), find_firmware(), label="plain-0")
+
+
+def with_blob(artifact: Artifact, change: Callable[[bytearray], None]) -> Artifact:
+    """The artifact with its delegate blob changed inside the .pte; the reference stays what it was."""
+    blob = artifact.delegates[0].vela
+    changed = bytearray(blob)
+    change(changed)
+    assert len(changed) == len(blob) != changed.count(blob)
+    assert artifact.pte.count(blob) == 1
+    return dataclasses.replace(artifact, pte=artifact.pte.replace(blob, bytes(changed)))
+
+
+def test_unbroken_it_is_green(artifact: Artifact) -> None:
+    """Or none of the tests below would mean anything."""
+    assert execute(artifact).record.verdict == "verified"
+
+
+def test_a_compiler_that_returns_zeros_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from executorch.backends.arm.ethosu import backend
+
+    monkeypatch.setattr(backend, "vela_compile", lambda *_args, **_kwargs: bytes(64))
+    with pytest.raises(EthosHilError):
+        lower(model(), NPU, cache=Cache(tmp_path))
+
+
+def test_a_compiler_that_raises_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from executorch.backends.arm.ethosu import backend
+
+    def missing(*_args: object, **_kwargs: object) -> bytes:
+        raise FileNotFoundError("vela")
+
+    monkeypatch.setattr(backend, "vela_compile", missing)
+    with pytest.raises(EthosHilError, match="vela"):
+        lower(model(), NPU, cache=Cache(tmp_path))
+
+
+def test_a_delegate_blob_of_zeros_is_red_on_the_device(artifact: Artifact) -> None:
+    def zero(blob: bytearray) -> None:
+        blob[:64] = bytes(64)
+
+    with pytest.raises(TargetError) as caught:
+        execute(with_blob(artifact, zero))
+    assert "refuses the program" in caught.value.message
+
+
+def command_stream_start(blob: bytes) -> int:
+    """Offset, in the blob, of the first command word: after the stream's own header in cmd_data."""
+    start = blob.index(b"COP1")
+    return start + 32
+
+
+def flipped(data: bytes, place: int, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[place] ^= 1 << bit
+    return bytes(changed)
+
+
+def answer(blob: VelaBlob, inputs: list[bytes]) -> tuple[bytes, ...]:
+    return run_delegate(FunctionalNpu(Configuration.parse(str(NPU))), blob, inputs).outputs
+
+
+def flip_that_matters(blob: VelaBlob, inputs: list[bytes]) -> int:
+    """A byte of the compressed weights in which one flipped bit decodes, and changes the answer to these inputs.
+
+    Not every flip does: a weight that is off by one may vanish in the output's eight bits.
+    """
+    right = answer(blob, inputs)
+    for place in range(len(blob.weights) // 2, len(blob.weights)):
+        try:
+            wrong = answer(dataclasses.replace(blob, weights=flipped(blob.weights, place, 2)), inputs)
+        except Fault:
+            continue
+        if wrong != right:
+            return place
+    raise AssertionError("no flip in the weights changes the answer")
+
+
+@pytest.mark.parametrize("part", ["bias", "multiplier", "weights"])
+def test_one_bit_flipped_in_the_weights_is_red(artifact: Artifact, part: str) -> None:
+    """The first layer's scale record (40-bit bias, 32-bit multiplier, shift), and compressed weights."""
+    compiled = artifact.delegates[0].blob
+    place = {"bias": 1, "multiplier": 8}.get(part) or flip_that_matters(compiled, delegate_inputs(artifact))
+
+    def flip(blob: bytearray) -> None:
+        blob[blob.index(compiled.weights) + place] ^= 1 << (2 if part == "weights" else 5)
+
+    assert_red(with_blob(artifact, flip))
+
+
+def delegate_inputs(artifact: Artifact) -> list[bytes]:
+    """What the quantise kernel before the delegate hands it for the example inputs."""
+    call = next(one for one in artifact.plan.instructions if isinstance(one, KernelCall))
+    values = [artifact.plan.values[index] for index in call.args]
+    scale, zero_point, lowest, highest = (float(value) for value in values[1:5])  # type: ignore[arg-type]
+    quantised = np.round(artifact.example_inputs[0] * np.float32(1 / scale)) + zero_point
+    return [np.clip(quantised, lowest, highest).astype(np.int8).tobytes()]
+
+
+@pytest.mark.parametrize(
+    "opcode", [0x100, 0x104, 0x111, 0x12F], ids=["pad", "ifm depth", "ofm width", "block dependency"]
+)
+def test_one_bit_flipped_in_the_command_stream_is_red(artifact: Artifact, opcode: int) -> None:
+    """A register's value; an opcode that then names no register is in the NPU's own tests."""
+    stream = artifact.delegates[0].blob.command_stream
+    words = struct.unpack(f"<{len(stream) // 4}I", stream)
+    places = [index for index, word in enumerate(words) if word & 0xC3FF == opcode]
+    if opcode == 0x12F:
+        # Harmless to a sequential model by design: what the flip then changes is the opcode itself.
+        places, bit = [index for index, word in enumerate(words) if word & 0xFFFF == 0x12F], 5
+    else:
+        bit = 16
+    assert places, "the stream sets no such register"
+
+    def flip(blob: bytearray) -> None:
+        place = command_stream_start(blob) + 4 * places[0] + bit // 8
+        blob[place] ^= 1 << bit % 8
+
+    assert_red(with_blob(artifact, flip))
+
+
+def assert_red(artifact: Artifact) -> None:
+    try:
+        failure = execute(artifact).record.failure
+    except TargetError as error:
+        failure = Failure(error.kind, error.message)
+    assert failure is not None, "verified"
+    assert failure.kind in ("mismatch", "fault", "timeout", "unsupported", "npu-mismatch")
+
+
+def test_a_bit_flipped_in_the_loaded_image_is_red(artifact: Artifact) -> None:
+    """After packing: the device's own check of the package must see it."""
+
+    class Flipping(VirtualTarget):
+        def load(self, image: Image) -> None:
+            elf = bytearray(image.elf)
+            place = elf.index(artifact.delegates[0].vela) + 4000
+            elf[place] ^= 1
+            super().load(dataclasses.replace(image, elf=bytes(elf)))
+
+    with pytest.raises(TargetError) as caught:
+        execute(artifact, Flipping(str(NPU)))
+    assert (caught.value.kind, "damaged" in caught.value.message) == ("link", True)
+
+
+def test_a_reference_model_that_cannot_be_imported_is_red(monkeypatch: pytest.MonkeyPatch, artifact: Artifact) -> None:
+    monkeypatch.setitem(sys.modules, "tosa_reference_model", None)
+    with pytest.raises(OracleError, match="cannot be imported") as caught:
+        run(model(), NPU)
+    assert caught.value.kind == "no-reference"
+
+
+def test_a_reference_that_reports_unpredictable_is_red(monkeypatch: pytest.MonkeyPatch, artifact: Artifact) -> None:
+    import tosa_reference_model as real
+
+    broken = ModuleType("tosa_reference_model")
+    broken.GraphStatus = real.GraphStatus  # type: ignore[attr-defined]
+    broken.run = lambda *arguments, **options: (  # type: ignore[attr-defined]
+        real.run(*arguments, **options)[0],
+        real.GraphStatus.TOSA_UNPREDICTABLE,
+    )
+    monkeypatch.setitem(sys.modules, "tosa_reference_model", broken)
+    with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):
+        run(model(), NPU)
+
+
+class Answering(VirtualTarget):
+    """A virtual board that is given one image and boots another, as a board does whose flashing failed."""
+
+    def __init__(self, instead: Callable[[Image], Image]) -> None:
+        super().__init__(str(NPU))
+        self.instead = instead
+        self.asked: Image | None = None
+
+    def load(self, image: Image) -> None:
+        self.asked = image
+        super().load(image)
+
+    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
+        assert self.asked is not None
+        other = self.instead(self.asked)
+        super().load(dataclasses.replace(self.asked, elf=other.elf))
+        return super().run(timeout=timeout, progress=progress)
+
+
+def test_an_answer_to_an_earlier_run_is_red(artifact: Artifact) -> None:
+    """The same program and inputs, packed for an earlier run: everything is right except that it is old."""
+    earlier: list[Image] = []
+
+    class Recording(VirtualTarget):
+        def load(self, image: Image) -> None:
+            earlier.append(image)
+            super().load(image)
+
+    execute(artifact, Recording(str(NPU)))
+    with pytest.raises(TargetError) as caught:
+        execute(artifact, Answering(lambda _: earlier[0]))
+    assert caught.value.kind == "stale-output"
+
+
+def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
+    """Even with the right run id: the device says what it really runs."""
+    from harness.formats import PackageHeader
+    from harness.image import pack
+
+    other = lower(from_module(*STACKS["plain"].example(1), label="plain-1"), NPU)
+
+    def repacked(asked: Image) -> Image:
+        inputs = [other.example_inputs[0].tobytes()]
+        image = pack(find_firmware(), other.pte, [inputs], asked.plan)
+        return restamped(image, run_id=asked.run_id)
+
+    def restamped(image: Image, run_id: bytes) -> Image:
+        import zlib
+
+        start = image.elf.rindex(b"EHILPKG\0")  # the firmware itself holds the magic, too
+        header = PackageHeader.unpack(image.elf, start)
+        header["run_id"], header["crc32"] = run_id, 0
+        end = PackageHeader.offset_of("crc32")
+        body = image.elf[start + PackageHeader.size : start + header["total_size"]]
+        header["crc32"] = zlib.crc32(body, zlib.crc32(PackageHeader.pack(header)[:end]))
+        elf = image.elf[:start] + PackageHeader.pack(header) + image.elf[start + PackageHeader.size :]
+        return dataclasses.replace(image, elf=elf, run_id=run_id)
+
+    with pytest.raises(TargetError) as caught:
+        execute(artifact, Answering(repacked))
+    assert caught.value.kind == "wrong-program"
+
+
+def test_a_target_that_cannot_have_the_npu_says_so() -> None:
+    with pytest.raises(EthosHilError, match="ethos-u85-256") as caught:
+        make_target("virtual", Npu.parse("ethos-u85-256"))
+    assert caught.value.exit_status == 3
+
+
+def test_a_cache_entry_that_was_tampered_with_is_made_again(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    first = lower(model(), NPU, cache=cache)
+    (entry,) = tmp_path.rglob("model.pte")
+    data = bytearray(entry.read_bytes())
+    data[len(data) // 2] ^= 1
+    entry.write_bytes(bytes(data))
+    assert lower(model(), NPU, cache=cache).pte == first.pte
+    (entry.parent / "artifact.json").write_text("{}")
+    with pytest.raises(UsageError):
+        Artifact.load(entry.parent)
