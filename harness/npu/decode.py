@@ -45,8 +45,8 @@ from harness.npu.scaling import Rounding, Scale
 from harness.npu.weights import SCALE_BYTES, WeightOrder
 from harness.npu.windows import input_size
 
-MAX_ELEMENTS = 1 << 27  # of a feature map; far above any memory an Ethos-U55 is built with
-MAX_WORK = 1 << 40  # multiplications of one operation; a stream asking for more is broken
+MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U55 is built with
+MAX_WORK = 1 << 37  # multiplications of one operation; a stream asking for more is broken
 ONE = Scale()
 IMPLICIT_SHIFT = {8: (19, 20), 16: (14, 15)}  # by IFM bits: shift of the operand ADD/SUB leave unscaled, early bits
 CLIP_RANGES = {2: (0, 255), 3: (-128, 127), 5: (-32768, 32767)}
@@ -399,7 +399,12 @@ class _Decoder:
         rounding = self._rounding("OFM_PRECISION")
         is_global = bool(self.get("OFM_PRECISION") >> 8 & 1)
         scale = self._scale("OFM_SCALE", rounding) if is_global else Scale(rounding=rounding)
-        divide = mode is PoolMode.AVERAGE and (kernel.padded or not is_global)
+        divide = mode is PoolMode.AVERAGE and kernel.padded
+        if not is_global and not divide:
+            # Vela emits this for a RESCALE per channel of its own; whether a pool reads a scale buffer is not known.
+            raise self.fault(
+                "unsupported", "OFM_PRECISION", self.get("OFM_PRECISION"), "a pool with scales per channel"
+            )
         if divide and not scale.is_one:
             raise self.fault(
                 "unsupported", "OFM_SCALE", self.get("OFM_SCALE"), "a padded average with a scale is not established"
