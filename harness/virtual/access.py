@@ -139,8 +139,10 @@ def decode(code: bytes, pc: int) -> Access:
     capstone, disassembler = _capstone()
     instruction = next(disassembler.disasm(code, pc, 1), None)
     if instruction is None:
-        raise UnsupportedAccess(f"the instruction {code.hex(' ', 2)}")
+        raise UnsupportedAccess(f"the instruction {_halfwords(code)}")
     text = f"{instruction.mnemonic} {instruction.op_str}"
+    if instruction.mnemonic.startswith(("ldc", "stc")):  # what MVE looks like to a disassembler that does not know it
+        text = f"the vector or coprocessor instruction {_halfwords(code)}"
     # Inside an IT block capstone can't know the condition, but one may be shown; ".w" only marks the long encoding.
     kind = _KINDS.get(instruction.mnemonic.removesuffix(".w"))
     operands = instruction.operands
@@ -175,6 +177,11 @@ def decode(code: bytes, pc: int) -> Access:
         displacement=displacement,
         writeback=writeback,
     )
+
+
+def _halfwords(code: bytes) -> str:
+    """As disassemblers print Thumb code."""
+    return " ".join(f"{int.from_bytes(code[i : i + 2], 'little'):04x}" for i in range(0, len(code), 2))
 
 
 def prepare() -> None:

@@ -203,10 +203,8 @@ class Machine:
             outcome = f"was ended by {signal.Signals(-status).name}"
         else:
             outcome = f"exited with status {status}"
-        said = self._qemu.messages().strip()
-        return TargetError(
-            f"QEMU {outcome} in mid-run" + (f": {said.splitlines()[-1]}" if said else ""), kind="crashed"
-        )
+        reason = self._qemu.reason()
+        return TargetError(f"QEMU {outcome} in mid-run" + (f": {reason}" if reason else ""), kind="crashed")
 
 
 class _Registers:

@@ -117,6 +117,12 @@ class Qemu:
         lines = [line for line in text.splitlines() if "lan9118" not in line]
         return "\n".join(lines)
 
+    def reason(self) -> str | None:
+        """The line of its messages that says why it ended, or None."""
+        lines = [line.strip() for line in self.messages().splitlines() if line.strip() and "warning:" not in line]
+        # After a fatal error come the registers.
+        return next((line for line in lines if line.startswith("qemu")), lines[-1] if lines else None)
+
     def stop(self) -> None:
         """End it and reap it; may be called in any state, and again."""
         if self.process is not None:
@@ -145,8 +151,7 @@ class Qemu:
 def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
     """The error for a QEMU that did not come up, with its own words. Call it before `stop`."""
     status = qemu.exit_status(1.0)
-    said = qemu.messages().strip().splitlines()
-    reason = said[-1] if said else "it said nothing"
+    reason = qemu.reason() or "it said nothing"
     if status is None:
         outcome = what
     elif status < 0:

@@ -1,6 +1,6 @@
 """Two small compiled programs with their inputs and right answers, recorded so that these tests need no compiler.
 
-`python -m harness.virtual.tests.programs` makes them again, with the lowering and tosa_reference_model of this repository.
+`python -m harness.virtual.tests.programs` makes them again, with this repository's lowering and tosa_reference_model.
 """
 
 from __future__ import annotations

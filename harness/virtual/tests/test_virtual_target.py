@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -36,11 +37,11 @@ def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    descriptors = len(os.listdir("/proc/self/fd"))
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
     yield
     assert qemu_processes(os.getpid()) == set()
-    assert os.listdir(folder) == []
-    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert list(folder.iterdir()) == []
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
 
 
 def run(image: Image, target: VirtualTarget | None = None, timeout: float = TIMEOUT) -> Outcome:
@@ -171,28 +172,23 @@ def test_ctrl_c_cleans_up_and_is_passed_on(make_image: MakeImage) -> None:
         target.run(timeout=TIMEOUT)
 
 
-class in_mid_run:  # noqa: N801
+@contextlib.contextmanager
+def in_mid_run(number: signal.Signals, *, to_self: bool = False) -> Iterator[None]:
     """Sends a signal to the running QEMU, or to this process, half a second after QEMU appeared."""
 
-    def __init__(self, number: signal.Signals, *, to_self: bool = False) -> None:
-        self._number = number
-        self._to_self = to_self
-        self._thread = threading.Thread(target=self._send)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *error: object) -> None:
-        self._thread.join()
-
-    def _send(self) -> None:
+    def send() -> None:
         for _ in range(500):
             running = qemu_processes(os.getpid())
             if running:
                 time.sleep(0.5)
-                os.kill(os.getpid() if self._to_self else running.pop(), self._number)
+                os.kill(os.getpid() if to_self else running.pop(), number)
                 return
             time.sleep(0.01)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield
+    thread.join()
 
 
 class BrokenEngine(Engine):
@@ -266,9 +262,7 @@ def test_a_missing_qemu_says_what_to_install(make_image: MakeImage, monkeypatch:
     assert "apt install qemu-system-arm" in str(caught.value.hint)
 
 
-def test_a_qemu_that_refuses_is_quoted(
-    make_image: MakeImage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_qemu_that_refuses_is_quoted(make_image: MakeImage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old = tmp_path / "qemu"
     old.write_text("#!/bin/sh\necho 'unsupported machine type' >&2\nexit 1\n")
     old.chmod(0o755)
