@@ -160,6 +160,15 @@ def test_an_input_outside_the_package_is_refused(firmware: bytes, boot_elf: Boot
     assert "input 0 of set 0" in text
 
 
+@pytest.mark.parametrize("size", [1, 54, 55, 56, 63, 64, 65, 119, 120, 1000])
+def test_the_device_hashes_programs_of_any_length(run_program: RunProgram, size: int) -> None:
+    # SHA-256 pads to whole blocks of 64 bytes; 55 bytes are the most that leave room for it in the last block.
+    program = random.Random(size).randbytes(size)
+    conversation = run_program(program)
+    assert conversation.one(FrameType.HELLO).fields["program_hash"] == hashlib.sha256(program).digest()
+    assert conversation.error()[0] is ErrorKind.PROGRAM
+
+
 def test_random_and_empty_programs_are_refused(run_program: RunProgram) -> None:
     for program in (b"", b"\0" * 7, bytes(4096), random.Random(1).randbytes(4096)):
         kind, _ = run_program(program).error()

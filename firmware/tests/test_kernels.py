@@ -126,6 +126,21 @@ def test_layouts_and_conversions_equal_the_host(run_program: RunProgram, torch_o
     check_outputs(run_program(exported.pte, [exported.input_set]), exported)
 
 
+def test_views_accept_any_order_of_dimensions_of_size_one(run_program: RunProgram) -> None:
+    import torch
+
+    class View(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.reshape(4, 3)
+
+    # Upstream's kernel refuses this program, which asks for nothing but the bytes as they are.
+    pooled = torch.randn(2, 6, 1, 1).to(memory_format=torch.channels_last)
+    assert pooled.dim_order() == (0, 2, 3, 1)
+    exported = export(View(), (pooled,), run=False)
+    (tensor,) = run_program(exported.pte, [exported.input_set]).tensors()
+    assert tensor.data == pooled.reshape(4, 3).numpy().tobytes()
+
+
 def test_branches_follow_the_condition(run_program: RunProgram, torch_ops: Any) -> None:
     import torch
 
