@@ -1,0 +1,183 @@
+"""The delegate map: complete, and right about a model whose source is known."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from lowering.artifact import NpuOp
+from lowering.delegate_map import Call, Partition, build_map, compute_offsets, read_tables
+from lowering.errors import CompileError
+from lowering.profile import Npu
+from lowering.tests.conftest import Lowered
+from lowering.tests.known_model import marked
+from lowering.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
+
+# --- A hand-made partition: conv (two stripes) with a fused rescale and table, then an add of unknown origin. ---
+
+CONV, POOL, ELEMENTWISE = 2, 5, 6
+
+
+def make_stream(*codes: int) -> bytes:
+    """A register write with a payload before each operation; operation n is at byte 12 * n + 8."""
+    return b"".join(struct.pack("<3I", 0x4005, 99, code) for code in codes) + struct.pack("<I", 0xFFFF0000)
+
+
+def operator(index: int, op: str, inputs: tuple[str, ...], output: str, root: str | None = None) -> TosaOperator:
+    ancestor = Ancestor(root, root.split(".")[0], "aten") if root else None
+    return TosaOperator(index, op, inputs, (output,), Location(output, "", "", ancestor))
+
+
+GRAPH = TosaGraph(
+    operators=(
+        TosaOperator(0, "CONST", (), ("weights",), None),
+        TosaOperator(1, "CONST", (), ("b_aten_sigmoid_default_table_constant",), None),
+        operator(2, "CONV2D", ("x", "weights"), "conv", "conv2d.1"),
+        operator(3, "RESCALE", ("conv",), "rescaled", "conv2d.1"),
+        operator(4, "TABLE", ("rescaled", "b_aten_sigmoid_default_table_constant"), "table", "table.77"),
+        operator(5, "ADD", ("table", "table"), "sum"),
+    ),
+    inputs=(TosaTensor("x", (1, 4, 4, 3), "INT8"),),
+    outputs=(TosaTensor("sum", (1, 4, 4, 8), "INT8"),),
+)
+CALLS = {
+    call.identifier: call
+    for call in (
+        Call("conv2d.1", "aten.conv2d.default", "stem.0", "net.py:3"),
+        Call("batch_norm.1", "aten.batch_norm.default", "stem.1", "net.py:3", "conv2d.1"),
+        Call("relu.1", "aten.relu.default", "stem.2", "net.py:3", "batch_norm.1"),
+        Call("sigmoid.1", "aten.sigmoid.default", "", "net.py:4", "relu.1"),
+        Call("dropout.1", "aten.dropout.default", "", "net.py:5", "sigmoid.1"),
+    )
+}
+PARTITION = Partition(
+    calls=CALLS,
+    nodes={"aten_convolution_default": "conv2d.1", "aten_relu_default": "relu.1", "aten_sigmoid_default": "sigmoid.1"},
+    handles={"conv2d.1": 4, "relu.1": 5, "sigmoid.1": 6},
+    surviving=frozenset({"conv2d.1", "relu.1", "sigmoid.1"}),
+)
+TABLES = {
+    "queue": ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30", "20,1,20,30", "32,1,21,31"],
+    "optimised": ["id,source_id,operator", "20,10,Conv2D", "21,12,Add", "22,11,LUT"],
+    "source": ["id,operator,ext_key", "10,Conv2D,2", "11,Table,4", "12,Add,5"],
+    "perf": [
+        "id,optimised_id,operator,name,op_cycles",
+        "30,20,Conv2D,table,101",
+        "32,22,LUT,table,0",
+        "31,21,Add,sum,7",
+    ],
+    "group": ["id,group_id", "32,30"],
+}
+
+
+def database(**replaced: list[str]) -> str:
+    tables = TABLES | replaced
+    body = "".join(
+        f'<table name="{name}"><![CDATA[\n' + "\n".join(lines) + "\n]]></table>" for name, lines in tables.items()
+    )
+    return f"<?xml version='1.0' encoding='UTF-8'?>\n<debug>{body}</debug>"
+
+
+STREAM = make_stream(CONV, CONV, ELEMENTWISE)
+
+
+def test_rows_name_everything_that_is_fused_into_them() -> None:
+    rows = build_map(GRAPH, database(), STREAM, PARTITION, first_id=7)
+    conv = ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default", "aten.sigmoid.default")
+    assert rows == (
+        NpuOp("npu00007", "Conv2D", 8, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 51),
+        NpuOp("npu00008", "Conv2D", 20, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 50),
+        # The add has no trace: it belongs to what it reads.
+        NpuOp("npu00009", "Add", 32, "ADD", ("aten.sigmoid.default",), "", "net.py:4", (6,), 7),
+    )
+    assert sum(row.vela_cycles for row in rows) == 108
+
+
+def test_a_stream_that_goes_on_after_the_last_row_is_an_error() -> None:
+    with pytest.raises(CompileError, match="ends at byte 32, the command stream's last operation is at 44"):
+        build_map(GRAPH, database(), make_stream(CONV, CONV, ELEMENTWISE, POOL), PARTITION, first_id=0)
+
+
+def test_a_row_that_ends_at_no_operation_is_an_error() -> None:
+    queue = ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30", "24,1,20,30", "32,1,21,31"]
+    with pytest.raises(CompileError, match="names byte 24, where no NPU operation is"):
+        build_map(GRAPH, database(queue=queue), STREAM, PARTITION, first_id=0)
+
+
+def test_an_operation_made_by_vela_goes_by_the_tensor_it_writes() -> None:
+    optimised = ["id,source_id,operator", "20,10,Conv2D", "21,99,Add", "22,11,LUT"]
+    rows = build_map(GRAPH, database(optimised=optimised), STREAM, PARTITION, first_id=0)
+    assert (rows[2].tosa_op, rows[2].source) == ("ADD", "net.py:4")
+
+
+@pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])
+def test_a_damaged_database_is_an_error(text: str) -> None:
+    with pytest.raises(CompileError, match="debug database"):
+        read_tables(text)
+
+
+def test_payload_words_are_not_taken_for_operations() -> None:
+    stream = struct.pack("<5I", 0x4005, CONV, 0x0010, CONV, 0xFFFF0000)  # write, DMA start, conv, stop
+    assert compute_offsets(stream) == (12,)
+
+
+# --- Real models. ---
+
+EXPECTED = [
+    # (marker, module, aten operators of the row that does the work)
+    ("stem", "stem.0", ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default")),
+    ("depthwise", "depthwise.0", ("aten.conv2d.default", "aten.hardtanh.default")),
+    ("add", "", ("aten.add.Tensor",)),
+    ("pointwise", "pointwise", ("aten.conv2d.default", "aten.hardswish.default")),
+    ("pool", "pool", ("aten.max_pool2d.default",)),
+    ("mean", "", ("aten.mean.dim",)),
+    ("head", "head", ("aten.linear.default",)),
+    ("softmax", "", ("aten.softmax.int",)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("npu", [Npu("u55", 128), Npu("u85", 256)], ids=str)
+def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, npu: Npu) -> None:
+    rows = lowered("known", npu).npu_ops
+    known = {(marked(marker), module) for marker, module, _ in EXPECTED}
+    for row in rows:
+        assert row.aten_ops, row
+        assert row.npu_op, row
+        assert row.tosa_op, row
+        assert row.debug_handles, row
+        assert (row.source, row.module) in known | {(marked("sigmoid"), "")}, row
+    for marker, module, aten in EXPECTED:
+        here = [row for row in rows if (row.source, row.module) == (marked(marker), module)]
+        assert here, f"no row for {marker}"
+        assert any(row.aten_ops[: len(aten)] == aten for row in here), (marker, [row.aten_ops for row in here])
+    # The sigmoid is a table: wherever it ended up, it is named once.
+    assert sum("aten.sigmoid.default" in row.aten_ops for row in rows) >= 1
+    # In the order of the source, where the model is a chain.
+    order = [marker for marker, _, _ in EXPECTED]
+    first = [next(at for at, row in enumerate(rows) if row.source == marked(marker)) for marker in ("stem", "head")]
+    assert first == sorted(first), order
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["known", "two_partitions", "pooled_look_up", "channels_last"])
+def test_the_map_covers_the_stream_and_sums_to_velas_total(lowered: Lowered, name: str) -> None:
+    artifact = lowered(name)
+    ids = [row.id for row in artifact.npu_ops]
+    assert ids == [f"npu{number:05d}" for number in range(len(ids))]
+    for delegate in artifact.delegates:
+        offsets = compute_offsets(delegate.blob.command_stream)
+        ends = [row.end_offset for row in delegate.npu_ops]
+        assert ends == sorted(set(ends))
+        assert offsets[-1] == ends[-1]
+        assert set(ends) <= set(offsets)
+        assert sum(row.vela_cycles for row in delegate.npu_ops) == delegate.summary["cycles_total"]
+
+
+@pytest.mark.slow
+def test_partitions_are_told_apart(lowered: Lowered) -> None:
+    first, second = lowered("two_partitions").delegates
+    assert {(row.module, row.source) for row in first.npu_ops} == {("before", marked("before"))}
+    assert {(row.module, row.source) for row in second.npu_ops} == {("after", marked("after"))}
+    assert any("aten.relu.default" in row.aten_ops for row in first.npu_ops)

@@ -1,0 +1,185 @@
+"""Loading what the user calls a model: every way to get it wrong has one clear line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from lowering.errors import UsageError
+from lowering.model import ProgramFile, TorchModel, from_module, load_model
+from lowering.tests.conftest import DATA, MODELS
+
+USER_FILE = """
+import torch
+from neighbour import WIDTH
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(WIDTH, 2)
+        self.dropout = torch.nn.Dropout(0.5)
+    def forward(self, x):
+        return self.dropout(self.linear(x))
+
+def good(): return Net(), (torch.ones(1, 4),)
+def with_calibration(): return Net(), (torch.ones(1, 4),), [(torch.zeros(1, 4),), (torch.ones(1, 4),)]
+def single_tensor(): return Net(), torch.ones(1, 4)
+def raises(): raise KeyError("weights")
+def raises_deep():
+    return torch.load("/no/such/weights.pt")
+def nothing(): pass
+def module_only(): return Net()
+def swapped(): return (torch.ones(1, 4),), Net()
+def number_input(): return Net(), (torch.ones(1, 4), 3)
+def dictionary_inputs(): return Net(), {"x": torch.ones(1, 4)}
+def wrong_shape(): return Net(), (torch.ones(1, 5),)
+def wrong_calibration(): return Net(), (torch.ones(1, 4),), [(torch.ones(2, 4),)]
+def tensor_calibration(): return Net(), (torch.ones(1, 4),), torch.ones(3, 4)
+def takes_arguments(size): return Net(), (torch.ones(1, size),)
+constant = 3
+"""
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    (tmp_path / "neighbour.py").write_text("WIDTH = 4\n")
+    path = tmp_path / "net.py"
+    path.write_text(USER_FILE)
+    sys.modules.pop("neighbour", None)
+    return path
+
+
+def line_of(text: str) -> int:
+    return next(number for number, line in enumerate(USER_FILE.splitlines(), 1) if text in line)
+
+
+def test_a_file_loads_with_its_neighbours_and_is_registered(user_file: Path) -> None:
+    path = list(sys.path)
+    model = load_model(f"{user_file}:good")
+    assert isinstance(model, TorchModel)
+    assert not model.module.training
+    assert model.calibration_inputs == (model.example_inputs,)
+    assert model.label == f"{user_file}:good"
+    assert model.sources.root == user_file.parent
+    assert sys.modules[type(model.module).__module__].__file__ == str(user_file)
+    assert sys.path == path
+
+
+def test_calibration_inputs_and_a_single_tensor_are_accepted(user_file: Path) -> None:
+    model = load_model(f"{user_file}:with_calibration")
+    assert isinstance(model, TorchModel)
+    assert len(model.calibration_inputs) == 2
+    single = load_model(f"{user_file}:single_tensor")
+    assert isinstance(single, TorchModel)
+    assert len(single.example_inputs) == 1
+
+
+def test_a_module_of_a_package_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model("lowering.tests.known_model:add")
+    assert isinstance(model, TorchModel)
+    assert len(model.example_inputs) == 2
+
+
+def test_a_module_in_the_current_folder_loads(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(user_file.parent)
+    monkeypatch.delitem(sys.modules, "net", raising=False)
+    assert isinstance(load_model("net:good"), TorchModel)
+    sys.modules.pop("net", None)
+
+
+def test_a_program_file_is_taken_as_it_is() -> None:
+    program = load_model(str(DATA / "add.pte"))
+    assert isinstance(program, ProgramFile)
+    assert program.data == (DATA / "add.pte").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("function", "said", "hinted"),
+    [
+        ("goof", "has no function 'goof'", "did you mean good? functions there: dictionary_inputs, good,"),
+        ("constant", "constant in ", "functions there:"),
+        ("raises", "raised KeyError: 'weights' (net.py:{raise KeyError})", "must return (module, example_inputs)"),
+        ("raises_deep", "(net.py:{/no/such/weights.pt})", None),
+        ("nothing", "returned None", "must return (module, example_inputs)"),
+        ("module_only", "returned a Net", "must return (module, example_inputs)"),
+        ("swapped", "returned ((float32[1, 4]), a Net)", "must return (module, example_inputs)"),
+        ("number_input", "example_inputs[1] is a int, expected a tensor", None),
+        ("dictionary_inputs", "example_inputs is a dict, expected a tuple of tensors", None),
+        ("wrong_shape", "calling the module with its example inputs failed: RuntimeError: mat1", "float32[1, 5]"),
+        ("wrong_shape", "(net.py:{self.dropout(self.linear(x))})", None),
+        ("wrong_calibration", "calibration_inputs[0] is (float32[2, 4])", "the example inputs are (float32[1, 4])"),
+        ("tensor_calibration", "float32[3, 4] as calibration_inputs", "give a list of input tuples"),
+        ("takes_arguments", "raised TypeError", "without arguments"),
+    ],
+)
+def test_what_a_function_does_wrong_is_said(user_file: Path, function: str, said: str, hinted: str | None) -> None:
+    if "{" in said:
+        before, _, rest = said.partition("{")
+        text, _, after = rest.partition("}")
+        said = f"{before}{line_of(text)}{after}"
+    with pytest.raises(UsageError) as caught:
+        load_model(f"{user_file}:{function}")
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.exit_status == 2
+    if hinted is not None:
+        assert hinted in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model", "names no function"),
+        ("", "names no function"),
+        (":good", "names no function"),
+        ("no_such_file.py:good", "no such file: no_such_file.py"),
+        ("no_such_model.pte", "no such file"),
+        ("no_such_model.pt2", "no such file"),
+        ("no_such_module:good", "no such module: no_such_module"),
+        ("lowering.no_such_part:good", "no such module: lowering.no_such_part"),
+    ],
+)
+def test_what_does_not_exist_is_named(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_model(text)
+    assert said in caught.value.message
+
+
+def test_a_misspelt_file_is_suggested() -> None:
+    with pytest.raises(UsageError) as caught:
+        load_model(f"{MODELS.with_name('know_model.py')}:add")
+    assert caught.value.hint == f"did you mean {MODELS}?"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def f(:\n    pass\n", "SyntaxError"),
+        ("x = 1\nimport no_such_dependency\n", "ModuleNotFoundError: No module named 'no_such_dependency' (bad.py:2)"),
+        ("x = 1\n\nraise OSError('disk')\n", "OSError: disk (bad.py:3)"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_names_the_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "bad.py").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load_model(f"{tmp_path / 'bad.py'}:f")
+    assert said in caught.value.message
+    assert "bad.py:" in caught.value.message
+
+
+@pytest.mark.parametrize("data", [b"", b"not a zip archive", b"PK\x03\x04" + bytes(100)])
+def test_a_damaged_pt2_is_one_clear_line(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "model.pt2"
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match="cannot be loaded as an exported program") as caught:
+        load_model(str(path))
+    assert "\n" not in caught.value.message
+
+
+def test_objects_at_hand_are_checked_alike() -> None:
+    with pytest.raises(UsageError, match="failed"):
+        from_module(torch.nn.Linear(3, 2), (torch.ones(1, 4),))
+    assert from_module(torch.nn.Linear(4, 2), (torch.ones(1, 4),)).label == "model"

@@ -1,0 +1,182 @@
+"""The oracle: it agrees with the quantised module in eager torch, and it can't be done without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowering.artifact import Artifact
+from lowering.errors import OracleError, UsageError
+from lowering.reference import Reference
+from lowering.tests.conftest import DATA, MODELS, U55, Lowered
+
+
+def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
+    """The outputs of the PT2E-quantised module, run by torch alone."""
+    import torch
+
+    from lowering.ethosu import compile_spec
+    from lowering.model import TorchModel, load_model
+    from lowering.quantize import quantise
+    from lowering.quiet import quiet
+
+    model = load_model(f"{MODELS}:{name}")
+    assert isinstance(model, TorchModel)
+    with quiet(), torch.no_grad():
+        floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
+        converted, _ = quantise(floating, model.calibration_inputs, compile_spec(U55))
+        outputs = converted(*model.example_inputs)
+    return tuple(output.numpy() for output in (outputs if isinstance(outputs, tuple | list) else (outputs,)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["known", "two_partitions", "channels_last", "add"])
+def test_it_agrees_with_the_quantised_module_in_eager_torch(lowered: Lowered, name: str) -> None:
+    artifact = lowered(name)
+    run = Reference(artifact).run(artifact.example_inputs)
+    expected = eager_outputs(name)
+    assert len(run.outputs) == len(expected)
+    for got, wanted, tensor in zip(run.outputs, expected, artifact.plan.output_tensors, strict=True):
+        assert got.shape == wanted.shape == tensor.sizes
+        assert got.dtype == wanted.dtype == tensor.dtype
+        assert np.ptp(got) > 0
+        # Eager torch requantises in float: it may be one step off here and there, not more.
+        step = np.min(np.diff(np.unique(got)))
+        assert np.abs(got - wanted).max() <= step * 1.001
+        assert (got != wanted).mean() < 0.1
+
+
+@pytest.mark.slow
+def test_tensors_in_channels_last_order_keep_their_logical_shape(lowered: Lowered) -> None:
+    artifact = lowered("channels_last")
+    assert artifact.plan.input_tensors[0].dim_order == (0, 2, 3, 1)
+    run = Reference(artifact).run(artifact.example_inputs)
+    (outputs,) = run.delegate_outputs.values()
+    assert {output.shape for output in outputs} == {(1, 8, 8, 6), (1, 4, 4, 3)}
+    assert all(output.dtype == np.int8 for output in outputs)
+
+
+@pytest.mark.slow
+def test_each_delegate_call_has_its_outputs(lowered: Lowered) -> None:
+    artifact = lowered("two_partitions")
+    run = Reference(artifact).run(artifact.example_inputs)
+    assert list(run.delegate_outputs) == [delegate.instruction for delegate in artifact.delegates]
+    assert [output.shape for (output,) in run.delegate_outputs.values()] == [(1, 8, 6, 6), (1, 4, 6, 6)]
+
+
+@pytest.mark.slow
+def test_two_hundred_input_sets_take_a_moment(lowered: Lowered) -> None:
+    artifact = lowered("known")
+    reference = Reference(artifact)
+    rng = np.random.default_rng(0)
+    answers = set()
+    start = time.process_time()
+    for _ in range(200):
+        run = reference.run([rng.standard_normal((1, 1, 12, 12)).astype(np.float32)])
+        answers.add(run.outputs[0].tobytes())
+    assert time.process_time() - start < 4  # about 0.3 s on an idle machine
+    assert len(answers) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ([], "0 inputs given, the program takes 2"),
+        ([np.zeros((1, 4, 4, 3), np.float32)] * 3, "3 inputs given"),
+        ([np.zeros((1, 4, 4, 2), np.float32)] * 2, "input 0 is float32[1, 4, 4, 2], the program expects float32[1, 4"),
+        ([np.zeros((1, 4, 4, 3), np.float64)] * 2, "input 0 is float64[1, 4, 4, 3], the program expects float32[1"),
+        ([np.zeros((1, 4, 4, 3), np.float32), np.float32(3)], "input 1 is float32[]"),
+    ],
+)
+def test_inputs_are_checked(lowered: Lowered, inputs: list[np.ndarray], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Reference(lowered("add")).run(inputs)
+    assert said in caught.value.message
+    assert caught.value.hint == "it takes float32[1, 4, 4, 3], float32[1, 4, 4, 3]"
+
+
+def test_a_program_of_unknown_origin_has_no_reference() -> None:
+    artifact = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+    with pytest.raises(OracleError, match=r"add\.pte was not lowered here") as caught:
+        Reference(artifact)
+    assert caught.value.kind == "no-reference"
+
+
+@pytest.mark.slow
+def test_a_tosa_program_of_another_model_is_no_reference(lowered: Lowered) -> None:
+    artifact = lowered("add")
+    other = lowered("known").delegates[0].tosa
+    swapped = replace(artifact, delegates=(replace(artifact.delegates[0], tosa=other),))
+    with pytest.raises(OracleError):
+        Reference(swapped).run(artifact.example_inputs)
+
+
+# A stand-in earlier on the path: what the oracle answers is what the real package would, but broken.
+BROKEN = {
+    "unimportable": ("raise ImportError('libtosa.so: not found')", "cannot be imported: ImportError: libtosa.so"),
+    "crashing import": ("1/0", "cannot be imported: ZeroDivisionError"),
+    "no status": ("VALID = None\ndef run(*a): return [], None", "reports None for instruction 2, not TOSA_VALID"),
+    "unpredictable": (
+        "def run(*a): return [], GraphStatus.TOSA_UNPREDICTABLE",
+        "reports TOSA_UNPREDICTABLE for instruction 2, not TOSA_VALID",
+    ),
+    "raises": ("def run(*a): raise ValueError('Invalid inputs.')", "failed on instruction 2: ValueError: Invalid"),
+    "no outputs": ("def run(*a): return [], GraphStatus.TOSA_VALID", "gave 0 outputs, expected 1"),
+    "wrong outputs": (
+        "import numpy\ndef run(*a): return [numpy.zeros((1, 4, 4, 2), 'int8')], GraphStatus.TOSA_VALID",
+        "gave int8 (1, 4, 4, 2), expected int8[1, 4, 4, 3]",
+    ),
+    "wrong type": (
+        "import numpy\ndef run(*a): return [numpy.zeros((1, 4, 4, 3), 'uint8')], GraphStatus.TOSA_VALID",
+        "gave uint8 (1, 4, 4, 3), expected int8[1, 4, 4, 3]",
+    ),
+    "returns nothing": ("def run(*a): pass", "failed on instruction 2: TypeError"),
+}
+STATUS = "import enum\nclass GraphStatus(enum.Enum):\n    TOSA_VALID = 0\n    TOSA_UNPREDICTABLE = 2\n"
+ASK = """
+    import sys
+    from pathlib import Path
+    from lowering.artifact import Artifact
+    from lowering.errors import OracleError
+    from lowering.reference import Reference
+    artifact = Artifact.load(Path(sys.argv[1]))
+    try:
+        Reference(artifact).run(artifact.example_inputs)
+    except OracleError as error:
+        assert error.exit_status == 1 and error.kind == "no-reference"
+        print(error.message)
+    else:
+        print("answered")
+"""
+
+
+def ask(artifact: Artifact, folder: Path, stand_in: str | None) -> str:
+    (folder / "artifact").mkdir()
+    artifact.save(folder / "artifact")
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(MODELS.parents[2])}
+    if stand_in is not None:
+        (folder / "tosa_reference_model").mkdir()
+        (folder / "tosa_reference_model" / "__init__.py").write_text(stand_in)
+        environment["PYTHONPATH"] = f"{folder}:{environment['PYTHONPATH']}"
+    command = [sys.executable, "-c", textwrap.dedent(ASK), str(folder / "artifact")]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_reference_model_is_never_passed_over(lowered: Lowered, tmp_path: Path, how: str) -> None:
+    text, said = BROKEN[how]
+    assert said in ask(lowered("add"), tmp_path, STATUS + text + "\n")
+
+
+@pytest.mark.slow
+def test_the_same_question_is_answered_when_it_works(lowered: Lowered, tmp_path: Path) -> None:
+    assert ask(lowered("add"), tmp_path, None) == "answered"
