@@ -71,12 +71,25 @@ def test_an_empty_blob_is_refused(run_program: RunProgram, lowered: Exported) ->
     assert "vela_bin_stream" in text
 
 
-@pytest.mark.parametrize("word", [0, 7, 8])
-def test_an_input_outside_the_scratch_is_refused(run_program: RunProgram, lowered: Exported, word: int) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        {0: 0x7FFFFFFF},  # count
+        {1: 0},  # a size
+        {1: 0x10000, 2: 0x10000, 3: 0x10000, 4: 0x10000},  # sizes whose product is 0 modulo 2^64
+        {7: 0x7FFFFFFF},  # element size
+        {8: 0x7FFFFFFF},  # offset
+        {8: 1 << 12},
+    ],
+)
+def test_an_input_outside_the_scratch_is_refused(
+    run_program: RunProgram, lowered: Exported, words: dict[int, int]
+) -> None:
     # The list is a count, then per input six sizes, element size, offset, region.
-    at = lowered.pte.index(b"inputs\0\0\0\0\0\0\0\0\0\0") + 32 + 4 * word
-    huge = lowered.pte[:at] + struct.pack("<I", 0x7FFFFFFF) + lowered.pte[at + 4 :]
-    kind, text = run_program(huge, [lowered.input_set]).error()
+    program = bytearray(lowered.pte)
+    for word, value in words.items():
+        struct.pack_into("<I", program, program.index(b"inputs".ljust(16, b"\0")) + 32 + 4 * word, value)
+    kind, text = run_program(bytes(program), [lowered.input_set]).error()
     assert kind is ErrorKind.PROGRAM
     assert "too few" in text or "scratch" in text
 
