@@ -6,10 +6,12 @@ Building the graph directly and compiling in this process takes about 20 ms; low
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import io
 import math
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -360,9 +362,9 @@ class Compiled:
         return Npu(Configuration.parse(self.npu)).decode(self.stream)
 
     def memory(self, inputs: Sequence[Array]) -> dict[int, npt.NDArray[np.uint8]]:
-        """Regions with poison everywhere but in weights and inputs."""
+        """Regions with poison everywhere but in weights and inputs (no inputs: all poison)."""
         scratch = np.full(self.scratch_bytes, POISON, np.uint8)
-        for values, offset in zip(inputs, self.input_offsets, strict=True):
+        for values, offset in zip(inputs, self.input_offsets, strict=bool(inputs)):
             raw = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
             scratch[offset : offset + raw.size] = raw
         return {0: self.weights, 1: scratch}
@@ -375,6 +377,22 @@ class Compiled:
         return [memory[1][offset : offset + size].tobytes() for offset, size in self.outputs], execution
 
 
+@contextlib.contextmanager
+def standard_output(path: Path) -> Iterator[Path]:
+    """Sends what this process prints, native code included, to a file meanwhile."""
+    libc = ctypes.CDLL(None)
+    saved = os.dup(1)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                yield path
+        finally:
+            libc.fflush(None)
+            os.dup2(saved, 1)
+            os.close(saved)
+
+
 def compile_graph(tosa: bytes, npu: str, *flags: str) -> Compiled:
     """Compiles with Vela, in this process."""
     from ethosu.vela import vela
@@ -382,7 +400,7 @@ def compile_graph(tosa: bytes, npu: str, *flags: str) -> Compiled:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.tosa"
         path.write_bytes(tosa)
-        with contextlib.redirect_stdout(io.StringIO()) as text:
+        with standard_output(Path(folder) / "listing.txt") as listing:
             vela.main([str(path), f"--accelerator-config={npu}", *VELA_FLAGS, f"--output-dir={folder}", *flags])
         with np.load(Path(folder) / "graph_vela.npz", allow_pickle=False) as file:
             sizes = [
@@ -398,7 +416,7 @@ def compile_graph(tosa: bytes, npu: str, *flags: str) -> Compiled:
                 int(file["scratch_shape"][0]),
                 tuple(int(offset) for offset in file["input_offset"]),
                 tuple(sizes),
-                text.getvalue(),
+                listing.read_text(),
             )
 
 

@@ -1,0 +1,80 @@
+"""Protects the names, codes and widths of the command stream: they are those of Vela's own register description."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import pytest
+from ethosu.vela.ethos_u55_regs import ethos_u55_regs as described
+
+from harness.npu import timing
+from harness.npu.configuration import CONFIGURATIONS, Configuration
+from harness.npu.registers import FIRST_REGISTER, LONG, SHORT, ElementwiseMode, Operation, PoolMode, Register
+
+SECOND_CORE = re.compile(r"NPU_SET_(WEIGHT|SCALE)1_")  # of the U65, which shares the description
+
+
+def test_operations_have_vela_codes() -> None:
+    theirs = {m.name.removeprefix("NPU_OP_"): m.value for m in described.cmd0 if m.value < FIRST_REGISTER}
+    assert {op.name: op.value for op in Operation} == theirs
+
+
+def test_short_registers_have_vela_codes() -> None:
+    theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd0 if m.value >= FIRST_REGISTER}
+    assert {code: register.name for code, register in SHORT.items()} == theirs
+
+
+def test_long_registers_have_vela_codes() -> None:
+    theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd1 if not SECOND_CORE.match(m.name)}
+    assert {code: register.name for code, register in LONG.items()} == theirs
+
+
+def test_modes_have_vela_codes() -> None:
+    assert {m.name: m.value for m in PoolMode} == {m.name: m.value for m in described.pooling_mode}
+    assert {m.name: m.value for m in ElementwiseMode} == {m.name: m.value for m in described.elementwise_mode}
+
+
+def described_bits(register: Register) -> int:
+    """The bits of a short register's parameter to which the description gives a name."""
+    fields = getattr(described, f"npu_set_{register.name.lower()}_t")._fields_
+    at, mask = -16, 0
+    for name, _, width in fields:
+        if at >= 0 and not name.startswith(("reserved", "must_be_zero")):
+            mask |= ((1 << width) - 1) << at
+        at += width
+    assert at == 16
+    return mask
+
+
+@pytest.mark.parametrize("register", SHORT.values(), ids=lambda register: register.name)
+def test_short_registers_take_no_bit_that_vela_does_not_name(register: Register) -> None:
+    assert register.valid & ~described_bits(register) == 0
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+def test_configuration_registers(configuration: Configuration) -> None:
+    config, identity = described.config_r(), described.id_r()
+    config.word, identity.word = configuration.config_word, configuration.id_word
+    assert 1 << config.bits.macs_per_cc == configuration.macs
+    assert config.bits.shram_size * 1024 == configuration.shram_bytes
+    assert config.bits.cmd_stream_version == 0
+    version = f"{identity.bits.arch_major_rev}.{identity.bits.arch_minor_rev}.{identity.bits.arch_patch_rev}"
+    assert version == described.ARCH_VER
+    assert ctypes.sizeof(config) == 4
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+def test_micro_blocks_use_every_multiplier(configuration: Configuration) -> None:
+    height, width, depth = configuration.ublock
+    assert height * width * depth * configuration.ifm_ublock_depth == configuration.macs
+
+
+def test_event_numbers_are_velas() -> None:
+    events = {event.name: event.value for event in described.pmu_event_type}
+    assert events["CYCLE"] == timing.CYCLE
+    assert events["NPU_IDLE"] == timing.NPU_IDLE
+    assert events["NPU_ACTIVE"] == timing.NPU_ACTIVE
+    assert events["MAC_ACTIVE"] == timing.MAC_ACTIVE
+    assert [events[f"AXI{port}_RD_DATA_BEAT_RECEIVED"] for port in (0, 1)] == list(timing.AXI_READ_BEATS)
+    assert [events[f"AXI{port}_WR_DATA_BEAT_WRITTEN"] for port in (0, 1)] == list(timing.AXI_WRITE_BEATS)

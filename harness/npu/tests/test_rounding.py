@@ -1,0 +1,148 @@
+"""Protects rounding: the modes differ only in rare values, so these are constructed, not drawn at random."""
+
+from __future__ import annotations
+
+import csv
+import struct
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.npu.decode import commands
+from harness.npu.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
+from harness.npu.tests.graphs import Compiled, Graph, compile_graph, reference
+from harness.npu.tests.test_exactness import NPUS
+
+VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"
+OFM_PRECISION = 0x114
+COLUMNS = {Rounding.NATURAL: "natural", Rounding.DOUBLE: "dbl", Rounding.TRUNCATE: "truncate"}
+
+
+def vectors() -> list[dict[str, int]]:
+    """Values, scales and what they become, computed by a model checked against TOSA and TensorFlow Lite Micro."""
+    with VECTORS.open() as file:
+        return [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("rounding", COLUMNS, ids=lambda rounding: rounding.name)
+def test_vectors(rounding: Rounding) -> None:
+    rows = vectors()
+    assert len(rows) > 50
+    for row in rows:
+        result = scale(np.array([row["v"]]), Scale(row["mult"], row["shift"], rounding))
+        assert int(result[0]) == row[COLUMNS[rounding]], row
+
+
+@pytest.mark.parametrize("rounding", COLUMNS, ids=lambda rounding: rounding.name)
+def test_vectors_per_channel(rounding: Rounding) -> None:
+    rows = vectors()
+    columns = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    result = scale_channels(columns["v"], columns["mult"], columns["shift"], rounding)
+    assert np.array_equal(result, columns[COLUMNS[rounding]])
+
+
+@pytest.mark.parametrize("other", [Rounding.DOUBLE, Rounding.TRUNCATE], ids=lambda rounding: rounding.name)
+def test_vectors_tell_the_modes_apart(other: Rounding) -> None:
+    assert any(row["natural"] != row[COLUMNS[other]] for row in vectors())
+
+
+def exact(value: int, by: Scale) -> int:
+    """The definition, in rational arithmetic."""
+    product = Fraction(value * by.multiplier)
+    if by.rounding is Rounding.TRUNCATE:
+        return int(product / 2**by.shift)
+    if by.rounding is Rounding.DOUBLE and by.shift > 31 - by.early_bits:
+        early = 1 << (30 - by.early_bits)
+        product += early if value >= 0 else -early
+    return floor(product / 2**by.shift + (Fraction(1, 2) if by.shift else 0))
+
+
+@pytest.mark.parametrize("early_bits", [0, 15, 20])
+@pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
+def test_scaling_is_exact_at_half_way_values(rounding: Rounding, early_bits: int) -> None:
+    rng = np.random.default_rng(early_bits)
+    for shift in (0, 1, 10, 11, 12, 16, 17, 30, 31, 32, 40, 47, 62, 63):
+        for multiplier in (1, 3, 1 << 30, (1 << 31) - 1, (1 << 32) - 1, int(rng.integers(1 << 30, 1 << 31))):
+            by = Scale(multiplier, shift, rounding, early_bits)
+            halves = [((2 * k + 1) << shift) // (2 * multiplier) for k in (-200, -3, -1, 0, 1, 2, 127, 4000)]
+            values = [v + d for v in halves if abs(v) < 1 << 30 for d in (-1, 0, 1)]
+            values += [0, 1, -1, (1 << 31) - 1, -(1 << 31)]
+            result = scale(np.array(values, np.int64), by)
+            # results beyond 64 bits saturate; nothing stores more than 32
+            assert [int(r) for r in result] == [max(min(exact(v, by), 2**63 - 1), -(2**63)) for v in values]
+
+
+def test_mean_rounds_ties_away_from_zero() -> None:
+    sums, counts = np.array([7, -7, 6, -6, 5, -5, 0, 1, -1, 2, -2]), np.array([2, 2, 4, 4, 4, 4, 9, 3, 3, 3, 3])
+    assert divide_half_away(sums, counts).tolist() == [4, -4, 2, -2, 1, -1, 0, 0, 0, 1, -1]
+
+
+# --- whole programs at half-way values, and the proof that a wrong mode is seen
+
+
+def half_way_conv(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+    """A 1x1 convolution whose sums hit k + 1/2 after scaling, for both signs, with shifts above 31."""
+    graph = Graph()
+    source = graph.input((1, 4, 64, 1))
+    scales = [(1 << 30, 33), (1 << 30, 34), (1 << 30, 35), (3 << 29, 36), (1185020362, 33), (1638001653, 39)]
+    weights = np.array([1, 2, 3, 5, 3, 127]).reshape(6, 1, 1, 1)
+    sums = graph.conv(source, weights, np.array([0, 1, -1, 2, 0, -5]))
+    tosa = graph.output(graph.rescale(sums, scales, zero_out=3)).serialize()
+    return tosa, compile_graph(tosa, npu), np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 64, 1)
+
+
+def half_way_pool(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+    """A mean of two with every pair of neighbouring values."""
+    graph = Graph()
+    source = graph.input((1, 2, 255, 1))
+    tosa = graph.output(graph.average_pool(source, (2, 1), zero_in=5, zero_out=5)).serialize()
+    values = np.arange(-128, 128, dtype=np.int8)
+    return tosa, compile_graph(tosa, npu), np.stack([values[:-1], values[1:]]).reshape(1, 2, 255, 1)
+
+
+def half_way_rescale(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+    """All int8 values, times 1/4 by a shift above 31."""
+    graph = Graph()
+    wide = graph.rescale(graph.input((1, 4, 64, 1)), 1.0, dtype="int32")
+    tosa = graph.output(graph.rescale(wide, [(1 << 30, 33)])).serialize()
+    return tosa, compile_graph(tosa, npu), np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 64, 1)
+
+
+def half_way_add(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+    """Every int8 value plus itself, scaled by 1/4 in the end."""
+    graph = Graph()
+    source = graph.input((1, 4, 64, 1))
+    wide = [graph.rescale(source, 2.0**20 * factor, dtype="int32") for factor in (1.0, 0.5)]
+    tosa = graph.output(graph.rescale(graph.binary("ADD", *wide), 1 / 6 / 2**20)).serialize()
+    return tosa, compile_graph(tosa, npu), np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 64, 1)
+
+
+PROGRAMS = {"conv": half_way_conv, "pool": half_way_pool, "rescale": half_way_rescale, "add": half_way_add}
+
+
+@pytest.mark.parametrize("npu", NPUS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_half_way_values_equal_the_reference(name: str, npu: str) -> None:
+    tosa, compiled, values = PROGRAMS[name](npu)
+    assert compiled.run([values])[0] == reference(tosa, [values])
+
+
+# No sum of a pool tells DOUBLE from NATURAL: the reciprocals that Vela emits already break every tie.
+SABOTAGES = [(name, wrong) for name in PROGRAMS for wrong in (Rounding.DOUBLE, Rounding.TRUNCATE)]
+SABOTAGES.remove(("pool", Rounding.DOUBLE))
+
+
+@pytest.mark.parametrize(("name", "wrong"), SABOTAGES)
+def test_another_rounding_mode_would_be_seen(name: str, wrong: Rounding) -> None:
+    """Sabotage: what rounds naturally is made to round in another way, and the comparison above turns red."""
+    tosa, compiled, values = PROGRAMS[name]("ethos-u55-128")
+    stream = bytearray(compiled.stream)
+    for offset, code, parameter, payload in commands(compiled.stream):
+        if payload is None and code == OFM_PRECISION:
+            assert parameter >> 14 in (Rounding.NATURAL, Rounding.DOUBLE)
+            struct.pack_into("<H", stream, offset + 2, parameter & 0x3FFF | wrong << 14)
+    assert replace(compiled, stream=bytes(stream)).run([values])[0] != reference(tosa, [values])
