@@ -69,7 +69,7 @@ class Machine:
             self._gdb = Gdb(self._qemu.gdb)
             self._qtest = Qtest(self._qemu.qtest)
             try:
-                self._connect(Deadline(min(_START_SECONDS, deadline.remaining)))
+                self._connect(Deadline(_START_SECONDS))
             except (GdbError, QtestError, TimeoutError) as error:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(self._qemu, self._gdb, deadline)

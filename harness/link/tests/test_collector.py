@@ -1,0 +1,273 @@
+"""An Outcome comes of a complete and fitting conversation only."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+
+from harness.errors import TargetError
+from harness.formats import ErrorKind, FrameType, TensorRole
+from harness.image import Image
+from harness.link.collector import Collector
+from harness.link.tests.conversation import (
+    DELEGATE_OUTPUT,
+    IMAGE,
+    OUTPUT,
+    Message,
+    complete,
+    counters,
+    end,
+    error,
+    execution,
+    fault,
+    hello,
+    loaded,
+    log,
+    run_begin,
+    run_end,
+    tensor,
+    wire,
+)
+
+ONE = dataclasses.replace(IMAGE, plan=dataclasses.replace(IMAGE.plan, input_set_count=1, repeat=1))
+"""An image with one execution."""
+
+
+def collect(messages: list[Message], image: Image = IMAGE) -> Collector:
+    collector = Collector(image)
+    collector.feed(b"".join(wire(messages)))
+    collector.close()
+    return collector
+
+
+def refused(messages: list[Message], image: Image = IMAGE) -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        collect(messages, image)
+    return caught.value
+
+
+def one(*body: Message) -> list[Message]:
+    """A conversation of ONE with this between LOADED and END."""
+    messages = [hello(), loaded(), *body]
+    return [*messages, end(len(messages), runs=1)]
+
+
+def test_a_complete_conversation_makes_an_outcome() -> None:
+    outcome = collect(complete()).outcome({"total": 1.0})
+    assert [(run.input_set, run.repeat) for run in outcome.runs] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for run in outcome.runs:
+        np.testing.assert_array_equal(run.outputs[0], OUTPUT, strict=True)
+        (call,) = run.delegates
+        np.testing.assert_array_equal(call.outputs[0], DELEGATE_OUTPUT, strict=True)
+        assert (call.instruction, call.delegate, call.cycles, call.events) == (5, 0, 1 << 33, (0, 1, 2, 3))
+    assert outcome.console == ("hello", "world")
+    assert outcome.npu_config == 0x1807
+    assert outcome.memory["ddr_size"] == 9
+    assert outcome.program_hash == IMAGE.program_hash
+
+
+def test_progress_is_told_after_every_execution() -> None:
+    told: list[tuple[int, int]] = []
+    collector = Collector(IMAGE, lambda done, planned: told.append((done, planned)))
+    for piece in wire(complete()):
+        collector.feed(piece)
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert collector.complete
+
+
+def test_one_flipped_bit_anywhere_is_noticed() -> None:
+    data = b"".join(wire(one(*execution(0, 0))))
+
+    def receive(received: bytes) -> None:
+        collector = Collector(ONE)
+        collector.feed(received)
+        collector.close()
+
+    receive(data)
+    for position in random.Random(0).sample(range(8 * len(data)), 500):
+        damaged = bytearray(data)
+        damaged[position // 8] ^= 1 << position % 8
+        with pytest.raises(TargetError):
+            receive(bytes(damaged))
+
+
+def test_every_prefix_is_incomplete() -> None:
+    messages = complete()
+    for length in range(len(messages)):
+        failure = refused(messages[:length])
+        assert failure.kind == "link"
+        assert "without an END frame" in failure.message
+
+
+def test_every_missing_message_is_noticed_even_if_the_numbers_fit() -> None:
+    *messages, _ = complete()
+    for left_out, message in enumerate(messages):
+        if message[0] is not FrameType.LOG:
+            remaining = messages[:left_out] + messages[left_out + 1 :]
+            refused([*remaining, end(len(remaining))])
+
+
+def test_an_answer_to_another_run_is_stale() -> None:
+    failure = refused([hello(run_id=bytes(16)), *complete()[1:]])
+    assert failure.kind == "stale-output"
+    assert IMAGE.run_id.hex() in failure.message
+
+
+@pytest.mark.parametrize("field", ["image_hash", "program_hash"])
+def test_another_program_is_noticed(field: str) -> None:
+    failure = refused([hello(**{field: bytes(32)}), *complete()[1:]])
+    assert failure.kind == "wrong-program"
+    assert field.removesuffix("_hash") in failure.message
+
+
+def test_another_protocol_is_noticed() -> None:
+    failure = refused([hello(protocol=9), *complete()[1:]])
+    assert (failure.kind, failure.hint) == ("link", "build the firmware again with `make firmware`")
+
+
+@pytest.mark.parametrize(
+    ("messages", "says"),
+    [
+        ([loaded(), hello()], "expected HELLO"),
+        ([hello(), hello()], "started again"),
+        ([hello(), loaded(), loaded()], "LOADED came twice"),
+        ([hello(), run_begin(0, 0)], "before LOADED"),
+        ([hello(), loaded(), run_begin(0, 0), run_begin(0, 1)], "before the one before it ended"),
+        ([hello(), loaded(), run_begin(0, 1)], "expected 0, repeat 0"),
+        ([hello(), loaded(), run_begin(1, 0)], "expected 0, repeat 0"),
+        ([hello(), loaded(), run_end(0, 0)], "outside of a run"),
+        ([hello(), loaded(), *tensor(OUTPUT, 6)], "outside of a run"),
+        ([hello(), loaded(), run_begin(0, 0), run_end(0, 1)], "RUN_END of input set 0"),
+        ([hello(), loaded(), run_begin(0, 0), (FrameType.DATA, b"1")], "without a TENSOR"),
+        ([hello(), loaded(), run_begin(0, 0), counters(), counters()], "came twice"),
+        ([hello(), (FrameType.LOADED, b"1234")], "has 4 bytes"),
+        ([hello(), (FrameType.LOADED, loaded()[1] + b"1")], "expected 40"),
+    ],
+)
+def test_what_is_out_of_order_is_noticed(messages: list[Message], says: str) -> None:
+    failure = refused(messages)
+    assert failure.kind == "link"
+    assert says in failure.message
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ([*execution(0, 0), run_begin(0, 1)], "expected END"),
+        ([run_begin(0, 0), run_end(0, 0)], "0 of its 1 outputs"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6), *tensor(OUTPUT, 6, index=1), run_end(0, 0)], "2 of its 1 outputs"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, index=1)], "output 1 came where 0 was expected"),
+        ([run_begin(0, 0), counters(), *tensor(OUTPUT, 6), run_end(0, 0)], "expected those at [5]"),
+        (
+            [
+                run_begin(0, 0),
+                *tensor(DELEGATE_OUTPUT, 1, TensorRole.DELEGATE_OUTPUT, instruction=5),
+                *tensor(OUTPUT, 6),
+                run_end(0, 0),
+            ],
+            "delegates at [5]",
+        ),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6)[:-1], run_end(0, 0)], "bytes of a tensor are missing"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6)[:-1], *tensor(OUTPUT, 6)], "bytes of a tensor are missing"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6), (FrameType.DATA, b"1")], "without a TENSOR"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6)[:-1], (FrameType.DATA, b"1" * 1024)], "more DATA"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, crc32=1)], "do not match their CRC-32"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, nbytes=4)], "announced with 4 bytes"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 1)], "announced with"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 99)], "dtype 99"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, rank=3)], "makes no sense"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, role=7)], "makes no sense"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, dim_order=bytes(16))], "no permutation"),
+    ],
+)
+def test_runs_that_do_not_fit_are_noticed(body: list[Message], says: str) -> None:
+    failure = refused(one(*body), ONE)
+    assert failure.kind == "link"
+    assert says in failure.message
+
+
+def test_delegate_outputs_that_nobody_asked_for_are_noticed() -> None:
+    image = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, send_delegate_outputs=False))
+    assert "delegates at [5]" in refused(one(*execution(0, 0)), image).message
+
+
+@pytest.mark.parametrize(("status", "runs", "extra"), [(1, 4, 0), (0, 3, 0), (0, 4, 1)])
+def test_an_end_that_does_not_fit_is_noticed(status: int, runs: int, extra: int) -> None:
+    messages = complete()[:-1]
+    failure = refused([*messages, end(len(messages) + extra, status, runs)])
+    assert failure.kind == "link"
+
+
+def test_nothing_comes_after_the_end() -> None:
+    assert "after END" in refused([*complete(), log("one more thing")]).message
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (ErrorKind.PACKAGE, "link"),
+        (ErrorKind.PROGRAM, "fault"),
+        (ErrorKind.UNSUPPORTED, "unsupported"),
+        (ErrorKind.OUT_OF_MEMORY, "out-of-memory"),
+        (ErrorKind.INPUT, "fault"),
+        (ErrorKind.NPU_MISMATCH, "npu-mismatch"),
+        (ErrorKind.NPU_FAULT, "fault"),
+        (ErrorKind.NPU_TIMEOUT, "timeout"),
+        (ErrorKind.KERNEL, "fault"),
+    ],
+)
+@pytest.mark.parametrize("with_end", [True, False])
+def test_the_firmwares_errors_keep_their_kind(kind: ErrorKind, expected: str, with_end: bool) -> None:
+    messages = [hello(), error(kind, "because", 1234567, 89)]
+    failure = refused([*messages, end(2, status=1, runs=0)] if with_end else messages)
+    assert failure.kind == expected
+    assert "because" in failure.message
+    if kind is ErrorKind.OUT_OF_MEMORY:
+        assert "needed 1,234,567 bytes, available 89" in failure.message
+
+
+def test_all_kinds_of_errors_are_mapped() -> None:
+    for kind in ErrorKind:
+        assert refused([hello(), error(kind, "")]).message
+
+
+def test_a_list_of_errors_is_kept_whole() -> None:
+    messages = [hello(), error(ErrorKind.UNSUPPORTED, "a::b.out"), error(ErrorKind.UNSUPPORTED, "c::d.out")]
+    failure = refused([*messages, end(3, status=1, runs=0)])
+    assert "a::b.out" in str(failure)
+    assert "c::d.out" in str(failure)
+
+
+def test_a_fault_names_exception_cause_and_place() -> None:
+    messages = [hello(), fault(exception=6, cfsr=1 << 16, pc=0x10000400, lr=0x10000201)]
+    failure = refused([*messages, end(2, status=1, runs=0)])
+    assert failure.kind == "fault"
+    assert "UsageFault (UNDEFINSTR) in 0x10000400" in failure.message
+    assert "lr in 0x100001fe" in failure.message
+
+
+def test_a_fault_inside_a_tensor_is_reported_as_such() -> None:
+    messages = [hello(), loaded(), run_begin(0, 0), tensor(OUTPUT, 6)[0], fault(exception=3, hfsr=1 << 1)]
+    assert "HardFault (VECTTBL)" in refused(messages).message
+
+
+def test_an_outcome_of_an_incomplete_run_is_refused() -> None:
+    collector = Collector(IMAGE)
+    collector.feed(b"".join(wire(complete()[:5])))
+    with pytest.raises(TargetError, match="not complete"):
+        collector.outcome({})
+
+
+@pytest.mark.parametrize(
+    ("scalar_type", "dtype"),
+    [(0, "u1"), (1, "i1"), (2, "i2"), (3, "i4"), (4, "i8"), (5, "f2"), (6, "f4"), (7, "f8"), (11, "?")],
+)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (1, 2, 3)])
+def test_dtypes_and_shapes_come_back(scalar_type: int, dtype: str, shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    body = [run_begin(0, 0), *tensor(array, scalar_type), run_end(0, 0)]
+    (run,) = collect(one(*body), ONE).outcome({}).runs
+    np.testing.assert_array_equal(run.outputs[0], array, strict=True)

@@ -1,0 +1,121 @@
+"""Bytes off the wire: whole frames and text get through, everything else is an error."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from harness.errors import TargetError
+from harness.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
+from harness.link.frames import MAX_TEXT, Frame, FrameDecoder, Text, encode
+from harness.link.tests.conversation import complete, wire
+
+FRAMES = [Frame(FrameType.DATA, number, bytes(range(number, 200)) * 5) for number in range(3)]
+
+
+def decode(data: bytes) -> list[Frame | Text]:
+    decoder = FrameDecoder()
+    items: list[Frame | Text] = list(decoder.feed(data))
+    items += decoder.close()
+    return items
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(TargetError) as caught:
+        decode(data)
+    assert caught.value.kind == "link"
+    return caught.value.message
+
+
+def test_frames_come_back_whole() -> None:
+    assert decode(b"".join(map(encode, FRAMES))) == FRAMES
+
+
+def test_the_longest_frame_comes_back() -> None:
+    frame = Frame(FrameType.DATA, 0, bytes(MAX_FRAME_PAYLOAD))
+    assert decode(encode(frame)) == [frame]
+    refused(encode(Frame(FrameType.DATA, 0, bytes(MAX_FRAME_PAYLOAD + 1))))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_pieces_of_any_size_make_the_same_frames(size: int) -> None:
+    data = b"\0" + b"".join(map(encode, FRAMES))
+    decoder = FrameDecoder()
+    items = [item for i in range(0, len(data), size) for item in decoder.feed(data[i : i + size])]
+    assert items == FRAMES
+    assert decoder.frames == 3
+
+
+def test_text_between_frames_is_kept_as_lines() -> None:
+    data = b"boot\r\nloader v1\0" + encode(FRAMES[0]) + "grün".encode() + b"\0" + encode(FRAMES[1]) + b"rest"
+    assert decode(data) == [
+        Text(("boot", "loader v1")),
+        FRAMES[0],
+        Text(("grün",)),
+        FRAMES[1],
+        Text(("rest",)),
+    ]
+
+
+def test_a_frame_right_behind_text_is_found() -> None:
+    assert decode(b"one\ntwo\n" + encode(FRAMES[0])) == [Text(("one", "two")), FRAMES[0]]
+
+
+def test_endless_text_is_passed_on() -> None:
+    assert decode(b"x" * (MAX_TEXT + 1)) == [Text(("x" * (MAX_TEXT + 1),))]
+    refused(b"\x01" * (MAX_TEXT + 1))
+
+
+def test_every_flipped_bit_of_a_frame_is_noticed() -> None:
+    data = encode(FRAMES[0])
+    for position in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[position // 8] ^= 1 << position % 8
+        refused(bytes(damaged))
+
+
+def test_every_missing_byte_of_a_conversation_is_noticed() -> None:
+    data = b"".join(wire(complete()))
+    for position in random.Random(0).sample(range(len(data) - 1), 300):
+        # A missing delimiter joins two frames, any other byte damages one.
+        refused(data[:position] + data[position + 1 :])
+
+
+def test_a_missing_frame_is_noticed() -> None:
+    assert "frame 1 is missing" in refused(encode(FRAMES[0]) + encode(FRAMES[2]))
+
+
+def test_a_repeated_frame_is_noticed() -> None:
+    refused(encode(FRAMES[0]) + encode(FRAMES[0]))
+
+
+def test_the_sequence_starts_at_zero() -> None:
+    assert "frame 0 is missing" in refused(encode(FRAMES[1]))
+
+
+def test_sequence_numbers_wrap() -> None:
+    decoder = FrameDecoder()
+    decoder._next_sequence = 65535
+    last, first = (Frame(FrameType.LOG, sequence, b"text") for sequence in (65535, 0))
+    assert list(decoder.feed(encode(last) + encode(first))) == [last, first]
+
+
+def test_an_unknown_type_is_named() -> None:
+    frame = encode(Frame(FrameType.LOG, 0, b""))
+    assert decode(frame)
+    unknown = Frame(99, 0, b"")  # type: ignore[arg-type]
+    assert "type 99" in refused(encode(unknown))
+
+
+def test_half_a_frame_at_the_end_is_noticed() -> None:
+    assert "damaged" in refused(encode(FRAMES[0])[:-20])
+
+
+def test_noise_is_noticed() -> None:
+    noise = random.Random(1)
+    assert "neither a frame" in refused(bytes(noise.randrange(1, 256) for _ in range(300)) + b"\0")
+
+
+def test_the_header_has_the_size_the_decoder_assumes() -> None:
+    assert FrameHeader.size == 4

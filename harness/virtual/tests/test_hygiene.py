@@ -1,0 +1,106 @@
+"""However a run ends, QEMU ends with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import TargetNotAvailable
+from harness.virtual.qemu import Qemu, find_qemu
+from harness.virtual.tests.conftest import qemu_processes
+
+# A harness whose guest never ends.
+_HANGING = """
+import sys
+from pathlib import Path
+from harness.image import Image, Plan
+from harness.targets.virtual import VirtualTarget
+target = VirtualTarget("ethos-u55-128")
+target.load(Image(Path(sys.argv[1]).read_bytes(), bytes(16), bytes(32), bytes(32), Plan(1, 1)))
+target.run(timeout=60)
+"""
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_qemu_ends_with_the_harness(assemble: Callable[[str], bytes], tmp_path: Path, number: signal.Signals) -> None:
+    elf = tmp_path / "guest.elf"
+    elf.write_bytes(assemble("park:\n b park\n"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    harness = subprocess.Popen(
+        [sys.executable, "-c", _HANGING, str(elf)],
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[3])},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert wait_for(lambda: bool(qemu_processes(harness.pid)))
+        (qemu,) = qemu_processes(harness.pid)
+        time.sleep(0.2)
+        harness.send_signal(number)
+        _, said = harness.communicate(timeout=10)
+    finally:
+        harness.kill()
+    assert wait_for(lambda: not Path(f"/proc/{qemu}").exists() or _is_zombie(qemu))
+    assert harness.returncode != 0
+    assert ("KeyboardInterrupt" in said) == (number is signal.SIGINT)
+    assert list(temporary.iterdir()) == []
+
+
+def _is_zombie(pid: int) -> bool:
+    """Ended, and waiting for whatever process 1 is here to take notice."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_stop_may_be_called_again_and_reaps(assemble: Callable[[str], bytes]) -> None:
+    qemu = Qemu(assemble("park:\n b park\n"))
+    pid = qemu.pid
+    assert pid in qemu_processes(os.getpid())
+    qemu.stop()
+    qemu.stop()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_forgotten_qemu_ends_when_it_is_collected(assemble: Callable[[str], bytes]) -> None:
+    qemu = Qemu(assemble("park:\n b park\n"))
+    pid = qemu.pid
+    del qemu
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_wrong_executable_is_not_available(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = tmp_path / "qemu"
+    text.write_text("not a program")
+    text.chmod(0o755)
+    monkeypatch.setenv("ETHOS_HIL_QEMU", str(text))
+    with pytest.raises(TargetNotAvailable, match="Exec format error"):
+        Qemu(b"")
+
+
+def test_qemu_is_looked_up_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ETHOS_HIL_QEMU", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TargetNotAvailable, match="not on PATH"):
+        find_qemu()
+    (tmp_path / "qemu-system-arm").write_text("#!/bin/sh\n")
+    (tmp_path / "qemu-system-arm").chmod(0o755)
+    assert find_qemu() == str(tmp_path / "qemu-system-arm")
