@@ -1,0 +1,252 @@
+"""Protects the library's surface: caching, extents, access checks, and what a run reports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, timing
+from harness.npu.decode import commands
+from harness.npu.registers import FIRST_REGISTER, Operation
+from harness.npu.tests.graphs import POISON, Compiled, Graph, compile_graph, multiplier_shift, reference
+from lowering.errors import UsageError
+
+U55_128 = Configuration.parse("ethos-u55-128")
+
+
+def network(bias: int = 0) -> Graph:
+    """Weights that come by DMA, a table, bricks, an addition."""
+    rng = np.random.default_rng(0)
+    graph = Graph()
+    source = graph.input((1, 8, 8, 16))
+    scales = [multiplier_shift(0.004)] * 24
+    first = graph.rescale(graph.conv(source, rng.integers(-127, 128, (24, 3, 3, 16)), np.full(24, bias)), scales)
+    first = graph.table(first, rng.integers(-128, 128, 256))
+    second = graph.rescale(
+        graph.conv(first, rng.integers(-127, 128, (24, 3, 3, 24)), np.zeros(24), pad=(1, 1, 1, 1)), scales
+    )
+    wide = [graph.rescale(value, 2.0**20 * s, dtype="int32") for value, s in ((first, 1.0), (second, 0.5))]
+    return graph.output(graph.rescale(graph.binary("ADD", *wide), 0.7 / 2**20))
+
+
+@pytest.fixture(scope="module")
+def tosa() -> bytes:
+    return network().serialize()
+
+
+@pytest.fixture(scope="module")
+def compiled(tosa: bytes) -> Compiled:
+    return compile_graph(tosa, "ethos-u55-128")
+
+
+@pytest.fixture
+def values() -> np.ndarray:
+    return np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 16)).astype(np.int8)
+
+
+def test_configurations_are_parsed_by_name() -> None:
+    assert [str(Configuration.parse(c.name)) for c in CONFIGURATIONS] == [
+        "ethos-u55-32",
+        "ethos-u55-64",
+        "ethos-u55-128",
+        "ethos-u55-256",
+    ]
+    assert (U55_128.config_word, U55_128.id_word) == (0x1807, 0x10066001)
+
+
+def test_an_unknown_configuration_lists_the_known() -> None:
+    with pytest.raises(UsageError) as caught:
+        Configuration.parse("ethos-u55-512")
+    assert "ethos-u55-512" in caught.value.message
+    assert "ethos-u55-256" in (caught.value.hint or "")
+
+
+def test_programs_are_decoded_once(compiled: Compiled) -> None:
+    npu = Npu(U55_128)
+    assert npu.decode(compiled.stream) is Npu(U55_128).decode(bytearray(compiled.stream))  # type: ignore[arg-type]
+    assert npu.decode(compiled.stream) is not Npu(Configuration.parse("ethos-u55-256")).decode(compiled.stream)
+
+
+def test_one_program_serves_changing_constants(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+    """What is prepared from weights and scales is not used when they have become others."""
+    other_tosa = network(bias=30000).serialize()
+    other = compile_graph(other_tosa, "ethos-u55-128")
+    assert other.program() is compiled.program()
+    for _ in range(2):
+        assert compiled.run([values])[0] == reference(tosa, [values])
+        assert other.run([values])[0] == reference(other_tosa, [values])
+    assert reference(tosa, [values]) != reference(other_tosa, [values])
+
+
+def test_arrays_may_be_larger_than_needed(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+    npu = Npu(U55_128)
+    memory = compiled.memory([values])
+    larger = {region: np.concatenate([array, np.full(777, 0xEE, np.uint8)]) for region, array in memory.items()}
+    npu.run(npu.decode(compiled.stream), larger)
+    ((offset, size),) = compiled.outputs
+    assert [larger[1][offset : offset + size].tobytes()] == reference(tosa, [values])
+    assert (larger[1][-777:] == 0xEE).all()
+
+
+def test_extents_are_what_is_touched(compiled: Compiled, values: np.ndarray) -> None:
+    program = compiled.program()
+    assert program.extents[0].write_end == 0
+    assert compiled.weights.size - 16 < program.extents[0].read_end <= compiled.weights.size  # padded to 16
+    scratch = program.extents[1]
+    assert max(scratch.read_end, scratch.write_end) == compiled.scratch_bytes
+    memory = compiled.memory([values])
+    before = memory[1].copy()
+    Npu(U55_128).run(program, memory)
+    changed = np.flatnonzero(memory[1] != before)
+    assert scratch.write_begin <= changed.min()
+    assert changed.max() < scratch.write_end
+
+
+def test_nothing_is_written_outside_of_the_extents(compiled: Compiled, values: np.ndarray) -> None:
+    program = compiled.program()
+    memory = compiled.memory([values])
+    guarded = {region: np.concatenate([array, np.full(64, POISON, np.uint8)]) for region, array in memory.items()}
+    Npu(U55_128).run(program, guarded)
+    end = program.extents[1].write_end
+    assert (guarded[1][end:] == np.concatenate([memory[1], np.full(64, POISON, np.uint8)])[end:]).all()
+
+
+def fault_of(compiled: Compiled, memory: dict[int, np.ndarray]) -> Fault:
+    """The fault that a run ends in."""
+    npu = Npu(U55_128)
+    with pytest.raises(Fault) as caught:
+        npu.run(npu.decode(compiled.stream), memory)
+    return caught.value
+
+
+def test_an_access_beyond_a_region_is_a_bus_fault_of_its_operation(compiled: Compiled, values: np.ndarray) -> None:
+    memory = compiled.memory([values])
+    largest = compiled.program().extents[0].read_end
+    memory[0] = memory[0][: largest - 1]
+    fault = fault_of(compiled, memory)
+    assert fault.kind == "bus"
+    assert fault.offset in [op.offset for op in compiled.program().ops]
+    assert f"region 0 are accessed, which has {largest - 1:#x} bytes" in fault.message
+    assert (fault.op, fault.register) == ("ELEMENTWISE MUL", "IFM2_BASE0")  # the last constant is a multiplier
+
+
+def test_operations_before_the_fault_have_run(compiled: Compiled, values: np.ndarray) -> None:
+    memory = compiled.memory([values])
+    before = memory[1].copy()
+    memory[0] = memory[0][:-16]
+    fault = fault_of(compiled, memory)
+    assert fault.offset > compiled.program().ops[0].offset
+    assert not np.array_equal(memory[1], before)
+
+
+def test_a_missing_region_is_a_bus_fault(compiled: Compiled, values: np.ndarray) -> None:
+    memory = compiled.memory([values])
+    del memory[0]
+    fault = fault_of(compiled, memory)
+    assert (fault.kind, "region is not there" in fault.message) == ("bus", True)
+
+
+def test_a_write_to_a_read_only_region_is_a_bus_fault(compiled: Compiled, values: np.ndarray) -> None:
+    memory = compiled.memory([values])
+    memory[1].flags.writeable = False
+    fault = fault_of(compiled, memory)
+    assert (fault.kind, "read-only" in fault.message) == ("bus", True)
+
+
+def test_weights_may_be_read_only(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+    assert not compiled.weights.flags.writeable
+    assert compiled.run([values])[0] == reference(tosa, [values])
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros(9999, np.int8), np.zeros((99, 99), np.uint8), np.zeros(9999, np.uint8)[::2]]
+)
+def test_regions_of_another_kind_are_refused(compiled: Compiled, array: np.ndarray) -> None:
+    npu = Npu(U55_128)
+    with pytest.raises(ValueError, match="region 1 must be"):
+        npu.run(npu.decode(compiled.stream), {0: compiled.weights, 1: array})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_flipped_bit_in_the_weights_shows(seed: int, tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+    """In the middle of a weight stream: a Fault, or another result; never the same result and never a crash."""
+    at = compiled.program().weight_sources[1]
+    damaged = compiled.weights.copy()
+    rng = np.random.default_rng(seed)
+    damaged[at.base + int(rng.integers(at.length // 4, at.length // 2))] ^= np.uint8(1 << int(rng.integers(8)))
+    fault = None
+    outputs = None
+    try:
+        outputs = replace(compiled, weights=damaged).run([values])[0]
+    except Fault as caught:
+        fault = caught
+    assert outputs != reference(tosa, [values])
+    if fault is not None:
+        assert (fault.kind, fault.op, fault.register) == ("parse", "CONV", "WEIGHT_LENGTH")
+        assert "corrupt" in fault.message
+
+
+def test_tables_survive_in_shram_from_run_to_run(compiled: Compiled) -> None:
+    npu = Npu(U55_128)
+    npu.run(npu.decode(compiled.stream), compiled.memory([]))
+    assert npu._shram[U55_128.lut_base :].any()
+    assert not npu._shram[: U55_128.lut_base].any()
+
+
+def test_every_operation_has_a_record_and_cycles_add_up(compiled: Compiled, values: np.ndarray) -> None:
+    _, execution = compiled.run([values])
+    active = {Operation.CONV, Operation.DEPTHWISE, Operation.POOL, Operation.ELEMENTWISE, Operation.DMA_START}
+    offsets = [
+        offset
+        for offset, code, _, payload in commands(compiled.stream)
+        if payload is None and code < FIRST_REGISTER and code in active
+    ]
+    assert [record.offset for record in execution.ops] == offsets
+    assert {record.name for record in execution.ops} >= {"CONV", "ELEMENTWISE ADD", "DMA"}
+    assert execution.cycles == sum(record.cycles for record in execution.ops)
+    assert all(record.cycles > 0 for record in execution.ops)
+    events = execution.events
+    assert events[timing.CYCLE] == events[timing.NPU_ACTIVE] == execution.cycles
+    assert events[timing.NPU_IDLE] == 0
+    assert 0 < events[timing.MAC_ACTIVE] <= execution.cycles
+
+
+def test_ports_decide_where_beats_are_counted(compiled: Compiled) -> None:
+    npu = Npu(U55_128)
+    program = npu.decode(compiled.stream)
+    split = npu.run(program, compiled.memory([])).events
+    joined = npu.run(program, compiled.memory([]), ports={}).events
+    reads = timing.AXI_READ_BEATS
+    assert split[reads[1]] > 0
+    assert joined[reads[1]] == 0
+    assert joined[reads[0]] == split[reads[0]] + split[reads[1]]
+    assert split[timing.AXI_WRITE_BEATS[0]] > 0
+
+
+def test_engine_cycles_of_a_known_convolution() -> None:
+    """1x1, 32 to 16 channels, 8x8: 64 positions in 2x1 micro-blocks, 2 x 4 channel groups, 1 cycle each."""
+    graph = Graph()
+    sums = graph.conv(graph.input((1, 8, 8, 32)), np.ones((16, 1, 1, 32)), np.zeros(16))
+    compiled = compile_graph(graph.output(graph.rescale(sums, 0.01)).serialize(), "ethos-u55-128")
+    (op,) = [op for op in compiled.program().ops if op.name == "CONV"]
+    assert timing.engine_cycles(op, U55_128) == 32 * 2 * 4
+
+
+def test_larger_npus_take_fewer_cycles(tosa: bytes) -> None:
+    cycles = [compile_graph(tosa, c.name).run([])[1].cycles for c in CONFIGURATIONS]
+    assert cycles == sorted(cycles, reverse=True)
+
+
+def test_an_extent_starts_empty() -> None:
+    assert Extent() == Extent(0, 0, 0)
+
+
+def test_importing_the_package_imports_neither_vela_nor_torch() -> None:
+    heavy = {"torch", "ethosu", "tosa_reference_model", "executorch"}
+    code = f"import sys, harness.npu; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
