@@ -24,9 +24,10 @@ def console(file: TextIO | None = None) -> Console:
 def summary(record: Record) -> RenderableType:
     """Everything about one run."""
     target = record.target
+    kind = "" if target.kind == target.name else f"{target.kind} "
     head = Text.assemble(
         (record.verdict, f"bold {_COLOURS.get(record.verdict, 'yellow')}"),
-        f"  {record.model} for {record.npu} on {target.name} {target.soc} ({target.kind})",
+        f"  {record.model} for {record.npu} on {kind}{target.name} {target.soc}",
     )
     facts = Table.grid(padding=(0, 2))
     if record.failure is not None:
