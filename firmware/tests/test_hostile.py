@@ -182,3 +182,17 @@ def test_a_tensor_given_back_has_no_memory(run_program: RunProgram, exported: Ex
     kind, text = run_program(program, [exported.input_set]).error()
     assert kind is ErrorKind.UNSUPPORTED
     assert "output 2 is no tensor with memory" in text
+
+
+def test_a_list_too_long_for_a_frame_is_complete(run_program: RunProgram, exported: Exported, original: Any) -> None:
+    from executorch.exir.schema import Operator
+
+    names = [f"custom::operator_with_a_rather_long_name_{number:03}" for number in range(60)]
+    program = rebuild(original, lambda p: plan(p).operators.extend(Operator(name, "out") for name in names))
+    conversation = run_program(program, [exported.input_set])
+    errors = conversation.all(FrameType.ERROR)
+    assert len(errors) > 1
+    assert {frame.fields["kind"] for frame in errors} == {ErrorKind.UNSUPPORTED}
+    said = b" ".join(frame.rest for frame in errors).decode()
+    assert [name for name in names if f"operator {name}.out" not in said] == []
+    assert conversation.frames[-1].fields["status"] == 1
