@@ -7,7 +7,7 @@ import functools
 import io
 from pathlib import PurePosixPath
 
-from elftools.common.exceptions import DWARFError, ELFError
+from elftools.common.exceptions import ELFError
 from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
@@ -20,8 +20,12 @@ class Symbols:
         self._elf = elf
 
     def describe(self, address: int) -> str:
-        """ "function (file.cc:12)", as much of it as is known, else the address in hexadecimal."""
-        function, line = self.function(address), self.line(address)
+        """ "function at 0x10000400 (file.cc:12)", as much of it as is known. Never raises."""
+        try:
+            function, line = self.function(address), self.line(address)
+        except Exception:
+            # The parsers of a damaged ELF raise all sorts of errors. They cost the name, not the message it is for.
+            function = line = None
         text = f"0x{address & ~1:08x}"
         if function is not None:
             text = f"{function} at {text}"
@@ -39,17 +43,11 @@ class Symbols:
 
     def line(self, address: int) -> str | None:
         """ "file.cc:12" of the statement that holds `address`, or None."""
-        try:
-            dwarf = self._dwarf
-            if dwarf is None:
-                return None
-            for unit in dwarf.iter_CUs():
-                found = _line_in(dwarf, unit, address & ~1)
-                if found is not None:
-                    return found
-        except (DWARFError, ELFError, KeyError, IndexError):
-            # A damaged table costs the line, not the message it was wanted for.
-            return None
+        dwarf = self._dwarf
+        for unit in dwarf.iter_CUs() if dwarf is not None else ():
+            found = _line_in(dwarf, unit, address & ~1)
+            if found is not None:
+                return found
         return None
 
     @functools.cached_property
@@ -110,5 +108,9 @@ def _demangle(name: str) -> str:
         digits = len(rest) - len(rest.lstrip("0123456789"))
         length = int(rest[:digits])
         part, rest = rest[digits : digits + length], rest[digits + length :]
+        if len(part) != length:
+            return name
         parts.append("(anonymous)" if part.startswith("_GLOBAL__N") else part)
+    if parts and rest[:2] in ("C1", "C2"):
+        parts.append(parts[-1])  # a constructor
     return "::".join(parts) if parts and rest[:1] != "I" else name

@@ -107,18 +107,15 @@ class Machine:
                     self._running = True
                 if self._deadline.passed:
                     raise TimeoutError("the deadline has passed")
-                stop = self._gdb.poll_stop() if self._gdb.pending() else None
-                if stop is None:
-                    waiting = [self._qemu.uart, self._gdb.fileno()]
-                    ready = select.select(waiting, [], [], self._deadline.remaining)[0]
-                    if self._qemu.uart in ready:
-                        data = os.read(self._qemu.uart, 1 << 16)
-                        if not data:
-                            raise self._crashed()
-                        return data
-                    if not ready:
-                        continue
-                    stop = self._gdb.poll_stop()
+                # Output first: it was written before the access that may be waiting as well.
+                wait = 0.0 if self._gdb.pending() else self._deadline.remaining
+                ready = select.select([self._qemu.uart, self._gdb.fileno()], [], [], wait)[0]
+                if self._qemu.uart in ready:
+                    data = os.read(self._qemu.uart, 1 << 16)
+                    if not data:
+                        raise self._crashed()
+                    return data
+                stop = self._gdb.poll_stop()
                 if stop is not None:
                     self._running = False
                     self._stopped(stop)

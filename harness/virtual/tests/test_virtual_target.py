@@ -17,6 +17,7 @@ import pytest
 
 from harness.errors import TargetError, TargetNotAvailable
 from harness.image import Image
+from harness.link.collector import Collector
 from harness.npu import Npu
 from harness.targets.base import Capability, Outcome
 from harness.targets.virtual import VirtualTarget
@@ -288,3 +289,33 @@ def test_memory_works_without_proc(make_image: MakeImage) -> None:
     (only,) = run(make_image("convolutions"), Portable(NPU)).runs
     for found, expected in zip(only.delegates[0].outputs, recorded.delegate_outputs, strict=True):
         np.testing.assert_array_equal(found, expected, strict=True)
+
+
+class RecordingTarget(VirtualTarget):
+    """Keeps what came over the wire."""
+
+    def __init__(self, npu: str) -> None:
+        super().__init__(npu)
+        self.wire = b""
+
+    def _received(self, data: bytes) -> bytes:
+        self.wire += data
+        return data
+
+
+def test_a_bit_flipped_in_any_byte_of_a_real_conversation_is_noticed(make_image: MakeImage) -> None:
+    image = make_image("add")
+    target = RecordingTarget(NPU)
+    run(image, target)
+
+    def receive(data: bytes) -> None:
+        collector = Collector(image)
+        collector.feed(data)
+        collector.close()
+
+    receive(target.wire)
+    for position in range(len(target.wire)):
+        damaged = bytearray(target.wire)
+        damaged[position] ^= 1 << position % 8
+        with pytest.raises(TargetError):
+            receive(bytes(damaged))
