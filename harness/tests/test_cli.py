@@ -228,6 +228,17 @@ def test_success_prints_the_table_writes_the_json_and_keeps_a_record(ethos_hil: 
     assert json.loads(line)["npu_cycles"] == cycles
 
 
+def test_an_exported_program_is_lowered_and_verified(ethos_hil: Run, here: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Sigmoid()).eval()
+    torch.export.save(torch.export.export(module, (torch.randn(1, 6),)), here / "net.pt2")
+    result = ethos_hil("run", "net.pt2", "--npu", "ethos-u55-32")
+    assert result.status == 0, result.err
+    assert result.out.startswith("verified  net.pt2 for ethos-u55-32")
+
+
 def test_json_on_stdout_is_only_json(ethos_hil: Run) -> None:
     assert json.loads(ethos_hil("run", "net.py:net", "--json", "-").out)["verdict"] == "verified"
 

@@ -95,7 +95,7 @@ def test_a_delegate_blob_of_zeros_is_red_on_the_device(artifact: Artifact) -> No
     assert "refuses the program" in caught.value.message
 
 
-def command_stream_start(blob: bytes) -> int:
+def command_stream_start(blob: bytes | bytearray) -> int:
     """Offset, in the blob, of the first command word: after the stream's own header in cmd_data."""
     start = blob.index(b"COP1")
     return start + 32

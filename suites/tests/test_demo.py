@@ -1,0 +1,69 @@
+"""The demo: the device agrees with the host on every digit, and every row of the profile names the right source."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from harness.run import run
+from lowering.lower import lower
+from lowering.model import load_model
+from lowering.profile import Npu
+from suites import demo
+from suites.models.digits import DigitsNet
+
+MODEL = "suites.models.digits:digits"
+NPU = Npu.parse("ethos-u55-128")
+
+
+def test_the_demo_agrees_on_every_digit(capfd: pytest.CaptureFixture[str]) -> None:
+    assert demo.main() == 0
+    printed = capfd.readouterr().out
+    assert printed.startswith("verified")
+    assert "host and device agree on 200 of 200 digits" in printed
+    accuracies = [line.split() for line in printed.splitlines() if line.startswith(("float", "quantised"))]
+    assert len(accuracies) == 3
+    for words in accuracies:
+        assert int(words[2]) >= 185, "the network has learnt its digits"
+    assert accuracies[1][2:] == accuracies[2][2:]
+
+
+def line_that_calls(name: str) -> str:
+    """Where DigitsNet.forward calls its child `name`."""
+    lines, first = inspect.getsourcelines(DigitsNet.forward)
+    (number,) = [first + index for index, line in enumerate(lines) if f"self.{name}(" in line]
+    return f"digits.py:{number}"
+
+
+def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
+    record = run(load_model(MODEL), NPU).record
+    assert record.verdict == "verified"
+    modules = dict(DigitsNet().named_modules())
+    for op in record.ops:
+        assert op.module in modules, op
+        assert op.source == line_that_calls(op.module.split(".")[0]), op
+        assert op.aten_ops, op
+        assert op.tosa_op, op
+    assert {op.module.split(".")[0] for op in record.ops} == {"stem", "depthwise", "pointwise", "pool", "head"}
+    layers = {"stem.0": "aten.conv2d.default", "pool": "aten.max_pool2d.default", "head": "aten.linear.default"}
+    for module, operator in layers.items():
+        assert operator in next(op.aten_ops for op in record.ops if op.module == module)
+
+
+def test_the_table_covers_every_operation_of_the_command_stream_and_sums_to_the_total() -> None:
+    report = run(load_model(MODEL), NPU)
+    assert not [op for op in report.record.ops if op.id == "unmapped"]
+    assert len(report.record.ops) == len(report.artifact.npu_ops)
+    total = report.record.metric("npu_cycles")
+    assert total is not None
+    assert total.provenance == "modelled"
+    assert sum(op.cycles or 0 for op in report.record.ops) == total.value
+    assert sum(call.cycles for call in report.outcome.runs[0].delegates) == total.value
+
+
+def test_a_second_lowering_of_the_same_model_comes_from_the_cache() -> None:
+    stages: list[str] = []
+    lower(load_model(MODEL), NPU)
+    lower(load_model(MODEL), NPU, progress=stages.append)
+    assert stages == ["exporting"], "quantising and compiling were not repeated"
