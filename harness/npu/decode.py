@@ -394,6 +394,8 @@ class _Decoder:
             raise self.fault("unsupported", "KERNEL_HEIGHT_M1", kernel.height - 1, "sum over channels and positions")
         if mode is not PoolMode.REDUCE_SUM and ifm.bits == 32:
             raise self.fault("unsupported", "IFM_PRECISION", self.get("IFM_PRECISION"), "pooling of 32-bit inputs")
+        if upscale is Upscale.ZEROS:
+            raise self.fault("unsupported", "IFM_UPSCALE", upscale, "pooling with zeros between elements")
         if kernel.dilation_y > 1 or kernel.dilation_x > 1:
             raise self.fault("unsupported", "KERNEL_STRIDE", self.get("KERNEL_STRIDE"), "pooling with dilation")
         rounding = self._rounding("OFM_PRECISION")

@@ -271,6 +271,7 @@ BAD_VALUES = [
     ("pooled", "OFM_DEPTH_M1", 5, "unsupported"),
     ("pooled", "OFM_PRECISION", 0x8001, "unsupported"),  # scales per channel
     ("pooled", "KERNEL_STRIDE", 0x1B, "parse"),  # dilation that does not divide the kernel
+    ("pooled", "IFM_UPSCALE", 2, "unsupported"),  # zeros
     ("pooled", "IFM_PAD_TOP", 0x7000, "parse"),
     ("added", "IFM_PRECISION", 0x8301, "parse"),  # operand scaling 3
     ("added", "IFM2_PRECISION", 0x0009, "unsupported"),  # 32 bits with 8

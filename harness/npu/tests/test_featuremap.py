@@ -1,0 +1,109 @@
+"""Protects feature maps: formats, strides and tiles, against addresses worked out element by element."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from harness.npu.featuremap import BRICK, FeatureMap, Layout
+
+SIZE = 1 << 16
+
+
+def address(feature_map: FeatureMap, y: int, x: int, c: int) -> int:
+    """Where an element is, by the definition (facts/ethos-u-npu.md 3)."""
+    width, upper_left, upper_right = feature_map.split
+    tile = 0
+    if x >= width:
+        x, tile = x - width, 1
+    if y >= (upper_right if tile else upper_left):
+        y, tile = y - (upper_right if tile else upper_left), tile + 2
+    at = feature_map.bases[tile] + y * feature_map.stride_y + x * feature_map.stride_x
+    if feature_map.layout is Layout.BRICKS:
+        return at + c // BRICK * feature_map.stride_c + c % BRICK * feature_map.size
+    return at + c * feature_map.size
+
+
+def random_map(generator: random.Random, bits: int, layout: Layout, tiles: int) -> FeatureMap:
+    """A map whose elements do not overlap."""
+    height, width = generator.randint(2, 7), generator.randint(2, 7)
+    depth = generator.choice([1, 3, 15, 16, 17, 32, 37, 48])
+    size = bits // 8
+    bricks = -(-depth // BRICK)
+    if layout is Layout.BRICKS:
+        stride_x, stride_c = BRICK * size, BRICK * size * (width + generator.randint(0, 2))
+        stride_y = stride_c * (bricks + generator.randint(0, 1))
+    else:
+        stride_x, stride_c = size * (depth + generator.randint(0, 3)), 0
+        stride_y = stride_x * (width + generator.randint(0, 2))
+    split = (
+        generator.randint(1, width - 1) if tiles > 2 else width,
+        generator.randint(1, height - 1) if tiles > 1 else height,
+        generator.randint(1, height - 1) if tiles > 1 else height,
+    )
+    start = generator.randrange(0, 64, size)
+    first, second, third, fourth = (start + i * stride_y * height for i in generator.sample(range(4), 4))
+    bases = (first, second, third, fourth)
+    return FeatureMap(
+        1,
+        height,
+        width,
+        depth,
+        layout,
+        bits,
+        True,
+        0,
+        bases,
+        stride_y,
+        stride_x,
+        stride_c,
+        split,
+    )
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 4])
+@pytest.mark.parametrize("layout", list(Layout), ids=lambda layout: layout.name)
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_maps_are_read_and_written_where_they_are(bits: int, layout: Layout, tiles: int) -> None:
+    generator = random.Random(bits * 10 + tiles)
+    rng = np.random.default_rng(bits)
+    for _ in range(6):
+        feature_map = random_map(generator, bits, layout, tiles)
+        memory = {1: rng.integers(0, 256, SIZE).astype(np.uint8)}
+        places = {
+            at: address(feature_map, *at) for at in np.ndindex(feature_map.height, feature_map.width, feature_map.depth)
+        }
+        loaded = feature_map.load(memory)
+        for at, place in places.items():
+            raw = memory[1][place : place + feature_map.size].tobytes()
+            assert int(loaded[at]) == int.from_bytes(raw, "little", signed=True)
+        written = {1: memory[1].copy()}
+        values = rng.integers(*feature_map.limits, feature_map.shape, endpoint=True).astype(feature_map.dtype)
+        feature_map.store(written, values)
+        expected = memory[1].copy()
+        for at, place in places.items():
+            expected[place : place + feature_map.size] = np.frombuffer(values[at].tobytes(), np.uint8)
+        assert np.array_equal(written[1], expected)
+        begin, end = feature_map.extent(whole_bricks=False)
+        assert begin == min(places.values())
+        assert end == max(places.values()) + feature_map.size
+        begin, whole_end = feature_map.extent(whole_bricks=True)
+        assert begin == min(places.values())
+        assert end <= whole_end <= end + (BRICK - 1) * feature_map.size
+
+
+def test_a_map_may_run_backwards() -> None:
+    feature_map = FeatureMap(1, 3, 4, 2, Layout.NHWC, 8, True, 0, (60, 0, 0, 0), -16, -3, 0, (4, 3, 3))
+    memory = {1: np.arange(64, dtype=np.uint8)}
+    assert feature_map.load(memory)[2, 3].tolist() == [60 - 32 - 9, 60 - 32 - 8]
+    assert feature_map.extent(whole_bricks=False) == (60 - 32 - 9, 62)
+
+
+def test_sixteen_bytes_at_odd_addresses() -> None:
+    """Whole bricks are moved as one 16-byte value each, whatever their alignment."""
+    memory = {1: np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)}
+    feature_map = FeatureMap(1, 3, 4, 48, Layout.BRICKS, 8, False, 0, (7, 0, 0, 0), 192, 16, 64, (4, 3, 3))
+    loaded = feature_map.load(memory)
+    assert all(int(loaded[at]) == memory[1][address(feature_map, *at)] for at in np.ndindex(3, 4, 48))

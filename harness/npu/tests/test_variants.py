@@ -1,0 +1,166 @@
+"""Protects what ExecuTorch's streams for U55 rarely or never ask for: each stream here is a compiled one with a few
+registers replaced, and what it must do follows from the original or from a definition written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.npu import Configuration, Fault, Npu
+from harness.npu.scaling import Rounding
+from harness.npu.tests.graphs import POISON, Compiled
+from harness.npu.tests.test_decode import build, replaced
+
+LISTING = "--verbose-register-command-stream"
+NPU = "ethos-u55-128"
+
+
+def patched(compiled: Compiled, *changes: tuple[str, int]) -> Compiled:
+    """The program with other register values."""
+    for register, value in changes:
+        compiled = replace(compiled, stream=replaced(compiled, register, value))
+    return compiled
+
+
+def register(compiled: Compiled, name: str) -> int:
+    """The first value a register gets in the disassembly."""
+    line = next(line for line in compiled.listing.splitlines() if f"NPU_SET_{name} " in line)
+    return int(line[20:24], 16)
+
+
+def int8(compiled: Compiled, values: np.ndarray) -> np.ndarray:
+    """The only output of a run."""
+    return np.frombuffer(compiled.run([values])[0][0], np.int8)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("conv point", 1),
+        ("depthwise 9x9", 1),
+        ("max pool padded", 1),
+        ("average pool padded", 1),
+        ("conv point", 2),
+        ("depthwise 9x9", 2),
+    ],
+)
+def test_upscaling_is_the_same_as_a_larger_input(name: str, mode: int) -> None:
+    """Mode 1 repeats elements, mode 2 puts zeros between them."""
+    compiled = build(name, NPU, LISTING)
+    ifm = next(op for op in compiled.program().ops if op.name != "DMA").ifm  # type: ignore[union-attr]
+    rng = np.random.default_rng(4)
+    small = np.full((1, *ifm.shape), POISON, np.int8)  # its upper left quarter is what the upscaling program reads
+    height, width = -(-ifm.height // 2), -(-ifm.width // 2)
+    small[:, :height, :width] = rng.integers(-128, 128, (1, height, width, ifm.depth))
+    if mode == 1:
+        large = small[:, :height, :width].repeat(2, axis=1).repeat(2, axis=2)[:, : ifm.height, : ifm.width]
+    else:
+        large = np.full((1, *ifm.shape), ifm.zero_point, np.int8)
+        large[:, ::2, ::2] = small[:, :height, :width]
+    assert np.array_equal(int8(patched(compiled, ("IFM_UPSCALE", mode)), small), int8(compiled, large))
+
+
+def test_leaky_relu_scales_negative_values_only() -> None:
+    compiled = build("int8 abs", NPU, LISTING)
+    op = compiled.program().ops[0]
+    scaled = op.scale  # type: ignore[union-attr]
+    assert scaled is not None
+    leaky = patched(compiled, ("ELEMENTWISE", 5), ("OFM_ZERO_POINT", 0xFFFB))
+    values = np.arange(-128, 82, dtype=np.int8).reshape(1, 5, 6, 7)
+    expected = []
+    for value in values.ravel().tolist():
+        result = value + 17
+        if result < 0:
+            result = (result * scaled.multiplier + (1 << scaled.shift - 1)) >> scaled.shift
+        expected.append(max(-128, min(127, result - 5)))
+    assert int8(leaky, values).tolist() == expected
+
+
+def test_maps_in_four_tiles_are_put_together() -> None:
+    compiled = build("max pool padded", NPU, LISTING)
+    values = np.random.default_rng(0).integers(-128, 128, (1, 16, 15, 19)).astype(np.int8)
+    memory = compiled.memory([values])
+    start = compiled.input_offsets[0]
+    stride_y, stride_x = 15 * 19, 19
+    # columns from 6 on, rows from 10 (left) or 3 (right) on, each tile in its own part of a larger memory
+    pieces = [values[0, :10, :6], values[0, :3, 6:], values[0, 10:, :6], values[0, 3:, 6:]]
+    bases = [start, *(compiled.scratch_bytes + i * 16 * stride_y for i in range(3))]
+    memory[1] = np.concatenate([memory[1], np.full(64 * stride_y, POISON, np.uint8)])
+    for base, piece in zip(bases, pieces, strict=True):
+        for y in range(piece.shape[0]):
+            row = piece[y].tobytes()
+            memory[1][base + y * stride_y : base + y * stride_y + len(row)] = np.frombuffer(row, np.uint8)
+    assert stride_x * 15 == stride_y
+    tiled = patched(
+        compiled,
+        ("IFM_WIDTH0_M1", 5),
+        ("IFM_HEIGHT0_M1", 9),
+        ("IFM_HEIGHT1_M1", 2),
+        *((f"IFM_BASE{i}", base) for i, base in enumerate(bases)),
+    )
+    expected = compiled.run([values])[0][0]
+    tiled_run = replace(tiled, scratch_bytes=memory[1].size)
+    Npu(Configuration.parse(NPU)).run(tiled_run.program(), memory)
+    ((offset, size),) = compiled.outputs
+    assert memory[1][offset : offset + size].tobytes() == expected
+
+
+@pytest.mark.parametrize("rounding", [Rounding.DOUBLE, Rounding.TRUNCATE], ids=lambda rounding: rounding.name)
+def test_convolutions_follow_the_rounding_field(rounding: Rounding) -> None:
+    """The integer path of the output stage, against the natural one where both must agree: at exact multiples."""
+    compiled = build("conv as fully connected", NPU, LISTING)
+    precision = register(compiled, "OFM_PRECISION")
+    other = patched(compiled, ("OFM_PRECISION", precision & 0x3FFF | rounding << 14))
+    values = np.random.default_rng(5).integers(-128, 128, (1, 1, 1, 300)).astype(np.int8)
+    difference = int8(other, values).astype(int) - int8(compiled, values)
+    assert np.abs(difference).max() <= 1
+
+
+REFUSED: dict[str, tuple[str, tuple[tuple[str, int], ...], Callable[[], list[np.ndarray]], str]] = {
+    "bits shifted out": (
+        "int32 shift left",
+        (),
+        lambda: [np.full((1, 5, 6, 7), 1 << 20, np.int32), np.full((1, 5, 6, 7), 12, np.int32)],
+        "shifted out",
+    ),
+    "shift of 32": (
+        "int32 shift left",
+        (),
+        lambda: [np.ones((1, 5, 6, 7), np.int32), np.full((1, 5, 6, 7), 32, np.int32)],
+        r"0\.\.31",
+    ),
+    "negative tie": (
+        "int32 shift right, rounding",
+        (("OFM_PRECISION", 0x0005),),
+        lambda: [np.full((1, 5, 6, 7), -3, np.int32), np.ones((1, 5, 6, 7), np.int32)],
+        "half-way",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_values_without_established_result_are_refused(name: str) -> None:
+    case, changes, inputs, message = REFUSED[name]
+    with pytest.raises(Fault, match=message) as caught:
+        patched(build(case, NPU, LISTING), *changes).run(inputs())
+    assert caught.value.kind == "unsupported"
+
+
+def test_an_accumulator_that_overflows_is_refused() -> None:
+    """Biases have 40 bits, accumulators 32; what a sum wraps to is not established."""
+    compiled = build("conv point", NPU, LISTING)
+    op = compiled.program().ops[0]
+    damaged = compiled.weights.copy()
+    base = op.weights.scale_base  # type: ignore[union-attr]
+    damaged[base : base + 5] = (0xFF, 0xFF, 0xFF, 0x7F, 0x00)  # the largest bias of 32 bits
+    outcomes = []
+    for value in (127, -128):  # one of them makes the sum of products positive
+        try:
+            replace(compiled, weights=damaged).run([np.full((1, 8, 9, 16), value, np.int8)])
+            outcomes.append("ran")
+        except Fault as fault:
+            outcomes.append(fault.register)
+    assert sorted(outcomes) == ["ACC_FORMAT", "ran"]
