@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sysconfig
 import traceback
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from typing import Any
 
 from lowering.errors import CompileError, EthosHilError, ToolError
 from lowering.model import summary
@@ -14,6 +16,8 @@ _PASSES_FOLDER = "/backends/arm/_passes/"
 _PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")
 _OPERATOR = re.compile(r"\b(?:aten|edge|torch\.ops|torch\._ops)[\w:]*(?:\.\w+)+")
 _MAX_LENGTH = 300
+_HERE = Path(__file__).parent
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
@@ -32,14 +36,18 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     root = chain[-1]
     text = "\n".join(str(link) for link in chain)
     reason = re.sub(r"\s+", " ", summary(root))
-    operator = _OPERATOR.search(text)
+    found = _OPERATOR.search(text)
+    node = _node(chain)
+    # An edge operator prints as a sentence; its name is in it.
+    operator = found[0] if found is not None else _name(node.target) if node is not None else None
     details = []
-    if operator is not None and operator[0] not in reason:
-        details.append(f"operator {operator[0]}")
+    if operator is not None and operator not in reason:
+        details.append(f"operator {operator}")
     arm_pass = _arm_pass(chain)
     if arm_pass is not None:
         details.append(f"pass {arm_pass}")
-    line = sources.locate("\n".join(str(link) for link in reversed(chain)))
+    traces = [text, node.meta.get("stack_trace") if node is not None else None, _own_frames(chain)]
+    line = next(filter(None, map(sources.locate, traces)), None)
     if line is not None:
         details.append(line)
     where = f" ({', '.join(details)})" if details else ""
@@ -55,6 +63,29 @@ def _arm_pass(chain: list[BaseException]) -> str | None:
             stem = PurePath(frame.filename).stem
             if _PASSES_FOLDER in frame.filename and stem not in _PASS_MACHINERY:
                 return stem
+    return None
+
+
+def _own_frames(chain: list[BaseException]) -> str:
+    """The frames, in the form of a stack trace, of files that are neither ours nor installed."""
+    frames = (frame for link in reversed(chain) for frame in traceback.extract_tb(link.__traceback__))
+    own = [f for f in frames if Path(f.filename).parent != _HERE and not f.filename.startswith(_INSTALLED)]
+    return "\n".join(f'File "{frame.filename}", line {frame.lineno}' for frame in own)
+
+
+def _name(target: Any) -> str:
+    match = re.search(r"EdgeOpOverload: ([\w.]+)", str(target))
+    return match[1] if match is not None else str(target)
+
+
+def _node(chain: list[BaseException]) -> Any:
+    """The graph node that was being worked on, where a function on the stack holds one as `node`."""
+    for link in reversed(chain):
+        for frame, _ in reversed(list(traceback.walk_tb(link.__traceback__))):
+            for name in ("node", "n"):
+                value = frame.f_locals.get(name)
+                if getattr(value, "op", None) == "call_function" and hasattr(value, "meta"):
+                    return value
     return None
 
 

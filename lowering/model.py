@@ -158,7 +158,7 @@ def _import_file(path: Path, text: str) -> ModuleType:
     try:
         with _on_path(resolved.parent):
             spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise UsageError(f"importing {path} failed: {summary(error)}{_at(error)}") from error
     return module
@@ -172,7 +172,7 @@ def _import_module(name: str, text: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UsageError(f"no such module: {error.name} (from MODEL {text!r})", hint=_FORMS) from None
         raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
 
 

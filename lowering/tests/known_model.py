@@ -81,6 +81,31 @@ class PooledLookUp(nn.Module):
         return nn.functional.avg_pool2d(torch.sigmoid(self.conv(x)), 2)
 
 
+class FunctionalPool(nn.Module):
+    """A max pool without a stride, which upstream's partitioner rejects."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.max_pool2d(self.conv(x), 2)  # @functional_pool
+
+
+class Indices(nn.Module):
+    """Upstream fails on the indices of a max pool."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return nn.functional.max_pool2d(x, 2, return_indices=True)  # @indices
+
+
+class ThroughNumpy(nn.Module):
+    """Leaves torch in the middle, so it cannot be exported."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + float(x.numpy().sum())  # @numpy
+
+
 class Dynamic(nn.Module):
     """Cannot be exported: the number of results depends on the values."""
 
@@ -90,7 +115,7 @@ class Dynamic(nn.Module):
         return x - 1
 
 
-class Complex(nn.Module):
+class Sort(nn.Module):
     """Nothing of it can be delegated to an Ethos-U55."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -130,12 +155,25 @@ def calibrated() -> tuple[nn.Module, tuple[torch.Tensor, ...], list[tuple[torch.
     return Add(), example, [(torch.randn(1, 4, 4, 3) * 4, torch.randn(1, 4, 4, 3) * 4) for _ in range(3)]
 
 
+def functional_pool() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(7)
+    return FunctionalPool(), (torch.randn(1, 3, 8, 8),)
+
+
+def indices() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return Indices(), (torch.randn(1, 3, 8, 8),)
+
+
+def through_numpy() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return ThroughNumpy(), (torch.ones(1, 4),)
+
+
 def dynamic() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return Dynamic(), (torch.ones(1, 4),)
 
 
 def undelegated() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    return Complex(), (torch.arange(12.0).reshape(1, 12),)
+    return Sort(), (torch.arange(12.0).reshape(1, 12),)
 
 
 def marked(name: str) -> str:

@@ -39,6 +39,7 @@ def wrong_shape(): return Net(), (torch.ones(1, 5),)
 def wrong_calibration(): return Net(), (torch.ones(1, 4),), [(torch.ones(2, 4),)]
 def tensor_calibration(): return Net(), (torch.ones(1, 4),), torch.ones(3, 4)
 def takes_arguments(size): return Net(), (torch.ones(1, size),)
+def leaves(): raise SystemExit("usage: net.py SIZE")
 constant = 3
 """
 
@@ -103,6 +104,7 @@ def test_a_program_file_is_taken_as_it_is() -> None:
         ("constant", "constant in ", "functions there:"),
         ("raises", "raised KeyError: 'weights' (net.py:{raise KeyError})", "must return (module, example_inputs)"),
         ("raises_deep", "(net.py:{/no/such/weights.pt})", None),
+        ("leaves", "raised SystemExit: usage: net.py SIZE (net.py:{raise SystemExit})", None),
         ("nothing", "returned None", "must return (module, example_inputs)"),
         ("module_only", "returned a Net", "must return (module, example_inputs)"),
         ("swapped", "returned ((float32[1, 4]), a Net)", "must return (module, example_inputs)"),

@@ -1,0 +1,326 @@
+"""Lowering as a whole: the program is upstream's byte for byte, and every way to fail has one clear line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowering.artifact import Artifact
+from lowering.cache import Cache
+from lowering.errors import CompileError, ToolError, UsageError
+from lowering.lower import lower
+from lowering.model import TorchModel, load_model
+from lowering.profile import Npu
+from lowering.reference import Reference
+from lowering.tests.conftest import DATA, MODELS, U55, Lowered
+from lowering.tests.known_model import marked
+
+COMPILING = {"quantising", "lowering to TOSA and Vela"}
+
+
+def upstream_alone(name: str, npu: Npu) -> bytes:
+    """The program as ExecuTorch's documented flow makes it, with nothing of ours."""
+    import torch
+    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from lowering.quiet import quiet
+
+    model = load_model(f"{MODELS}:{name}")
+    assert isinstance(model, TorchModel)
+    with quiet():
+        spec = EthosUCompileSpec(npu.name)
+        quantiser = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config())
+        floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
+        prepared = prepare_pt2e(floating, quantiser)
+        for inputs in model.calibration_inputs:
+            prepared(*inputs)
+        exported = torch.export.export(convert_pt2e(prepared), model.example_inputs)
+        edge = to_edge_transform_and_lower(
+            exported,
+            partitioner=[EthosUPartitioner(spec)],
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        )
+        return bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "npu"), [("known", U55), ("two_partitions", U55), ("calibrated", Npu("u85", 256))], ids=str
+)
+def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: Npu) -> None:
+    assert lowered(name, npu).pte == upstream_alone(name, npu)
+
+
+@pytest.mark.slow
+def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
+    artifact = lowered("two_partitions")
+    here = [str(MODELS.parent), str(Path.home()), "/tmp/", "site-packages", str(Path(sys.executable).parent)]
+    for data in (artifact.pte, *(delegate.tosa or b"" for delegate in artifact.delegates)):
+        for text in here:
+            assert text.encode() not in data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", Npu.VALID)
+def test_every_npu_is_lowered_for(lowered: Lowered, name: str) -> None:
+    npu = Npu.parse(name)
+    artifact = lowered("add", npu)
+    (delegate,) = artifact.delegates
+    assert artifact.npu == npu
+    assert npu.matches(delegate.blob.config_word)
+    assert Npu.from_config_word(delegate.blob.config_word) == npu
+    assert delegate.npu_ops
+    assert f"--accelerator-config={name}" in artifact.vela_flags
+
+
+@pytest.mark.slow
+def test_the_artifact_says_what_it_is(lowered: Lowered) -> None:
+    artifact = lowered("two_partitions")
+    assert artifact.model == f"{MODELS}:two_partitions"
+    assert artifact.input_names == ("x",)
+    assert [array.shape for array in artifact.example_inputs] == [(1, 3, 8, 8)]
+    assert "aten::sort.values" in artifact.cpu_ops
+    assert len(artifact.cpu_ops) == 5
+    assert artifact.versions["executorch"] == "1.4.1"
+    assert artifact.versions["ethos-u-vela"] == "5.1.0"
+    assert "missing" not in artifact.versions.values()
+    first = artifact.delegates[0]
+    assert first.summary["accelerator_configuration"] == "Ethos_U55_128"
+    assert first.blob.scratch_size > 0
+    assert artifact.delegate_at(first.instruction) is first
+
+
+@pytest.mark.slow
+def test_an_average_pool_after_a_look_up_is_lowered_right(lowered: Lowered) -> None:
+    with pytest.raises(Exception, match="running the"):
+        upstream_alone("pooled_look_up", U55)  # when this passes, the detour is no longer needed
+    artifact = lowered("pooled_look_up")
+    assert {op.tosa_op for op in artifact.npu_ops} >= {"CONV2D", "AVG_POOL2D"}
+    close_to_float(artifact, "pooled_look_up")
+
+
+def close_to_float(artifact: Artifact, name: str) -> None:
+    """The reference's answer is the float model's but for quantisation."""
+    import torch
+
+    model = load_model(f"{MODELS}:{name}")
+    assert isinstance(model, TorchModel)
+    with torch.no_grad():
+        floating = model.module(*model.example_inputs).numpy()
+    (output,) = Reference(artifact).run(artifact.example_inputs).outputs
+    assert np.abs(output - floating).max() < 0.05 * np.ptp(floating)
+    assert np.corrcoef(output.ravel(), floating.ravel())[0, 1] > 0.99
+
+
+# --- The cache's view of models. ---
+
+
+def stages_of(model: str | TorchModel, cache: Cache, npu: Npu = U55) -> tuple[Artifact, set[str]]:
+    stages: list[str] = []
+    artifact = lower(model, npu, cache=cache, progress=stages.append)
+    return artifact, set(stages)
+
+
+@pytest.mark.slow
+def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> None:
+    first = lowered("add")
+    again, stages = stages_of(f"{MODELS}:add", cache)
+    assert not stages & COMPILING
+    assert (again.key, again.pte, again.delegates) == (first.key, first.pte, first.delegates)
+    # Not even in another process, which doesn't import ExecuTorch either.
+    code = (
+        "import sys; from pathlib import Path; from lowering.cache import Cache; from lowering.lower import lower;"
+        "from lowering.profile import Npu; cache = Cache(Path(sys.argv[1]));"
+        "print(lower(sys.argv[2], Npu('u55', 128), cache=cache).key);"
+        "assert 'executorch' not in sys.modules"
+    )
+    command = [sys.executable, "-c", code, str(cache.root.parent), f"{MODELS}:add"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == first.key
+    assert run.stderr == ""
+
+
+def key_of(model: TorchModel, npu: Npu = U55) -> str:
+    import torch
+
+    from lowering.key import model_key
+
+    exported = torch.export.export(model.module, model.example_inputs)
+    return model_key(exported, model.calibration_inputs, npu, model.sources)
+
+
+NET = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self, width=3):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, width, 3)
+        self.register_buffer("offset", torch.ones(1))
+    def forward(self, x):
+        return torch.relu(self.conv(x) + self.offset)
+def net():
+    torch.manual_seed(0)
+    return Net(), (torch.ones(1, 3, 6, 6),)
+"""
+
+
+def write_net(folder: Path, text: str = NET) -> TorchModel:
+    folder.mkdir()
+    (folder / "net.py").write_text(text)
+    model = load_model(f"{folder / 'net.py'}:net")
+    assert isinstance(model, TorchModel)
+    return model
+
+
+def test_the_key_covers_all_that_matters_and_nothing_else(tmp_path: Path) -> None:
+    import torch
+
+    model = write_net(tmp_path / "a")
+    key = key_of(model)
+    assert key_of(model) == key
+    assert key_of(write_net(tmp_path / "b")) == key, "moving the folder changed the key"
+    assert key_of(write_net(tmp_path / "c", NET.replace("def net", "\n# a comment below the model\ndef net"))) == key
+    changed = {
+        "line": key_of(write_net(tmp_path / "d", "\n" + NET)),
+        "operator": key_of(write_net(tmp_path / "e", NET.replace("torch.relu", "torch.sigmoid"))),
+        "module path": key_of(write_net(tmp_path / "f", NET.replace("self.conv", "self.convolution"))),
+        "shape": key_of(write_net(tmp_path / "g", NET.replace("6, 6", "6, 7"))),
+        "calibration": key_of(write_net(tmp_path / "h", NET.replace("torch.ones(1, 3", "torch.zeros(1, 3"))),
+        "npu": key_of(model, Npu("u55", 256)),
+    }
+    with torch.no_grad():
+        conv = model.module.get_submodule("conv")
+        assert isinstance(conv.weight, torch.Tensor)
+        conv.weight[0, 0, 0, 0] += 1e-7
+        changed["weight"] = key_of(model)
+        model.module.get_buffer("offset").add_(1)
+        changed["buffer"] = key_of(model)
+    assert len({key, *changed.values()}) == len(changed) + 1, changed
+
+
+@pytest.mark.slow
+def test_a_pt2_lowers_to_the_same_program_and_map(lowered: Lowered, cache: Cache, tmp_path: Path) -> None:
+    import torch
+
+    model = load_model(f"{MODELS}:known")
+    assert isinstance(model, TorchModel)
+    path = tmp_path / "known.pt2"
+    torch.export.save(torch.export.export(model.module, model.example_inputs), path)
+    artifact = lower(str(path), U55, cache=cache)
+    original = lowered("known")
+    assert artifact.pte == original.pte
+    assert [(op.module, op.source, op.aten_ops, op.tosa_op) for op in artifact.npu_ops] == [
+        (op.module, op.source, op.aten_ops, op.tosa_op) for op in original.npu_ops
+    ]
+    assert artifact.model == str(path)
+    run, expected = (Reference(each).run(original.example_inputs) for each in (artifact, original))
+    assert all(np.array_equal(a, b) for a, b in zip(run.outputs, expected.outputs, strict=True))
+
+
+@pytest.mark.slow
+def test_a_program_lowered_here_is_recognised(lowered: Lowered, cache: Cache, tmp_path: Path) -> None:
+    original = lowered("add")
+    path = tmp_path / "copied.pte"
+    path.write_bytes(original.pte)
+    found = lower(str(path), U55, cache=cache)
+    assert found.model == str(path)
+    assert found.npu_ops == original.npu_ops
+    assert Reference(found).run(original.example_inputs).outputs
+    stranger = lower(str(path), U55, cache=Cache(tmp_path / "empty"))
+    assert stranger.npu_ops == ()
+    assert stranger.delegates[0].vela == original.delegates[0].vela
+
+
+# --- What can't be lowered. ---
+
+
+def test_a_program_for_another_npu_names_both(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        lower(str(DATA / "add.pte"), Npu("u55", 256), cache=Cache(tmp_path))
+    assert "is compiled for ethos-u55-128, not for ethos-u55-256" in caught.value.message
+    assert "--npu ethos-u55-128" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("damage", ["blob zeroed", "another backend", "empty"])
+def test_a_damaged_program_is_refused(tmp_path: Path, damage: str) -> None:
+    data = (DATA / "add.pte").read_bytes()
+    start = data.index(b"vela_bin_stream")
+    path = tmp_path / "bad.pte"
+    path.write_bytes(
+        {
+            "blob zeroed": data[:start] + bytes(64) + data[start + 64 :],
+            "another backend": data.replace(b"EthosUBackend", b"OtherUBackend"),
+            "empty": b"",
+        }[damage]
+    )
+    with pytest.raises(UsageError) as caught:
+        lower(str(path), U55, cache=Cache(tmp_path / "cache"))
+    assert str(path) in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "marker", "stage", "said"),
+    [
+        ("dynamic", "branch", "exporting", "data-dependent"),
+        ("through_numpy", "numpy", "exporting", "numpy"),
+        ("indices", "indices", "lowering", "operator aten.max_pool2d_with_indices.default"),
+    ],
+)
+def test_what_cannot_be_compiled_names_the_operator_and_the_line(
+    tmp_path: Path, name: str, marker: str, stage: str, said: str
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path))
+    assert caught.value.message.startswith(f"{stage} the model failed (")
+    assert marked(marker) in caught.value.message
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.__cause__ is not None
+    assert (caught.value.kind, caught.value.exit_status) == ("compile", 2)
+    assert list(tmp_path.rglob("*.pte")) == []
+
+
+@pytest.mark.slow
+def test_a_max_pool_without_a_stride_is_lowered_right(lowered: Lowered) -> None:
+    with pytest.raises(IndexError):
+        upstream_alone("functional_pool", U55)  # when this passes, the completion is no longer needed
+    artifact = lowered("functional_pool")
+    assert "MAX_POOL2D" in {op.tosa_op for op in artifact.npu_ops}
+    assert {op.source for op in artifact.npu_ops} == {marked("functional_pool")}
+    close_to_float(artifact, "functional_pool")
+
+
+@pytest.mark.slow
+def test_nothing_delegated_is_recorded(lowered: Lowered) -> None:
+    artifact = lowered("undelegated")
+    assert artifact.delegates == ()
+    assert artifact.npu_ops == ()
+    assert "aten::sort.values" in artifact.cpu_ops
+    (output,) = Reference(artifact).run(artifact.example_inputs).outputs
+    assert np.all(np.diff(output) >= 0)
+
+
+@pytest.mark.slow
+def test_a_temporary_folder_vela_cannot_take_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    (tmp_path / "with blank").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "with blank"))
+    with pytest.raises(ToolError, match="has a blank in its name"):
+        lower(f"{MODELS}:add", U55, cache=Cache(tmp_path / "cache"))
+    assert list((tmp_path / "with blank").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_lowering_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    lower(f"{MODELS}:add", U55, cache=Cache(tmp_path))
+    assert capfd.readouterr() == ("", "")
