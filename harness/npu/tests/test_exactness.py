@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from harness.npu import CONFIGURATIONS
+from harness.npu.operations import Elementwise
 from harness.npu.tests.graphs import Graph, Value, compile_graph, multiplier_shift, reference
 
 Array = npt.NDArray[Any]
@@ -213,7 +214,7 @@ def arithmetic(
     op: str,
     first: tuple[int, ...] = (1, 5, 6, 7),
     second: tuple[int, ...] = (1, 5, 6, 7),
-    scales: tuple[float, float, float] = (0.71, 1.0, 0.37),
+    scales: tuple[float, float, float] = (0.31, 0.5, 0.91),
 ) -> Case:
     """ADD, SUB or MUL as ExecuTorch emits them: both inputs to int32, the operation, and back."""
 
@@ -232,15 +233,18 @@ def arithmetic(
 
 CASES |= {
     "add": arithmetic("ADD"),
-    "add, second input scaled": arithmetic("ADD", scales=(1.0, 0.43, 0.51)),
+    "add, second input scaled": arithmetic("ADD", scales=(0.5, 0.43, 0.51)),
     "add, both inputs scaled": arithmetic("ADD", scales=(0.3, 0.43, 0.91)),
     "add of a row": arithmetic("ADD", second=(1, 1, 6, 7)),
     "add of channels": arithmetic("ADD", second=(1, 1, 1, 7)),
     "add of one": arithmetic("ADD", second=(1, 1, 1, 1)),
     "add to one": arithmetic("ADD", first=(1, 1, 1, 1)),
+    "add to one, other scale": arithmetic("ADD", first=(1, 1, 1, 1), scales=(0.5, 0.43, 0.51)),
     "sub": arithmetic("SUB"),
-    "sub, second input scaled": arithmetic("SUB", scales=(1.0, 0.43, 0.51)),
+    "sub, second input scaled": arithmetic("SUB", scales=(0.5, 0.43, 0.51)),
+    "sub, both inputs scaled": arithmetic("SUB", scales=(0.3, 0.43, 0.91)),
     "sub from channels": arithmetic("SUB", first=(1, 1, 1, 7)),
+    "sub from channels, other scale": arithmetic("SUB", first=(1, 1, 1, 7), scales=(0.5, 0.43, 0.51)),
     "mul": arithmetic("MUL"),
     "mul by channels": arithmetic("MUL", second=(1, 1, 1, 7)),
     "mul by positions": arithmetic("MUL", second=(1, 5, 6, 1)),
@@ -360,6 +364,20 @@ def example(value: Value, kind: str, rng: Rng, limits: tuple[int, int] | None) -
     if kind == "random":
         return rng.integers(low, high, value.shape).astype(dtype)
     return np.where(rng.random(value.shape) < 0.5, low, high - 1).astype(dtype)
+
+
+def test_the_cases_reach_every_way_of_scaling_operands() -> None:
+    """Which operand of ADD and SUB is scaled, in which order: a change in Vela must not quietly empty these cases."""
+    ways = set()
+    for name in CASES:
+        if name.startswith(("add", "sub")):
+            graph = Graph()
+            tosa = graph.output(CASES[name](graph, np.random.default_rng(0))).serialize()
+            for op in compile_graph(tosa, "ethos-u55-128").program().ops:
+                if isinstance(op, Elementwise):
+                    ways.add((op.mode.name, op.operand_scale.scaled, op.reversed_operands))
+    expected = {(mode, scaled, order) for mode in ("ADD", "SUB") for scaled in (0, 1) for order in (False, True)}
+    assert expected <= ways
 
 
 @pytest.mark.parametrize("npu", NPUS)

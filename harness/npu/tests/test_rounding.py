@@ -116,8 +116,8 @@ def half_way_add(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
     """Every int8 value plus itself, scaled by 1/4 in the end."""
     graph = Graph()
     source = graph.input((1, 4, 64, 1))
-    wide = [graph.rescale(source, 2.0**20 * factor, dtype="int32") for factor in (1.0, 0.5)]
-    tosa = graph.output(graph.rescale(graph.binary("ADD", *wide), 1 / 6 / 2**20)).serialize()
+    wide = [graph.rescale(source, 2.0**20 * factor, dtype="int32") for factor in (0.5, 0.25)]
+    tosa = graph.output(graph.rescale(graph.binary("ADD", *wide), 2 / 3 / 2**20)).serialize()
     return tosa, compile_graph(tosa, npu), np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 64, 1)
 
 
