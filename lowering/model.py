@@ -194,7 +194,7 @@ def _call(function: Any, text: str, sources: Sources) -> TorchModel:
         result = function()
     except EthosHilError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"{text} raised {summary(error)}{_at(error)}", hint=f"{_RETURNS}, without arguments"
         ) from error
