@@ -179,11 +179,12 @@ def _arguments(ddr: int, image: int, gdb: int, qtest: int, uart: int) -> list[st
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[None]:
     """Hold back Ctrl-C, so that it can't strike between the birth of a child and the moment we know its id."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or previous is None:
+        yield  # only the main thread may, and is interrupted; None is a handler that Python can't put back
         return
     caught = []
-    previous = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
     try:
         yield
     finally:

@@ -126,9 +126,12 @@ def test_reset_may_be_called_in_any_state(make_image: MakeImage) -> None:
 
 
 class BusyEngine(Engine):
-    """An NPU that never finishes."""
+    """An NPU that never finishes. `entered` is set when it was given a job."""
+
+    entered = threading.Event()
 
     def run(self, job: Job) -> Result | None:  # type: ignore[override]
+        self.entered.set()
         return None
 
 
@@ -143,7 +146,7 @@ def test_a_busy_npu_ends_in_the_firmwares_timeout(make_image: MakeImage) -> None
 
 
 def test_a_hang_ends_in_timeout_with_function_and_line(make_image: MakeImage) -> None:
-    error = fails(make_image("add", npu_timeout_ms=600_000), BusyTarget(NPU), timeout=1.5)
+    error = fails(make_image("add", npu_timeout_ms=600_000), BusyTarget(NPU), timeout=3.0)
     assert error.kind == "timeout"
     assert "after 0 of 1 executions" in error.message
     # The firmware waits for the NPU in one of its own functions, with line tables.
@@ -175,16 +178,14 @@ def test_ctrl_c_cleans_up_and_is_passed_on(make_image: MakeImage) -> None:
 
 @contextlib.contextmanager
 def in_mid_run(number: signal.Signals, *, to_self: bool = False) -> Iterator[None]:
-    """Sends a signal to the running QEMU, or to this process, half a second after QEMU appeared."""
+    """Sends a signal to the running QEMU, or to this process, soon after a BusyEngine was given its job."""
+    BusyEngine.entered.clear()
 
     def send() -> None:
-        for _ in range(500):
-            running = qemu_processes(os.getpid())
-            if running:
-                time.sleep(0.5)
-                os.kill(os.getpid() if to_self else running.pop(), number)
-                return
-            time.sleep(0.01)
+        if BusyEngine.entered.wait(TIMEOUT):
+            time.sleep(0.1)
+            (qemu,) = qemu_processes(os.getpid())
+            os.kill(os.getpid() if to_self else qemu, number)
 
     thread = threading.Thread(target=send)
     thread.start()
