@@ -24,7 +24,7 @@ from harness.npu.pooling import PoolStep
 from harness.npu.timing import DEFAULT_PORTS, OpRecord, Timing
 
 Bytes = npt.NDArray[np.uint8]
-PROGRAMS_KEPT = 64
+PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
 
 
 class Step(Protocol):

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
-from harness.npu.decode import commands, decode
+from harness.npu.decode import decode
 from harness.npu.operations import Convolution, Dma, Elementwise, Op, Pool, Upscale
 from harness.npu.registers import FIRST_REGISTER, LONG, SHORT, Operation
+from harness.npu.stream import commands
 from harness.npu.tests.graphs import Compiled, Graph, compile_graph
 from harness.npu.tests.test_exactness import CASES, NPUS
 

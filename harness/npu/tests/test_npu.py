@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, timing
-from harness.npu.decode import commands
 from harness.npu.registers import FIRST_REGISTER, Operation
+from harness.npu.stream import commands
 from harness.npu.tests.graphs import POISON, Compiled, Graph, compile_graph, multiplier_shift, reference
 from lowering.errors import UsageError
 

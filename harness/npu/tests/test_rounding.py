@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.npu.decode import commands
 from harness.npu.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
+from harness.npu.stream import commands
 from harness.npu.tests.graphs import Compiled, Graph, compile_graph, reference
 from harness.npu.tests.test_exactness import NPUS
 
