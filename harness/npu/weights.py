@@ -12,6 +12,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -181,19 +182,24 @@ class _Cache:
         self.limit = limit
         self.used = 0
         self.entries: OrderedDict[tuple[bytes, WeightOrder], Array] = OrderedDict()
+        self._lock = Lock()
 
     def get(self, key: tuple[bytes, WeightOrder]) -> Array | None:
-        found = self.entries.get(key)
-        if found is not None:
-            self.entries.move_to_end(key)
-        return found
+        with self._lock:
+            found = self.entries.get(key)
+            if found is not None:
+                self.entries.move_to_end(key)
+            return found
 
     def put(self, key: tuple[bytes, WeightOrder], weights: Array) -> None:
-        self.entries[key] = weights
-        self.used += weights.nbytes + len(key[0])
-        while self.used > self.limit and len(self.entries) > 1:
-            (old, _), gone = self.entries.popitem(last=False)
-            self.used -= gone.nbytes + len(old)
+        with self._lock:
+            if key in self.entries:
+                return
+            self.entries[key] = weights
+            self.used += weights.nbytes + len(key[0])
+            while self.used > self.limit and len(self.entries) > 1:
+                (old, _), gone = self.entries.popitem(last=False)
+                self.used -= gone.nbytes + len(old)
 
 
 _cache = _Cache(CACHE_BYTES)

@@ -11,7 +11,8 @@ import pytest
 
 from harness.npu import CONFIGURATIONS
 from harness.npu.operations import Elementwise
-from harness.npu.tests.graphs import Graph, Value, compile_graph, multiplier_shift, reference
+from harness.npu.tests.compiled import compile_graph, reference
+from harness.npu.tests.graphs import Graph, Value, multiplier_shift
 
 Array = npt.NDArray[Any]
 Rng = np.random.Generator

@@ -12,7 +12,8 @@ import pytest
 from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, timing
 from harness.npu.registers import FIRST_REGISTER, Operation
 from harness.npu.stream import commands
-from harness.npu.tests.graphs import POISON, Compiled, Graph, compile_graph, multiplier_shift, reference
+from harness.npu.tests.compiled import POISON, Compiled, compile_graph, reference
+from harness.npu.tests.graphs import Graph, multiplier_shift
 from lowering.errors import UsageError
 
 U55_128 = Configuration.parse("ethos-u55-128")

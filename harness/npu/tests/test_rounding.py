@@ -14,7 +14,8 @@ import pytest
 
 from harness.npu.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from harness.npu.stream import commands
-from harness.npu.tests.graphs import Compiled, Graph, compile_graph, reference
+from harness.npu.tests.compiled import Compiled, compile_graph, reference
+from harness.npu.tests.graphs import Graph
 from harness.npu.tests.test_exactness import NPUS
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"

@@ -11,7 +11,7 @@ import pytest
 
 from harness.npu import Configuration, Fault, Npu
 from harness.npu.scaling import Rounding
-from harness.npu.tests.graphs import POISON, Compiled
+from harness.npu.tests.compiled import POISON, Compiled
 from harness.npu.tests.test_decode import build, replaced
 
 LISTING = "--verbose-register-command-stream"
@@ -106,6 +106,28 @@ def test_maps_in_four_tiles_are_put_together() -> None:
     Npu(Configuration.parse(NPU)).run(tiled_run.program(), memory)
     ((offset, size),) = compiled.outputs
     assert memory[1][offset : offset + size].tobytes() == expected
+
+
+def test_tables_of_words() -> None:
+    """int8 to int32, as TensorFlow Lite's softmax looks up exponentials: 256 words, index from -128 on."""
+    compiled = build("table", NPU, LISTING)
+    (dma, op) = compiled.program().ops
+    words = np.random.default_rng(0).integers(-(2**31), 2**31, 256).astype("<i4")
+    wide = patched(
+        replace(compiled, weights=np.frombuffer(words.tobytes(), np.uint8), scratch_bytes=8192),
+        ("DMA0_LEN", 1024),
+        ("ACTIVATION", 0x3010),  # table 0, clipped to int8
+        ("OFM_PRECISION", 0x8105),  # int32
+        ("OFM_BASE0", 4096),
+        ("OFM_STRIDE_X", 19 * 4),
+        ("OFM_STRIDE_Y", 6 * 19 * 4),
+    )
+    wide = replace(wide, outputs=((4096, 5 * 6 * 19 * 4),))
+    values = np.random.default_rng(1).integers(-128, 128, (1, 5, 6, 19)).astype(np.int8)
+    assert op.ofm.stride_x == 19  # type: ignore[union-attr]
+    assert dma.length == 256  # type: ignore[union-attr]
+    result = np.frombuffer(wide.run([values])[0][0], "<i4")
+    assert np.array_equal(result, words[values.astype(int).ravel() + 128])
 
 
 @pytest.mark.parametrize("rounding", [Rounding.DOUBLE, Rounding.TRUNCATE], ids=lambda rounding: rounding.name)
