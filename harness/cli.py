@@ -189,6 +189,8 @@ def main() -> None:
     debug = "--debug" in sys.argv
     try:
         status = app(standalone_mode=False)
+        if status == INTERRUPTED:  # typer has taken the KeyboardInterrupt already
+            raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
     except EthosHilError as error:
         for line in getattr(error, "console", ())[-10:]:
