@@ -57,7 +57,10 @@ def test_qemu_ends_with_the_harness(assemble: Callable[[str], bytes], tmp_path: 
         _, said = harness.communicate(timeout=10)
     finally:
         harness.kill()
-    assert wait_for(lambda: not Path(f"/proc/{qemu}").exists() or _is_zombie(qemu))
+    ended = wait_for(lambda: not Path(f"/proc/{qemu}").exists() or _is_zombie(qemu))
+    if not ended:
+        os.kill(qemu, signal.SIGKILL)
+    assert ended
     assert harness.returncode != 0
     assert ("KeyboardInterrupt" in said) == (number is signal.SIGINT)
     assert list(temporary.iterdir()) == []
