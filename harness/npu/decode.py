@@ -196,6 +196,8 @@ class _Decoder:
             raise self.fields.fault("unsupported", "IFM_UPSCALE", upscale, "pooling with zeros between elements")
         if kernel.dilation_y > 1 or kernel.dilation_x > 1:
             raise self.fields.fault("unsupported", "KERNEL_STRIDE", get("KERNEL_STRIDE"), "pooling with dilation")
+        if max(kernel.top, kernel.bottom) >= kernel.height or max(kernel.left, kernel.right) >= kernel.width:
+            raise self.fields.fault("unsupported", "IFM_PAD_TOP", kernel.top, "pooling windows with padding alone")
         rounding = self.fields.rounding("OFM_PRECISION")
         is_global = bool(get("OFM_PRECISION") >> 8 & 1)
         scale = self.fields.scale("OFM_SCALE", rounding) if is_global else Scale(rounding=rounding)

@@ -275,6 +275,7 @@ BAD_VALUES = [
     ("pooled", "KERNEL_STRIDE", 0x1B, "parse"),  # dilation that does not divide the kernel
     ("pooled", "IFM_UPSCALE", 2, "unsupported"),  # zeros
     ("pooled", "IFM_PAD_TOP", 0x7000, "parse"),
+    ("pooled", "IFM_PAD_TOP", 2, "unsupported"),  # a window of padding alone
     ("added", "IFM_PRECISION", 0x8301, "parse"),  # operand scaling 3
     ("added", "IFM2_PRECISION", 0x0009, "unsupported"),  # 32 bits with 8
     ("added", "OFM_PRECISION", 0x8001, "unsupported"),  # no global scale
