@@ -21,6 +21,9 @@ from harness.link.tensors import Announced
 from harness.symbols import Symbols
 from harness.targets.base import DelegateRun, Outcome, Progress, Run
 
+_NO_RUN = bytes(16)
+"""What a device sends as its run id when its package is damaged or missing."""
+_FAREWELL = (FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
 _REBUILD = "build the firmware again with `make firmware`"
 
 
@@ -43,6 +46,7 @@ class Collector:
         self._runs: list[Run] = []
         self._current: _RunInProgress | None = None
         self._console: list[str] = []
+        self._nameless = False
         self.started = False
         self.complete = False
         self.failure: TargetError | None = None
@@ -111,6 +115,8 @@ class Collector:
     def _frame(self, frame: Frame) -> None:
         if not self.started and frame.type is not FrameType.HELLO:
             raise TargetError(f"the first frame is {frame.type.name}; expected HELLO", kind="link")
+        if self._nameless and frame.type not in _FAREWELL:
+            raise TargetError(f"a device that names no run sent a {frame.type.name} frame", kind="stale-output")
         if self._current is not None:
             self._current.check_expected(frame)
         match frame.type:
@@ -150,6 +156,11 @@ class Collector:
                 hint=_REBUILD,
             )
         image = self._image
+        if hello["run_id"] == _NO_RUN:
+            # The firmware cannot vouch for its package; its next words are why, and nothing else will be believed.
+            self._hello = hello
+            self.started = self._nameless = True
+            return
         if hello["run_id"] != image.run_id:
             raise TargetError(
                 f"the answer belongs to another run: its id is {hello['run_id'].hex()}, expected {image.run_id.hex()}",

@@ -38,6 +38,7 @@ class VirtualTarget(Target):
             UsageError: the functional model can't be that NPU; says which it can be.
         """
         self._configuration = Configuration.parse(npu)
+        self.npu = npu
         self._image: Image | None = None
         self._machine: Machine | None = None
 

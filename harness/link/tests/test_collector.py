@@ -111,9 +111,19 @@ def test_every_missing_message_is_noticed_even_if_the_numbers_fit() -> None:
 
 
 def test_an_answer_to_another_run_is_stale() -> None:
-    failure = refused([hello(run_id=bytes(16)), *complete()[1:]])
+    failure = refused([hello(run_id=bytes(15) + b"\1"), *complete()[1:]])
     assert failure.kind == "stale-output"
     assert IMAGE.run_id.hex() in failure.message
+
+
+def test_a_device_that_names_no_run_is_heard_only_about_why() -> None:
+    """That is how the firmware reports a package that arrived damaged."""
+    nameless = hello(run_id=bytes(16), image_hash=bytes(32), program_hash=bytes(32))
+    failure = refused([nameless, error(ErrorKind.PACKAGE, "the CRC is wrong"), end(2, status=1, runs=0)])
+    assert failure.kind == "link"
+    assert "the CRC is wrong" in failure.message
+    assert refused([nameless, *complete()[1:]]).kind == "stale-output"
+    assert refused([nameless, end(1, runs=1)]).kind == "link"
 
 
 @pytest.mark.parametrize("field", ["image_hash", "program_hash"])
