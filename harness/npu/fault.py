@@ -18,8 +18,11 @@ class Fault(EthosHilError):
         value: that value.
     """
 
-    def __init__(self, kind: str, offset: int, op: str, register: str, value: int, message: str) -> None:
-        super().__init__(f"{kind} fault at 0x{offset:x} ({op}): {register} is {_number(value)}: {message}", kind=kind)
+    def __init__(
+        self, kind: str, offset: int, op: str, register: str, value: int, message: str, *, hint: str | None = None
+    ) -> None:
+        text = f"{kind} fault at 0x{offset:x} ({op}): {register} is {_number(value)}: {message}"
+        super().__init__(text, kind=kind, hint=hint)
         self.offset = offset
         self.op = op
         self.register = register

@@ -24,6 +24,10 @@ from harness.npu.pooling import PoolStep
 from harness.npu.timing import DEFAULT_PORTS, OpRecord, Timing
 
 Bytes = npt.NDArray[np.uint8]
+TABLE_HINT = (
+    "Vela 5.1 emits this for ethos-u55-32 and -64 where an activation (sigmoid, hardswish, ...) meets a transposition, "
+    "as at a model's input or output; compile for ethos-u55-128 or -256, or put the activation elsewhere"
+)
 PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
 
 
@@ -178,7 +182,8 @@ def _check_addresses(op: Op, access: Access, configuration: Configuration) -> No
             op.name,
             access.register,
             access.begin,
-            f"beyond {configuration.shram_bytes} bytes of SHRAM",
+            f"beyond the {configuration.shram_bytes} bytes of SHRAM",
+            hint=TABLE_HINT if access.begin == configuration.shram_bytes else None,
         )
 
 

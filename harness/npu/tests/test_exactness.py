@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.npu import CONFIGURATIONS
+from harness.npu import CONFIGURATIONS, Fault
 from harness.npu.operations import Elementwise
 from harness.npu.tests.compiled import compile_graph, reference
 from harness.npu.tests.graphs import Graph, Value, multiplier_shift
@@ -393,3 +393,21 @@ def test_operation_equals_the_reference(name: str, npu: str) -> None:
         limits = RANGES.get(build, (None,) * len(graph.inputs))
         inputs = [example(value, kind, rng, limit) for value, limit in zip(graph.inputs, limits, strict=True)]
         assert compiled.run(inputs)[0] == reference(tosa, inputs), kind
+
+
+@pytest.mark.parametrize("npu", NPUS)
+def test_vela_loads_tables_of_transposed_maps_beyond_a_small_shram(npu: str) -> None:
+    """A defect of Vela 5.1 that is refused with a hint; when this test fails, the hint has become obsolete."""
+    rng = np.random.default_rng(0)
+    graph = Graph()
+    transposed = graph.transpose(graph.input((1, 5, 6, 8)), (0, 3, 1, 2))
+    tosa = graph.output(graph.table(transposed, rng.integers(-128, 128, 256))).serialize()
+    compiled = compile_graph(tosa, npu)
+    values = rng.integers(-128, 128, (1, 5, 6, 8)).astype(np.int8)
+    if npu in ("ethos-u55-128", "ethos-u55-256"):
+        assert compiled.run([values])[0] == reference(tosa, [values])
+        return
+    with pytest.raises(Fault) as caught:
+        compiled.program()
+    assert (caught.value.kind, caught.value.register, caught.value.value) == ("bus", "DMA0_DST", 0x4000)
+    assert "Vela" in (caught.value.hint or "")
