@@ -15,7 +15,7 @@ import csv
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from lowering.artifact import NpuOp
@@ -26,8 +26,9 @@ from lowering.tosa import TosaGraph, TosaOperator
 _FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "clamp", "clamp_"}
 # Operators that move values and compute none.
 _MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
-# Operation codes of the command stream that make the NPU compute (not DMA, waits, STOP or register writes).
+# Operation codes of the command stream: those that compute, and DMA_START, which is all a plain copy becomes.
 _COMPUTE_CODES = {2, 3, 5, 6, 7}
+_DMA_START = 0x10
 
 
 @dataclass(frozen=True)
@@ -261,8 +262,8 @@ def _cycles(
     return cycles
 
 
-def compute_offsets(stream: bytes) -> tuple[int, ...]:
-    """Byte offsets of the words in a command stream that start a computation.
+def operation_offsets(stream: bytes, codes: Set[int]) -> tuple[int, ...]:
+    """Byte offsets of the words in a command stream that are operations of these codes.
 
     A word's bits 15-14 give the number of words that follow it, bits 9-0 the code; below 0x100 it is an operation.
     """
@@ -270,10 +271,15 @@ def compute_offsets(stream: bytes) -> tuple[int, ...]:
     offsets, at = [], 0
     while at < len(words):
         extra, code = words[at] >> 14 & 3, words[at] & 0x3FF
-        if extra == 0 and code in _COMPUTE_CODES:
+        if extra == 0 and code in codes:
             offsets.append(at * 4)
         at += 1 + extra
     return tuple(offsets)
+
+
+def compute_offsets(stream: bytes) -> tuple[int, ...]:
+    """Byte offsets of the words in a command stream that start a computation (DMA, waits and STOP don't)."""
+    return operation_offsets(stream, _COMPUTE_CODES)
 
 
 def _check_coverage(rows: Sequence[NpuOp], stream: bytes) -> None:
@@ -282,6 +288,7 @@ def _check_coverage(rows: Sequence[NpuOp], stream: bytes) -> None:
         end = rows[-1].end_offset if rows else None
         raise CompileError(f"Vela's debug database ends at byte {end}, the command stream's last operation is at "
                            f"{offsets[-1]}")  # fmt: skip
+    operations = set(operation_offsets(stream, _COMPUTE_CODES | {_DMA_START}))
     for row in rows:
-        if row.end_offset not in offsets:
+        if row.end_offset not in operations:
             raise CompileError(f"Vela's debug database names byte {row.end_offset}, where no NPU operation is")

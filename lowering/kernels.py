@@ -2,12 +2,13 @@
 
 Quantise and dequantise are written out in float32: that equals ExecuTorch's own C++ kernels bit for bit (a test
 compares with the ones in the wheel), whereas torch's Python version of quantize_per_tensor multiplies by a
-reciprocal rounded differently and differs on values near a rounding boundary. All other operators run in torch.
+reciprocal rounded differently and differs on values near a rounding boundary. Pools and batch normalisation are written
+out as well: torch adds up, and treats NaN and -0.0, in another way. All other operators run in torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,11 @@ def _quantise(call: KernelCall, store: Store) -> None:
     out = store.tensor(call.args[-1])
     inverse = np.float32(1) / np.float32(scale)
     with np.errstate(invalid="ignore", over="ignore"):
-        rounded = np.rint(values.astype(np.float32) * inverse)
-    # The kernel converts to a 32-bit integer before it adds; on a Cortex-M that saturates, and NaN gives 0.
-    whole = np.nan_to_num(rounded.astype(np.float64), nan=0.0, posinf=_INT32.max, neginf=_INT32.min)
-    steps = np.clip(whole, _INT32.min, _INT32.max).astype(np.int64) + int(zero_point)
-    store.set(call.args[-1], np.clip(steps, int(low), int(high)).astype(out.dtype).reshape(out.sizes))
+        steps = np.float32(zero_point) + np.rint(values.astype(np.float32) * inverse)
+    # Upstream casts to a 32-bit integer, undefined out of range; as on the host, NaN is below all others. The firmware
+    # saturates infinities and what else is out of range, like the Cortex-M's own conversion.
+    whole = np.nan_to_num(steps.astype(np.float64), nan=_INT32.min, posinf=_INT32.max, neginf=_INT32.min)
+    store.set(call.args[-1], np.clip(whole, int(low), int(high)).astype(out.dtype).reshape(out.sizes))
 
 
 def _dequantise(call: KernelCall, store: Store) -> None:
@@ -102,12 +103,110 @@ def _copy(call: KernelCall, store: Store) -> None:
     store.set(call.args[-1], store.get(call.args[0]).astype(out.dtype).reshape(out.sizes))
 
 
+def _reshape(call: KernelCall, store: Store) -> None:
+    """Dimensions of size 1 come or go."""
+    store.set(call.args[-1], store.get(call.args[0]).reshape(store.tensor(call.args[-1]).sizes))
+
+
+def _pair(store: Store, index: int, default: tuple[int, int] = (1, 1)) -> tuple[int, int]:
+    """A list argument that has an item for height and one for width, or one for both, or none."""
+    items = [int(store.get(int(item))) for item in store.get(index).items]
+    return (items[0], items[-1]) if items else default
+
+
+def _elements(
+    values: np.ndarray,
+    windows: tuple[int, ...],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Position after position of a kernel, row by row, all windows ([..., OH, OW]) at once.
+
+    Yields for each window: the value there, whether that is inside the input, and its index in the channel.
+    """
+    height, width = values.shape[-2:]
+    top = np.arange(windows[-2])[:, None] * stride[0] - padding[0]
+    left = np.arange(windows[-1])[None, :] * stride[1] - padding[1]
+    for step_y in range(kernel[0]):
+        for step_x in range(kernel[1]):
+            y, x = top + step_y * dilation[0], left + step_x * dilation[1]
+            inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+            yield values[..., y.clip(0, height - 1), x.clip(0, width - 1)], inside, y * width + x
+
+
+def _average_pool(call: KernelCall, store: Store) -> None:
+    """aten::avg_pool2d.out, in float32 from the first element inside: torch starts from 0.0, which turns -0.0 to 0.0."""
+    values, _, _, _, _, include_padding, divisor = (store.get(index) for index in call.args[:7])
+    out = store.tensor(call.args[-1])
+    kernel, padding = _pair(store, call.args[1]), _pair(store, call.args[3])
+    stride = _pair(store, call.args[2], kernel)
+    total, started = np.zeros(out.sizes, np.float32), np.zeros(out.sizes, bool)
+    with np.errstate(all="ignore"):
+        for value, inside, _ in _elements(values, out.sizes, kernel, stride, padding):
+            total = np.where(inside, np.where(started, total + value, value), total)
+            started |= inside
+        if divisor is None:
+            heights, widths = (
+                _counted(windows, size, *axis, include_padding)
+                for windows, size, *axis in zip(out.sizes[-2:], values.shape[-2:], kernel, stride, padding, strict=True)
+            )
+            divisor = heights[:, None] * widths[None, :]
+        store.set(call.args[-1], total / np.asarray(divisor).astype(np.float32))
+
+
+def _counted(windows: int, size: int, kernel: int, stride: int, padding: int, include_padding: bool) -> np.ndarray:
+    """How many positions of each window an average counts along one dimension."""
+    begin = np.arange(windows) * stride - padding
+    border = padding if include_padding else 0
+    return np.asarray(np.minimum(begin + kernel, size + border) - np.maximum(begin, -border))
+
+
+def _max_pool(call: KernelCall, store: Store) -> None:
+    """aten::max_pool2d_with_indices.out: the first of the greatest; unlike torch's, NaN only where it comes first."""
+    values = store.get(call.args[0])
+    out, indices = call.args[6:8]
+    sizes = store.tensor(out).sizes
+    kernel, padding, dilation = (_pair(store, call.args[at]) for at in (1, 3, 4))
+    stride = _pair(store, call.args[2], kernel)
+    best, best_index, started = np.zeros(sizes, np.float32), np.zeros(sizes, np.int64), np.zeros(sizes, bool)
+    for value, inside, index in _elements(values, sizes, kernel, stride, padding, dilation):
+        better = inside & (~started | (value > best))
+        best, best_index = np.where(better, value, best), np.where(better, index, best_index)
+        started |= inside
+    store.set(out, best)
+    store.set(indices, best_index)
+
+
+def _batch_norm(call: KernelCall, store: Store) -> None:
+    """aten::_native_batch_norm_legit_no_training.out: the inverse deviation in double, then float32 step by step."""
+    values, weight, bias, mean, variance, _, epsilon = (store.get(index) for index in call.args[:7])
+
+    def per_channel(items: np.ndarray) -> np.ndarray:
+        return items.reshape(-1, *[1] * (values.ndim - 2))
+
+    with np.errstate(all="ignore"):
+        scale = (1.0 / np.sqrt(variance.astype(np.float64) + epsilon)).astype(np.float32)
+        result = (values - per_channel(mean)) * per_channel(scale)
+        if weight is not None:
+            result = result * per_channel(weight)
+        # Without a bias upstream adds 0.0, which turns -0.0 to 0.0.
+        result = result + (np.float32(0) if bias is None else per_channel(bias))
+    store.set(call.args[7], result)
+
+
 _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "quantized_decomposed::quantize_per_tensor.out": _quantise,
     "quantized_decomposed::dequantize_per_tensor.out": _dequantise,
     "cortex_m::quantize_per_tensor.out": _quantise,
     "cortex_m::dequantize_per_tensor.out": _dequantise,
     "dim_order_ops::_to_dim_order_copy.out": _copy,
+    "aten::unsqueeze_copy.out": _reshape,
+    "aten::squeeze_copy.dims_out": _reshape,
+    "aten::avg_pool2d.out": _average_pool,
+    "aten::max_pool2d_with_indices.out": _max_pool,
+    "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from lowering.prepare import prepare
+
 if TYPE_CHECKING:
     import torch
 
@@ -27,7 +29,7 @@ def quantise(
     from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    _complete_pools(floating)
+    floating = prepare(floating, tuple(calibration_inputs[0]))
     quantiser = EthosUQuantizer(compile_spec)
     quantiser.set_global(get_symmetric_quantization_config())
     prepared = prepare_pt2e(floating, quantiser)
@@ -36,17 +38,3 @@ def quantise(
             prepared(*inputs)
     converted = convert_pt2e(prepared)
     return converted, torch.export.export(converted, tuple(calibration_inputs[0]))
-
-
-def _complete_pools(floating: torch.fx.GraphModule) -> None:
-    """Writes out the stride of max pools that leave it to its default, the kernel's size.
-
-    Without it upstream's partitioner fails on functional.max_pool2d(x, 2) with an IndexError, in pool_2d_support.py.
-    """
-    import torch
-
-    for node in floating.graph.nodes:
-        if node.target == torch.ops.aten.max_pool2d.default and (len(node.args) < 3 or not node.args[2]):
-            kernel = node.args[1]
-            node.args = (node.args[0], kernel, kernel, *node.args[3:])
-    floating.recompile()

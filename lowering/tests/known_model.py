@@ -92,6 +92,38 @@ class FunctionalPool(nn.Module):
         return nn.functional.max_pool2d(self.conv(x), 2)  # @functional_pool
 
 
+class LoneNorms(nn.Module):
+    """Batch norms that no convolution takes in: upstream leaves them to the CPU, in float."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3)
+        self.dense = nn.Linear(3, 6)
+        self.dense_norm = nn.BatchNorm1d(6)
+        self.plain = nn.BatchNorm1d(6, affine=False)
+        for norm in (self.norm, self.dense_norm, self.plain):
+            assert norm.running_mean is not None
+            assert norm.running_var is not None
+            norm.running_mean.normal_(0, 0.3)
+            norm.running_var.uniform_(0.5, 2)
+        for norm in (self.norm, self.dense_norm):
+            nn.init.uniform_(norm.weight, -2, 2)
+            nn.init.normal_(norm.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(x)  # @norm
+        x = self.dense(x.mean((2, 3)))  # @dense
+        x = self.dense_norm(x)  # @dense_norm
+        return self.plain(x.unsqueeze(2))  # @plain
+
+
+class OneChannel(nn.Module):
+    """The sum over one channel is a copy, which Vela makes a bare DMA transfer."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x * 0.5, 1)
+
+
 class Indices(nn.Module):
     """Upstream fails on the indices of a max pool."""
 
@@ -158,6 +190,17 @@ def calibrated() -> tuple[nn.Module, tuple[torch.Tensor, ...], list[tuple[torch.
 def functional_pool() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     torch.manual_seed(7)
     return FunctionalPool(), (torch.randn(1, 3, 8, 8),)
+
+
+def lone_norms() -> tuple[nn.Module, tuple[torch.Tensor, ...], list[tuple[torch.Tensor, ...]]]:
+    torch.manual_seed(8)
+    inputs: list[tuple[torch.Tensor, ...]] = [(torch.randn(1, 3, 8, 8) + shift,) for shift in (0.0, 1.0, -1.0)]
+    return LoneNorms(), inputs[0], inputs
+
+
+def one_channel() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(9)
+    return OneChannel(), (torch.randn(1, 1, 6, 6),)
 
 
 def indices() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:

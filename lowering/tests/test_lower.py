@@ -19,6 +19,12 @@ from lowering.reference import Reference
 from lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from lowering.tests.known_model import marked
 
+# What upstream warns of when it is run without our redirection.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.et_output_order_workaround:DeprecationWarning"),
+]
+
 COMPILING = {"quantising", "lowering to TOSA and Vela"}
 
 
@@ -95,6 +101,19 @@ def test_the_artifact_says_what_it_is(lowered: Lowered) -> None:
     assert first.summary["accelerator_configuration"] == "Ethos_U55_128"
     assert first.blob.scratch_size > 0
     assert artifact.delegate_at(first.instruction) is first
+
+
+@pytest.mark.slow
+def test_batch_norms_that_no_convolution_takes_in_run_on_the_npu(lowered: Lowered) -> None:
+    artifact = lowered("lone_norms")
+    assert {name.split("::")[1] for name in artifact.cpu_ops} == {
+        "quantize_per_tensor.out",
+        "dequantize_per_tensor.out",
+    }
+    assert len(artifact.delegates) == 1
+    named = {(op.module, op.source) for op in artifact.npu_ops if "aten.batch_norm.default" in op.aten_ops}
+    assert named == {(name, marked(name)) for name in ("norm", "dense_norm", "plain")}
+    close_to_float(artifact, "lone_norms")
 
 
 @pytest.mark.slow
