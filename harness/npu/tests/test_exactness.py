@@ -395,6 +395,33 @@ def test_operation_equals_the_reference(name: str, npu: str) -> None:
         assert compiled.run(inputs)[0] == reference(tosa, inputs), kind
 
 
+def test_a_sum_that_float32_cannot_hold() -> None:
+    """2**24 + 1 and 2**24 round to different outputs here; float32 has no 2**24 + 1."""
+    taps = np.full(1042, 127)
+    taps[1040:] = 24, 9
+    graph = Graph()
+    sums = graph.conv(graph.input((1, 1, 1, 1042)), taps.reshape(1, 1, 1, 1042), np.zeros(1))
+    multiplier = -(-(1 << 54) // ((1 << 24) + 1))
+    tosa = graph.output(graph.rescale(sums, [(multiplier, 55)])).serialize()
+    values = np.full((1, 1, 1, 1042), 127, np.int8)
+    values[..., -1] = 1
+    assert int(values.ravel().astype(int) @ taps) == (1 << 24) + 1
+    outputs = compile_graph(tosa, "ethos-u55-128").run([values])[0]
+    assert outputs == reference(tosa, [values]) == [b"\x01"]
+
+
+def test_a_bias_that_cancels_a_large_sum() -> None:
+    """Sum and bias times the multiplier exceed 53 bits each; their sum is one, a hair below half-way after scaling."""
+    rng = np.random.default_rng(0)
+    taps = rng.integers(80, 128, (64, 1, 1, 900))
+    values = np.full((1, 1, 1, 900), 127, np.int8)
+    bias = 1 - 127 * taps.reshape(64, 900).sum(axis=1)
+    graph = Graph()
+    sums = graph.conv(graph.input((1, 1, 1, 900)), taps, bias)
+    tosa = graph.output(graph.rescale(sums, [((1 << 31) - 1, 32)] * 64)).serialize()
+    assert compile_graph(tosa, "ethos-u55-128").run([values])[0] == reference(tosa, [values]) == [bytes(64)]
+
+
 @pytest.mark.parametrize("npu", NPUS)
 def test_vela_loads_tables_of_transposed_maps_beyond_a_small_shram(npu: str) -> None:
     """A defect of Vela 5.1 that is refused with a hint; when this test fails, the hint has become obsolete."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, timing
+from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, codec, timing, weights
+from harness.npu.operations import Dma
 from harness.npu.registers import FIRST_REGISTER, Operation
 from harness.npu.stream import commands
 from harness.npu.tests.compiled import POISON, Compiled, compile_graph, reference
 from harness.npu.tests.graphs import Graph, multiplier_shift
+from harness.npu.tests.test_exactness import CASES
 from lowering.errors import UsageError
 
 U55_128 = Configuration.parse("ethos-u55-128")
@@ -81,6 +84,29 @@ def test_one_program_serves_changing_constants(tosa: bytes, compiled: Compiled, 
         assert compiled.run([values])[0] == reference(tosa, [values])
         assert other.run([values])[0] == reference(other_tosa, [values])
     assert reference(tosa, [values]) != reference(other_tosa, [values])
+
+
+def test_all_weights_of_a_program_are_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that DMA brings nearer first: starting a decoder for each would cost more than decoding."""
+    graph = Graph()
+    rng = np.random.default_rng(5)
+    compiled = compile_graph(
+        graph.output(CASES["conv, pool, residual in bricks"](graph, rng)).serialize(), "ethos-u55-256"
+    )
+    program = compiled.program()
+    assert any(isinstance(op, Dma) and op.destination_region == 1 for op in program.ops)
+    batches: list[int] = []
+    decode = codec.decode
+
+    def counted(streams: Sequence[bytes]) -> list[codec.Weights | codec.CorruptStream]:
+        batches.append(len(streams))
+        return decode(streams)
+
+    monkeypatch.setattr(codec, "decode", counted)
+    monkeypatch.setattr(weights, "_cache", weights._Cache(weights.CACHE_BYTES))
+    compiled.run([])
+    assert batches == [len(program.weight_sources)]
+    assert batches[0] > 1
 
 
 def test_arrays_may_be_larger_than_needed(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:

@@ -79,6 +79,16 @@ def test_leaky_relu_scales_negative_values_only() -> None:
     assert int8(leaky, values).tolist() == expected
 
 
+def test_products_of_words_ignore_the_multiplier() -> None:
+    """Only shift and rounding apply to 32-bit times 32-bit (facts/ethos-u-npu.md 9.1)."""
+    compiled = build("int32 mul", NPU, LISTING)
+    rng = np.random.default_rng(0)
+    inputs = [rng.integers(-30000, 30000, (1, 5, 6, 7)).astype(np.int32) for _ in range(2)]
+    other = patched(compiled, ("OFM_SCALE", 4 << 32 | 12345), ("OFM_PRECISION", 0x8105))
+    product = inputs[0].astype(np.int64) * inputs[1]
+    assert np.array_equal(np.frombuffer(other.run(inputs)[0][0], "<i4"), (product.ravel() + 8) >> 4)
+
+
 def test_maps_in_four_tiles_are_put_together() -> None:
     compiled = build("max pool padded", NPU, LISTING)
     values = np.random.default_rng(0).integers(-128, 128, (1, 16, 15, 19)).astype(np.int8)
