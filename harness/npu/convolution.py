@@ -137,10 +137,9 @@ class ConvolutionStep:
         ofm_begin, ofm_end = op.ofm.extent(whole_bricks=True)
         self._apart = op.ifm.region != op.ofm.region or end <= ofm_begin or ofm_end <= begin
 
-    @property
-    def is_prepared(self) -> bool:
-        """Whether weights are ready; whether they still are the right ones shows when the step runs."""
-        return self._prepared is not None
+    def holds(self, compressed: bytes) -> bool:
+        """Whether this weight stream is the one that is ready to multiply."""
+        return self._prepared is not None and self._prepared.compressed == compressed
 
     def run(self, memory: Memory) -> None:
         """Reads the IFM, weights and scales, writes the OFM."""

@@ -154,13 +154,15 @@ def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
 
 
 def _prefetch(program: Program, regions: Mapping[int, Bytes]) -> None:
-    """Decodes the weights that no step of the program has prepared yet."""
+    """Decodes together all weights that the steps of the program are not ready for."""
     wanted = []
     convolutions = (step for step in program.steps if isinstance(step, ConvolutionStep))
     for step, at in zip(convolutions, program.weight_sources, strict=True):
         array = regions.get(at.region)
-        if not step.is_prepared and array is not None and at.base + at.length <= array.size:
-            wanted.append((array[at.base : at.base + at.length].tobytes(), at.order))
+        if array is not None and at.base + at.length <= array.size:
+            compressed = array[at.base : at.base + at.length].tobytes()
+            if not step.holds(compressed):
+                wanted.append((compressed, at.order))
     if wanted:
         weights.prefetch(wanted)
 
