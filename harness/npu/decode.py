@@ -290,7 +290,7 @@ class _Decoder:
             )
         scale = self.fields.scale("OFM_SCALE", rounding) if is_global else None
         if mode is ElementwiseMode.MUL and ifm.bits == 32 and scale is not None:
-            scale = Scale(1, scale.shift, rounding)  # the multiplier is ignored (facts 9.1)
+            scale = Scale(1, scale.shift, rounding)  # the multiplier is ignored
         if mode not in (ElementwiseMode.ADD, ElementwiseMode.SUB):
             return scale, OperandScale()
         ifm_precision = get("IFM_PRECISION")

@@ -1,6 +1,8 @@
 """ELEMENTWISE: sums, products, comparisons and shifts of one or two feature maps, or of one and a scalar.
 
-Facts: facts/ethos-u-npu.md 4 and 9.1, 9.2, 9.6, 9.10, 9.14.
+Established with TOSA: MUL multiplies differences to the zero points; ADD and SUB scale one operand, in operand order,
+and shift the other, or neither; MIN, MAX, CLZ and shifts are not scaled; SHR with NATURAL rounds half up. With
+TensorFlow Lite Micro: 32-bit products ignore the multiplier; SHR with DOUBLE rounds too; LRELU scales negatives only.
 """
 
 from __future__ import annotations

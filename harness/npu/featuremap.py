@@ -1,7 +1,7 @@
 """Feature maps: shape, format and place of a tensor in memory, and moving it from and to numpy.
 
-Facts: facts/ethos-u-npu.md 3. NHWC: base + y*stride_y + x*stride_x + c*size; bricks (NHCWB16): base + y*stride_y
-+ (c/16)*stride_c + x*stride_x + (c%16)*size. A map may be cut into up to four tiles, each with its own base.
+NHWC: base + y*stride_y + x*stride_x + c*size. Bricks (NHCWB16): base + y*stride_y + (c/16)*stride_c + x*stride_x +
+(c%16)*size. A map may be cut into up to four tiles, each with its own base.
 """
 
 from __future__ import annotations

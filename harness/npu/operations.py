@@ -68,7 +68,7 @@ class Activation:
     """What happens between scaling and storing: clamp to [minimum, maximum], then an optional look-up.
 
     `table` is the SHRAM address of a look-up table, or None. `clamp` is false for plain 32-bit outputs, which
-    saturate to int32 instead and get no zero point (facts/ethos-u-npu.md 4, 9.4, 9.5). A signed 8-bit index counts
+    saturate to int32 instead and get no zero point. A signed 8-bit index counts
     the table's entries from -128.
     """
 

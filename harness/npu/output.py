@@ -1,6 +1,8 @@
 """The output stage: from scaled values to stored elements (zero point, clamp, look-up table, saturation).
 
-Facts: facts/ethos-u-npu.md 4 (order of the steps, tables) and 9.4, 9.5, 9.10 (32-bit outputs).
+Established with TOSA: the order of the steps; 8-bit tables (the entry as is, by clamped value), 16-bit ones (512 words
+of slope and base). With TensorFlow Lite Micro: 32-bit outputs saturate and get neither zero point nor clamp, unless a
+table of words comes between, which is looked up with the clamped int8.
 """
 
 from __future__ import annotations

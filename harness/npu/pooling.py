@@ -1,7 +1,11 @@
 """POOL: maximum, average and sum over channels.
 
-Facts: facts/ethos-u-npu.md 4 and 9.3. The compiler also moves and transposes data with 1x1 average pools, one small
-operation per slice, so such a pool that changes no value is executed as a copy.
+A maximum is over valid taps only; an average without padding is a sum of differences to the zero point, times the
+reciprocal that the compiler put into OFM_SCALE; with padding, the hardware divides by the number of valid taps, to
+nearest, ties away from zero (established, see the package's docstring).
+
+The compiler also moves and transposes data with 1x1 average pools, one small operation per slice, so such a pool that
+changes no value is executed as a copy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scaling of accumulators: multiply, round, shift. The one place where rounding is defined.
 
-Facts: facts/ethos-u-npu.md 4 and 9.1, 9.2, 9.11 (agreement with tosa_reference_model and TensorFlow Lite Micro; not
-seen on silicon). All arithmetic is exact; the slow path through Python integers only serves products beyond 63 bits.
+NATURAL is established with TOSA, DOUBLE with TensorFlow Lite Micro; TRUNCATE is Vela's definition. All arithmetic is
+exact; the slow path through Python integers only serves products beyond 63 bits.
 """
 
 from __future__ import annotations
@@ -102,6 +102,6 @@ def _half(shift: Any, dtype: Any) -> Any:
 
 
 def divide_half_away(sums: Int64s, counts: Int64s | int) -> Int64s:
-    """sums / counts to nearest, ties away from zero (the hardware's mean, facts 9.3)."""
+    """sums / counts to nearest, ties away from zero (the hardware's mean)."""
     magnitude = (2 * np.abs(sums) + counts) // (2 * np.asarray(counts, dtype=np.int64))
     return np.where(sums < 0, -magnitude, magnitude)

@@ -1,6 +1,7 @@
 """The command stream as words and registers: what is written where, before it means anything.
 
-Registers keep their values for the whole stream; an operation uses what was last written (facts/ethos-u-npu.md 2).
+Registers keep their values for the whole stream; an operation uses what was last written, as the compiler omits
+writes that change nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Compressed weights and scale buffers: bytes of a region to arrays ready for multiplication.
 
 Weights come as a bit stream (decoded by the codec in Vela's wheel) in the order in which the NPU consumes them. The
-order depends on registers only; facts/ethos-u-npu.md 5 gives its nesting, from outer to inner: OFM block, IFM block,
-sub-kernel (8 / dilation steps in y, then x), [part-kernel: IFM micro-block], OFM micro-block, kernel element (count
-rounded up), [depth-first: IFM micro-block], OFM channel, IFM channel. Positions outside of the tensor are zero.
+order depends on registers only; its nesting, established for all four sizes, is from outer to inner: OFM block, IFM
+block, sub-kernel (8 / dilation steps in y, then x), [part-kernel: IFM micro-block], OFM micro-block, kernel element
+(count rounded up), [depth-first: IFM micro-block], OFM channel, IFM channel. Positions outside of the tensor are zero.
 """
 
 from __future__ import annotations

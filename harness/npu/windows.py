@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 
 def input_size(kernel: Kernel, ofm_height: int, ofm_width: int) -> tuple[int, int]:
-    """Height and width of the IFM, after upscaling; no register holds them (facts/ethos-u-npu.md 2)."""
+    """Height and width of the IFM, after upscaling; no register holds them, they follow from the OFM's."""
     return (
         (ofm_height - 1) * kernel.stride_y + (kernel.height - 1) * kernel.dilation_y + 1 - kernel.top - kernel.bottom,
         (ofm_width - 1) * kernel.stride_x + (kernel.width - 1) * kernel.dilation_x + 1 - kernel.left - kernel.right,

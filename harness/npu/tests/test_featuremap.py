@@ -13,7 +13,7 @@ SIZE = 1 << 16
 
 
 def address(feature_map: FeatureMap, y: int, x: int, c: int) -> int:
-    """Where an element is, by the definition (facts/ethos-u-npu.md 3)."""
+    """Where an element is, by the definition of the formats."""
     width, upper_left, upper_right = feature_map.split
     tile = 0
     if x >= width:

@@ -80,7 +80,7 @@ def test_leaky_relu_scales_negative_values_only() -> None:
 
 
 def test_products_of_words_ignore_the_multiplier() -> None:
-    """Only shift and rounding apply to 32-bit times 32-bit (facts/ethos-u-npu.md 9.1)."""
+    """Only shift and rounding apply to 32-bit times 32-bit."""
     compiled = build("int32 mul", NPU, LISTING)
     rng = np.random.default_rng(0)
     inputs = [rng.integers(-30000, 30000, (1, 5, 6, 7)).astype(np.int32) for _ in range(2)]

@@ -95,7 +95,7 @@ def test_a_decoder_without_the_expected_functions_is_named(monkeypatch: pytest.M
         codec.decode([b"x"])
 
 
-# --- the order, against a literal walk through the nesting that facts/ethos-u-npu.md describes
+# --- the order, against a literal walk through the nesting of the stream
 
 
 def walk(order: WeightOrder, tensor: np.ndarray) -> list[int]:
