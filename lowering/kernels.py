@@ -2,8 +2,8 @@
 
 Quantise and dequantise are written out in float32: that equals ExecuTorch's own C++ kernels bit for bit (a test
 compares with the ones in the wheel), whereas torch's Python version of quantize_per_tensor multiplies by a
-reciprocal rounded differently and differs on values near a rounding boundary. Pools and batch normalisation are written
-out as well: torch adds up, and treats NaN and -0.0, in another way. All other operators run in torch.
+reciprocal rounded differently and differs on values near a rounding boundary. Pools, means and batch normalisation are
+written out as well: torch adds up, and treats NaN and -0.0, in another way. All other operators run in torch.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _elements(
 
 
 def _average_pool(call: KernelCall, store: Store) -> None:
-    """aten::avg_pool2d.out, in float32 from the first element inside: torch starts from 0.0, which turns -0.0 to 0.0."""
+    """aten::avg_pool2d.out, in float32 from the first element inside; torch starts from 0.0 and loses -0.0."""
     values, _, _, _, _, include_padding, divisor = (store.get(index) for index in call.args[:7])
     out = store.tensor(call.args[-1])
     kernel, padding = _pair(store, call.args[1]), _pair(store, call.args[3])
@@ -149,17 +149,16 @@ def _average_pool(call: KernelCall, store: Store) -> None:
             started |= inside
         if divisor is None:
             heights, widths = (
-                _counted(windows, size, *axis, include_padding)
-                for windows, size, *axis in zip(out.sizes[-2:], values.shape[-2:], kernel, stride, padding, strict=True)
+                _counted(out.sizes[at - 2], values.shape[at - 2], kernel[at], stride[at], border, padding[at])
+                for at, border in enumerate(padding if include_padding else (0, 0))
             )
             divisor = heights[:, None] * widths[None, :]
         store.set(call.args[-1], total / np.asarray(divisor).astype(np.float32))
 
 
-def _counted(windows: int, size: int, kernel: int, stride: int, padding: int, include_padding: bool) -> np.ndarray:
-    """How many positions of each window an average counts along one dimension."""
+def _counted(windows: int, size: int, kernel: int, stride: int, border: int, padding: int) -> np.ndarray:
+    """How many positions of each window along one dimension lie in the input or its `border`."""
     begin = np.arange(windows) * stride - padding
-    border = padding if include_padding else 0
     return np.asarray(np.minimum(begin + kernel, size + border) - np.maximum(begin, -border))
 
 
@@ -177,6 +176,17 @@ def _max_pool(call: KernelCall, store: Store) -> None:
         started |= inside
     store.set(out, best)
     store.set(indices, best_index)
+
+
+def _mean(call: KernelCall, store: Store) -> None:
+    """aten::mean.out: a float32 sum, element after element, where torch adds in blocks; then a division."""
+    values, dimensions = store.get(call.args[0]), store.get(call.args[1])
+    chosen = [int(store.get(int(item))) % values.ndim for item in dimensions.items] if dimensions else []
+    reduced = sorted(chosen) or list(range(values.ndim))
+    number = int(np.prod([values.shape[axis] for axis in reduced]))
+    with np.errstate(all="ignore"):
+        sums = np.add.accumulate(np.moveaxis(values, reduced, range(len(reduced))).reshape(number, -1), axis=0)
+        store.set(call.args[-1], (sums[-1] / np.float32(number)).reshape(store.tensor(call.args[-1]).sizes))
 
 
 def _batch_norm(call: KernelCall, store: Store) -> None:
@@ -205,6 +215,7 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "aten::unsqueeze_copy.out": _reshape,
     "aten::squeeze_copy.dims_out": _reshape,
     "aten::avg_pool2d.out": _average_pool,
+    "aten::mean.out": _mean,
     "aten::max_pool2d_with_indices.out": _max_pool,
     "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
 }

@@ -3,6 +3,9 @@
 #include <cstring>
 
 #include "runtime/kernels/copy.h"
+#include "runtime/kernels/mean.h"
+#include "runtime/kernels/norm.h"
+#include "runtime/kernels/pool.h"
 #include "runtime/kernels/quantize.h"
 
 namespace ethos_hil {
@@ -17,7 +20,13 @@ struct Entry {
 
 // cortex_m:: names come from ExecuTorch's aot_arm_compiler, which replaces the quantized_decomposed ones.
 constexpr Entry OPERATORS[] = {
+    {"aten::_native_batch_norm_legit_no_training", "out", batch_norm},
+    {"aten::avg_pool2d", "out", avg_pool2d},
     {"aten::clone", "out", clone},
+    {"aten::max_pool2d_with_indices", "out", max_pool2d_with_indices},
+    {"aten::mean", "out", mean},
+    {"aten::squeeze_copy", "dims_out", squeeze_copy},
+    {"aten::unsqueeze_copy", "out", unsqueeze_copy},
     {"aten::view_copy", "out", view_copy},
     {"cortex_m::dequantize_per_tensor", "out", dequantize_per_tensor},
     {"cortex_m::quantize_per_tensor", "out", quantize_per_tensor},

@@ -96,4 +96,12 @@ std::int64_t Arguments::list_item(std::uint32_t position, std::uint32_t item) co
   return found.integer;
 }
 
+std::uint32_t Arguments::dimension_bit(std::int64_t dimension, std::uint32_t rank) const {
+  const auto limit = static_cast<std::int64_t>(rank);
+  if (dimension < -limit || dimension >= limit) {
+    reject(Text() << "dimension " << dimension << " of a tensor with " << rank << " dimensions");
+  }
+  return 1u << static_cast<std::uint32_t>(dimension < 0 ? dimension + limit : dimension);
+}
+
 }  // namespace ethos_hil

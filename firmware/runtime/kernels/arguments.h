@@ -29,6 +29,8 @@ class Arguments {
   Tensor& out(std::uint32_t position) const;
   std::uint32_t list_size(std::uint32_t position) const;
   std::int64_t list_item(std::uint32_t position, std::uint32_t item) const;
+  // A dimension of a tensor of `rank`, counted from the end if negative, as a bit.
+  std::uint32_t dimension_bit(std::int64_t dimension, std::uint32_t rank) const;
 
   // Start of a message: instruction and operator.
   Text where() const;

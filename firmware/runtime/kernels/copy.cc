@@ -135,17 +135,65 @@ void clone(const Arguments& arguments) {
   copy(arguments, in, out);
 }
 
-void view_copy(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, SIZES, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Tensor& in = arguments.tensor(INPUT);
-  Tensor& out = arguments.out(OUT);
+namespace {
+
+// The same bytes under another shape.
+void copy_bytes(const Arguments& arguments, const Tensor& in, Tensor& out) {
   if (in.type != out.type) reject_types(arguments, in, out);
   if (in.elements != out.elements) {
     arguments.reject(Text() << "input has " << in.elements << " elements, output " << out.elements);
   }
   if (!is_contiguous(in) || !is_contiguous(out)) arguments.reject(Text() << "a tensor's dim_order is not contiguous");
   std::memmove(out.data, in.data, in.nbytes);
+}
+
+// `longer` must be `shorter` with a 1 wherever `added` has a bit.
+void check_added(const Arguments& arguments, const Tensor& shorter, const Tensor& longer, std::uint32_t added) {
+  std::uint32_t kept = 0;
+  bool equal = true;
+  for (std::uint32_t i = 0; equal && i < longer.rank; ++i) {
+    if ((added >> i & 1u) != 0) {
+      equal = longer.sizes[i] == 1;
+    } else {
+      equal = kept < shorter.rank && shorter.sizes[kept] == longer.sizes[i];
+      ++kept;
+    }
+  }
+  if (!equal || kept != shorter.rank) arguments.reject(Text() << "shapes of input and output do not belong together");
+}
+
+}  // namespace
+
+void view_copy(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, SIZES, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  copy_bytes(arguments, arguments.tensor(INPUT), arguments.out(OUT));
+}
+
+void unsqueeze_copy(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, DIMENSION, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  const Tensor& in = arguments.tensor(INPUT);
+  Tensor& out = arguments.out(OUT);
+  check_added(arguments, in, out, arguments.dimension_bit(arguments.integer(DIMENSION), out.rank));
+  copy_bytes(arguments, in, out);
+}
+
+void squeeze_copy(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, DIMENSIONS, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  const Tensor& in = arguments.tensor(INPUT);
+  Tensor& out = arguments.out(OUT);
+  // Of the dimensions named, those of size 1 go and the others stay.
+  std::uint32_t removed = 0;
+  for (std::uint32_t i = 0; i < arguments.list_size(DIMENSIONS); ++i) {
+    removed |= arguments.dimension_bit(arguments.list_item(DIMENSIONS, i), in.rank);
+  }
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    if (in.sizes[i] != 1) removed &= ~(1u << i);
+  }
+  check_added(arguments, out, in, removed);
+  copy_bytes(arguments, in, out);
 }
 
 }  // namespace ethos_hil

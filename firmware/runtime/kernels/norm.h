@@ -1,0 +1,15 @@
+// _native_batch_norm_legit_no_training.out (input, weight or none, bias or none, running mean, running variance,
+// momentum, eps, out, saved mean, saved inverse deviation, results): floats of two dimensions or more, channels in
+// dimension 1, any dim_order. The saved ones are empty when statistics are given; nothing is written to them.
+//
+// The numbers of ExecuTorch's portable kernel (kernels/portable/cpu/op_native_batch_norm.cpp): the inverse deviation is
+// computed in double and rounded to float once, the rest is float, one operation after the other.
+#pragma once
+
+#include "runtime/kernels/arguments.h"
+
+namespace ethos_hil {
+
+void batch_norm(const Arguments& arguments);
+
+}  // namespace ethos_hil

@@ -1,0 +1,18 @@
+// Pooling over the last two dimensions of [C, H, W] or [N, C, H, W] floats, in any dim_order:
+// avg_pool2d.out (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override or none, out,
+// out) and max_pool2d_with_indices.out (input, kernel_size, stride, padding, dilation, ceil_mode, out, indices,
+// results). Lists have one item for both dimensions or one for each; an empty stride is the kernel's size.
+//
+// The numbers of ExecuTorch's portable kernels (kernels/portable/cpu/util/kernel_ops_util.h), which differ from torch's
+// here and there: a window starts from its first element inside the input, so -0.0 survives an average and NaN is a
+// maximum only where it comes first; a window that has no element inside gives 0.
+#pragma once
+
+#include "runtime/kernels/arguments.h"
+
+namespace ethos_hil {
+
+void avg_pool2d(const Arguments& arguments);
+void max_pool2d_with_indices(const Arguments& arguments);
+
+}  // namespace ethos_hil
