@@ -52,7 +52,7 @@ class Npu:
     def from_config_word(cls, word: int) -> Npu:
         """The NPU a command stream was compiled for; a UsageError when the word names none.
 
-        `word` is the payload's CONFIG expectation (facts: bits 0-3 log2 MACs per cycle, bits 28-31 product).
+        `word` is the payload's CONFIG expectation (bits 0-3 log2 MACs per cycle, bits 28-31 product).
         """
         macs = 1 << (word & 0xF)
         for family, product in _PRODUCT.items():

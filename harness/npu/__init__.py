@@ -15,7 +15,7 @@ Register names, codes and widths are those of the description in Vela's wheel (e
 
 from harness.npu.configuration import CONFIGURATIONS, Configuration
 from harness.npu.fault import Fault
-from harness.npu.npu import Execution, Extent, Npu, Program
+from harness.npu.npu import Execution, Extent, Npu, Program, forget
 from harness.npu.timing import OpRecord
 
-__all__ = ["CONFIGURATIONS", "Configuration", "Execution", "Extent", "Fault", "Npu", "OpRecord", "Program"]
+__all__ = ["CONFIGURATIONS", "Configuration", "Execution", "Extent", "Fault", "Npu", "OpRecord", "Program", "forget"]

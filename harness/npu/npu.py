@@ -219,6 +219,10 @@ class _Programs:
         self._lock = Lock()
         self._kept: OrderedDict[tuple[bytes, Configuration], Program] = OrderedDict()
 
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
     def get(self, stream: bytes, configuration: Configuration) -> Program:
         key = (bytes(stream), configuration)
         with self._lock:
@@ -235,3 +239,9 @@ class _Programs:
 
 
 _programs = _Programs()
+
+
+def forget() -> None:
+    """Drops every decoded program and weight stream, so that the next run starts cold, as in a new process."""
+    _programs.clear()
+    weights.forget()

@@ -184,6 +184,11 @@ class _Cache:
         self.entries: OrderedDict[tuple[bytes, WeightOrder], Array] = OrderedDict()
         self._lock = Lock()
 
+    def clear(self) -> None:
+        with self._lock:
+            self.entries.clear()
+            self.used = 0
+
     def get(self, key: tuple[bytes, WeightOrder]) -> Array | None:
         with self._lock:
             found = self.entries.get(key)
@@ -203,6 +208,11 @@ class _Cache:
 
 
 _cache = _Cache(CACHE_BYTES)
+
+
+def forget() -> None:
+    """Drops all decoded weights."""
+    _cache.clear()
 
 
 def decode(compressed: bytes, order: WeightOrder) -> Array:

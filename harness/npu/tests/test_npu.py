@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, codec, timing, weights
+from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, codec, forget, timing, weights
 from harness.npu.operations import Dma
 from harness.npu.registers import FIRST_REGISTER, Operation
 from harness.npu.stream import commands
@@ -73,6 +73,13 @@ def test_programs_are_decoded_once(compiled: Compiled) -> None:
     npu = Npu(U55_128)
     assert npu.decode(compiled.stream) is Npu(U55_128).decode(bytearray(compiled.stream))  # type: ignore[arg-type]
     assert npu.decode(compiled.stream) is not Npu(Configuration.parse("ethos-u55-256")).decode(compiled.stream)
+
+
+def test_forgetting_decodes_again(compiled: Compiled) -> None:
+    npu = Npu(U55_128)
+    before = npu.decode(compiled.stream)
+    forget()
+    assert npu.decode(compiled.stream) is not before
 
 
 def test_one_program_serves_changing_constants(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
