@@ -186,7 +186,9 @@ def _mean(call: KernelCall, store: Store) -> None:
     number = int(np.prod([values.shape[axis] for axis in reduced]))
     with np.errstate(all="ignore"):
         sums = np.add.accumulate(np.moveaxis(values, reduced, range(len(reduced))).reshape(number, -1), axis=0)
-        store.set(call.args[-1], (sums[-1] / np.float32(number)).reshape(store.tensor(call.args[-1]).sizes))
+        # Upstream's sum over the last dimension alone starts from 0.0, which shows where all elements are -0.0.
+        total = sums[-1] + np.float32(0) if reduced == [values.ndim - 1] else sums[-1]
+        store.set(call.args[-1], (total / np.float32(number)).reshape(store.tensor(call.args[-1]).sizes))
 
 
 def _batch_norm(call: KernelCall, store: Store) -> None:

@@ -120,7 +120,7 @@ class Stack:
         torch.manual_seed(seed)
         module = self.build().eval()
         for part in module.modules():
-            if isinstance(part, nn.BatchNorm2d):
+            if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
                 channels = part.num_features
                 part.load_state_dict(
                     {
@@ -261,5 +261,34 @@ STACKS: dict[str, Stack] = {
     ),
     "batch": Stack(
         lambda: _seq(conv(3, 8), nn.MaxPool2d(2), conv(8, 12, 1), Mean(), nn.Linear(12, 4)), ((3, 3, 12, 12),)
+    ),
+    "large_pools": Stack(
+        lambda: _seq(
+            conv(3, 12),
+            nn.MaxPool2d(5, stride=4, padding=2),
+            conv(12, 20),
+            nn.AvgPool2d(5, stride=4, padding=1, ceil_mode=True, count_include_pad=False),
+            nn.Conv2d(20, 9, 1),
+        ),
+        ((1, 3, 40, 33),),
+    ),
+    "norm_first": Stack(
+        lambda: _seq(nn.BatchNorm2d(3), conv(3, 16), nn.MaxPool2d(2), nn.BatchNorm2d(16), nn.ReLU(), nn.AvgPool2d(7)),
+        ((2, 3, 14, 14),),
+    ),
+    "pooled_1d": Stack(
+        lambda: _seq(
+            nn.BatchNorm1d(4),
+            nn.Conv1d(4, 16, 5),
+            nn.ReLU(),
+            nn.MaxPool1d(3, stride=2, padding=1),
+            nn.Conv1d(16, 24, 3),
+            nn.ReLU6(),
+            nn.AvgPool1d(5),
+            nn.AdaptiveAvgPool1d(1),
+            nn.Flatten(),
+            nn.Linear(24, 6),
+        ),
+        ((1, 4, 61),),
     ),
 }

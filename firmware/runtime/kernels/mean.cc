@@ -99,8 +99,10 @@ void mean(const Arguments& arguments) {
 
   const auto* from = reinterpret_cast<const float*>(in.data);
   auto* to = reinterpret_cast<float*>(out.data);
+  const bool from_zero = reduced == 1u << (in.rank - 1u);
   do {
-    float sum = from[kept.offset()];
+    // What it starts from shows where all elements are -0.0.
+    float sum = from_zero ? 0.0f + from[kept.offset()] : from[kept.offset()];
     while (inner.next()) sum += from[kept.offset() + inner.offset()];
     to[kept.other_offset()] = sum / static_cast<float>(number);
   } while (kept.next());
