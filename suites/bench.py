@@ -28,6 +28,7 @@ from lowering.artifact import Artifact
 from lowering.errors import EthosHilError
 from lowering.model import load_model
 from lowering.profile import Npu as Profile
+from lowering.quiet import quiet
 from lowering.tosa import TosaGraph
 
 SIZE = Profile.parse("ethos-u55-128")
@@ -91,16 +92,17 @@ def npu_against_reference(artifact: Artifact) -> tuple[float, float, float]:
         shapes = [tensor.shape for tensor in TosaGraph.parse(delegate.tosa).inputs]
         inputs = [random.integers(-128, 128, shape, np.int8) for shape in shapes]
         raw = [value.tobytes() for value in inputs]
-        for _ in range(ROUNDS):
-            forget()
-            npu = Npu(Configuration.parse(str(SIZE)))
-            for times in (cold, warm):
+        with quiet():  # the reference model prints a line per call
+            for _ in range(ROUNDS):
+                forget()
+                npu = Npu(Configuration.parse(str(SIZE)))
+                for times in (cold, warm):
+                    started = time.perf_counter()
+                    run_delegate(npu, delegate.blob, raw)
+                    times.append(time.perf_counter() - started)
                 started = time.perf_counter()
-                run_delegate(npu, delegate.blob, raw)
-                times.append(time.perf_counter() - started)
-            started = time.perf_counter()
-            tosa_reference_model.run(delegate.tosa, inputs)
-            oracle.append(time.perf_counter() - started)
+                tosa_reference_model.run(delegate.tosa, inputs)
+                oracle.append(time.perf_counter() - started)
     return statistics.median(cold), statistics.median(warm), statistics.median(oracle)
 
 
