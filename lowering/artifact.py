@@ -21,7 +21,7 @@ from lowering.profile import Npu
 from lowering.program import DelegateCall, KernelCall, Plan, Program
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _DIGESTS = "SHA256SUMS"
 
 
@@ -93,6 +93,7 @@ class Artifact:
         input_names: the names of forward's arguments.
         versions: of every tool that had a part in it.
         vela_flags: the arguments Vela was given.
+        notes: a sentence for each way in which lowering departed from upstream, which would have failed.
     """
 
     key: str
@@ -104,6 +105,7 @@ class Artifact:
     input_names: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     vela_flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def program(self) -> Program:
@@ -148,6 +150,7 @@ class Artifact:
             "input_names": self.input_names,
             "versions": dict(self.versions),
             "vela_flags": self.vela_flags,
+            "notes": self.notes,
             "cpu_ops": self.cpu_ops,
             "delegates": [
                 {
@@ -205,6 +208,7 @@ class Artifact:
                 input_names=tuple(manifest["input_names"]),
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
+                notes=tuple(manifest["notes"]),
             )
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise UsageError(f"{folder}: not a usable artifact: {error}") from None

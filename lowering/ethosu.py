@@ -16,14 +16,16 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowering.artifact import NpuOp
 from lowering.delegate_map import Call, Partition, build_map
-from lowering.errors import ToolError
+from lowering.errors import CompileError, ToolError
+from lowering.hoist import hoist_tables
 from lowering.profile import Npu
+from lowering.shram import overruns
 from lowering.source import Sources
 from lowering.tosa import TosaGraph, module_path, without_locations
 from lowering.vela import VelaBlob
@@ -40,6 +42,14 @@ _SUMMARY_NUMBERS = (
     "total_original_weights", "total_npu_encoded_weights", "nn_macs", "cycles_npu", "cycles_sram_access",
     "cycles_dram_access", "cycles_on_chip_flash_access", "cycles_off_chip_flash_access", "cycles_total",
 )  # fmt: skip
+# What an artifact says of the departures from upstream made here.
+TABLES_FIRST = (
+    "look-up tables were made before average pools were rewritten: in the order of ExecuTorch's Arm passes, lowering "
+    "an average pool or mean fed by a look-up fails"
+)
+HOISTED = (
+    "look-up tables were moved before transpositions: fused with one, Vela 5.1 places the table beyond this NPU's SHRAM"
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,31 @@ class Compiled:
     summary: Mapping[str, float | str]
 
 
+@dataclass(frozen=True)
+class VelaOutput:
+    """What one run of Vela left: the blob, the TOSA program it read (with locations), its debug database and totals."""
+
+    blob: bytes
+    tosa: bytes
+    database: str
+    summary: Mapping[str, float | str]
+
+    @classmethod
+    def read(cls, blob: bytes, folder: Path) -> VelaOutput:
+        """Reads the files ExecuTorch lets Vela write into `folder`."""
+        output = folder / "output"
+        return cls(
+            blob,
+            (folder / "out.tosa").read_bytes(),
+            (output / "out_debug.xml").read_text("utf-8"),
+            _summary(next(output.glob("out_summary_*.csv")).read_text("utf-8")),
+        )
+
+    @cached_property
+    def parsed(self) -> VelaBlob:
+        return VelaBlob.parse(self.blob, "Vela's output")
+
+
 @dataclass
 class Capture:
     """What our backend needs to know of the model, and what it learnt while compiling its partitions."""
@@ -59,6 +94,7 @@ class Capture:
     calls: Mapping[str, Call]
     surviving: frozenset[str]
     partitions: list[Compiled] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def compiled(self, blob: bytes) -> Compiled:
         """The partition that gave this very blob; equal blobs of different partitions are told apart by identity."""
@@ -169,18 +205,20 @@ def _backend() -> Any:
                 except Exception as error:
                     with _tables_first(untouched):
                         result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
-                blob = bytes(result.processed_bytes)
-                tosa = (Path(folder) / "out.tosa").read_bytes()
-                output = Path(folder) / "output"
-                database = (output / "out_debug.xml").read_text("utf-8")
-                summary = _summary(next(output.glob("out_summary_*.csv")).read_text("utf-8"))
+                    capture.notes.append(TABLES_FIRST)
+                output = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
+                # The reference goes by upstream's program, so that it also verifies what a rewrite made of it.
+                reference = without_locations(output.tosa)
+                if overruns(output.parsed):
+                    output = _with_hoisted_tables(output, specs, Path(folder))
+                    capture.notes.append(HOISTED)
             partition = Partition(capture.calls, nodes, handles, capture.surviving)
-            stream = VelaBlob.parse(blob, "Vela's output").command_stream
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
-            npu_ops = build_map(TosaGraph.parse(tosa), database, stream, partition, first_id=first_id)
-            capture.partitions.append(Compiled(blob, without_locations(tosa), npu_ops, summary))
+            stream = output.parsed.command_stream
+            npu_ops = build_map(TosaGraph.parse(output.tosa), output.database, stream, partition, first_id=first_id)
+            capture.partitions.append(Compiled(output.blob, reference, npu_ops, output.summary))
             return PreprocessResult(
-                processed_bytes=blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
+                processed_bytes=output.blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
             )
 
     return EthosHilEthosUBackend
@@ -205,6 +243,36 @@ def _tables_first(program: Any) -> Iterator[None]:
     finally:
         registered.clear()
         registered.update(before)
+
+
+def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> VelaOutput:
+    """Compiles a program again whose tables Vela placed beyond SHRAM, with the tables before transpositions.
+
+    Raises:
+        CompileError: that does not help.
+    """
+    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+    from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    rewritten, moved = hoist_tables(output.tosa)
+    if moved:
+        again = folder / "again"
+        again.mkdir()
+        key = ArmCompileSpec._DEBUG_ARTIFACT_KEY
+        specs = [CompileSpec(key, str(again).encode()) if spec.key == key else spec for spec in specs]
+        blob = EthosUBackend._compile_tosa_flatbuffer(rewritten, EthosUCompileSpec._from_list(specs))
+        output = VelaOutput.read(bytes(blob), again)
+    left = overruns(output.parsed)
+    if left:
+        npu = Npu.from_config_word(output.parsed.config_word)
+        raise CompileError(
+            f"Vela 5.1 places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
+            f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that",
+            hint="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the "
+            "like",
+        )
+    return output
 
 
 def _retried(attempt: Callable[[], Any], first: Exception) -> Any:

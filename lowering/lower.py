@@ -98,12 +98,14 @@ def _compile(
         from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
         from lowering import ethosu
+        from lowering.prepare import prepare
         from lowering.quantize import quantise
 
         spec = ethosu.compile_spec(npu)
     progress("quantising")
     with _stage("quantising the model", model.sources):
         floating = exported.module(check_guards=False)
+        prepared = prepare(floating)
         calls = ethosu.collect_calls(floating.graph, model.sources)
         _, quantised = quantise(floating, model.calibration_inputs, spec)
         surviving = {ethosu.identifier(node) for node in quantised.graph.nodes if node.op == "call_function"}
@@ -127,6 +129,7 @@ def _compile(
         input_names=tuple(str(name) for name in exported.graph_signature.user_inputs),
         versions=versions(),
         vela_flags=tuple(spec.compiler_flags),
+        notes=tuple(dict.fromkeys((*prepared, *capture.notes))),
     )
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from lowering.prepare import prepare
-
 if TYPE_CHECKING:
     import torch
 
@@ -29,7 +27,6 @@ def quantise(
     from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    floating = prepare(floating, tuple(calibration_inputs[0]))
     quantiser = EthosUQuantizer(compile_spec)
     quantiser.set_global(get_symmetric_quantization_config())
     prepared = prepare_pt2e(floating, quantiser)

@@ -7,7 +7,8 @@ here are made in this process or come from our own cache, which checks their dig
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import flatbuffers
@@ -80,11 +81,13 @@ class TosaGraph:
     Attributes:
         operators: in execution order; the index is Vela's ext_key.
         inputs, outputs: in the order of the delegate call's arguments.
+        tensors: all of them, by name.
     """
 
     operators: tuple[TosaOperator, ...]
     inputs: tuple[TosaTensor, ...]
     outputs: tuple[TosaTensor, ...]
+    tensors: Mapping[str, TosaTensor] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, data: bytes) -> TosaGraph:
@@ -109,7 +112,7 @@ class TosaGraph:
             )
         inputs = tuple(tensors[block.Inputs(index).decode()] for index in range(block.InputsLength()))
         outputs = tuple(tensors[block.Outputs(index).decode()] for index in range(block.OutputsLength()))
-        return cls(tuple(operators), inputs, outputs)
+        return cls(tuple(operators), inputs, outputs, tensors)
 
     def producers(self) -> dict[str, TosaOperator]:
         """The operator that makes each tensor, by the tensor's name."""

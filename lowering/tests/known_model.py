@@ -92,29 +92,43 @@ class FunctionalPool(nn.Module):
         return nn.functional.max_pool2d(self.conv(x), 2)  # @functional_pool
 
 
-class LoneNorms(nn.Module):
-    """Batch norms that no convolution takes in: upstream leaves them to the CPU, in float."""
+class LoneNorm(nn.Module):
+    """A batch norm that no convolution takes in: it stays on the CPU, in float, as upstream leaves it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.norm = nn.BatchNorm2d(3)
-        self.dense = nn.Linear(3, 6)
-        self.dense_norm = nn.BatchNorm1d(6)
-        self.plain = nn.BatchNorm1d(6, affine=False)
-        for norm in (self.norm, self.dense_norm, self.plain):
-            assert norm.running_mean is not None
-            assert norm.running_var is not None
-            norm.running_mean.normal_(0, 0.3)
-            norm.running_var.uniform_(0.5, 2)
-        for norm in (self.norm, self.dense_norm):
-            nn.init.uniform_(norm.weight, -2, 2)
-            nn.init.normal_(norm.bias)
+        self.conv = nn.Conv2d(3, 4, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.norm(x)  # @norm
-        x = self.dense(x.mean((2, 3)))  # @dense
-        x = self.dense_norm(x)  # @dense_norm
-        return self.plain(x.unsqueeze(2))  # @plain
+        return self.conv(self.norm(x))
+
+
+class LateTables(nn.Module):
+    """Look-ups that follow transpositions in TOSA: plainly, behind a reshape, before a convolution, in a gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 6, 3, padding=1)
+        self.gate = nn.Conv2d(6, 6, 1)
+        self.dense = nn.Linear(6 * 8 * 7, 5)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.first(nn.functional.hardswish(x))  # @late_conv
+        y = torch.sigmoid(self.gate(x)) * x  # @late_gate
+        return self.dense(nn.functional.hardswish(self.gate(y)).flatten(1)), torch.sigmoid(self.first(y[:, :3]))
+
+
+class TransposedTwice(nn.Module):
+    """The transposed tensor is an output as well, so that its look-up must stay behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.conv(x)
+        return torch.sigmoid(y), y
 
 
 class OneChannel(nn.Module):
@@ -192,10 +206,19 @@ def functional_pool() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return FunctionalPool(), (torch.randn(1, 3, 8, 8),)
 
 
-def lone_norms() -> tuple[nn.Module, tuple[torch.Tensor, ...], list[tuple[torch.Tensor, ...]]]:
+def lone_norm() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     torch.manual_seed(8)
-    inputs: list[tuple[torch.Tensor, ...]] = [(torch.randn(1, 3, 8, 8) + shift,) for shift in (0.0, 1.0, -1.0)]
-    return LoneNorms(), inputs[0], inputs
+    return LoneNorm(), (torch.randn(1, 3, 8, 8),)
+
+
+def late_tables() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(10)
+    return LateTables(), (torch.randn(1, 3, 8, 7),)
+
+
+def transposed_twice() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(11)
+    return TransposedTwice(), (torch.randn(1, 3, 8, 7),)
 
 
 def one_channel() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:

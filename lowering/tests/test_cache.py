@@ -39,6 +39,7 @@ def make_artifact(key: str = KEY) -> Artifact:
         input_names=("x", "y"),
         versions={"torch": "2.13.0"},
         vela_flags=("--accelerator-config=ethos-u55-128",),
+        notes=("a pool was completed",),
     )
 
 
@@ -48,7 +49,7 @@ def never() -> Artifact:
 
 def same(a: Artifact, b: Artifact) -> bool:
     arrays = all(np.array_equal(x, y) for x, y in zip(a.example_inputs, b.example_inputs, strict=True))
-    fields = ("key", "model", "npu", "pte", "delegates", "input_names", "versions", "vela_flags", "sha256")
+    fields = ("key", "model", "npu", "pte", "delegates", "input_names", "versions", "vela_flags", "notes", "sha256")
     return arrays and all(getattr(a, name) == getattr(b, name) for name in fields)
 
 
@@ -124,7 +125,7 @@ def test_an_artifact_of_another_schema_is_refused(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.get_or_make(KEY, make_artifact)
     manifest = json.loads((entry(cache) / "artifact.json").read_text())
-    assert manifest["schema_version"] == 1
+    assert manifest["schema_version"] == 2
     manifest["schema_version"] = 99
     text = json.dumps(manifest).encode()
     sums = (entry(cache) / "SHA256SUMS").read_text().splitlines()
@@ -226,9 +227,9 @@ except ToolError as error:
 
 def test_a_disk_that_takes_no_more_is_one_clear_error(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith(f"cache 3 the cache in {tmp_path}/v1 cannot be written: File too large")
+    assert run.stdout.startswith(f"cache 3 the cache in {tmp_path}/v2 cannot be written: File too large")
     assert "free some space" in run.stdout
-    assert list((tmp_path / "v1" / "artifacts").iterdir()) == []
+    assert list((tmp_path / "v2" / "artifacts").iterdir()) == []
     assert Cache(tmp_path).get(KEY) is None
 
 

@@ -1,0 +1,52 @@
+"""Look-up tables next to transpositions on the two smallest Ethos-U55, whose SHRAM Vela 5.1 would overrun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harness.run import run
+from lowering.model import from_module
+from lowering.profile import Npu
+
+
+class Applied(nn.Module):
+    """A function of a 3x3 convolution (4 to 8 channels) and the input."""
+
+    def __init__(self, function: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 8, 3, padding=1)
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[1, 4, 9, 7] -> whatever the function makes of it."""
+        return self.function(self.conv, x)
+
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "sigmoid output": lambda: nn.Sequential(nn.Conv2d(4, 8, 3), nn.Sigmoid()),
+    "convolution of a look-up": lambda: nn.Sequential(nn.Hardswish(), nn.Conv2d(4, 8, 3)),
+    "flattened look-up": lambda: nn.Sequential(
+        nn.Conv2d(4, 8, 3), nn.Hardswish(), nn.Flatten(), nn.Linear(8 * 7 * 5, 6)
+    ),
+    "pool of a look-up": lambda: nn.Sequential(nn.Sigmoid(), nn.MaxPool2d(3, 2, 1)),
+    "gate": lambda: Applied(lambda conv, x: torch.sigmoid(conv(x)[:, :4] + x) * x),
+    "gate of a convolution": lambda: Applied(lambda conv, x: torch.sigmoid(conv(x)) * torch.cat([x, x], 1)),
+}
+
+
+@pytest.mark.parametrize("macs", [32, 64])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:
+    torch.manual_seed(0)
+    example = (torch.randn(1, 4, 9, 7),)
+    source = from_module(NETWORKS[name]().eval(), example, [(torch.randn(1, 4, 9, 7),), example], label=name)
+    report = run(source, Npu.parse(f"ethos-u55-{macs}"))
+    assert report.record.verdict == "verified", report.record.failure
+    assert all(op.source or op.module for op in report.record.ops)
+    assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]
+    if name != "gate":
+        assert any("look-up tables were moved" in note for note in report.artifact.notes)
