@@ -34,6 +34,8 @@ def summary(record: Record) -> RenderableType:
         facts.add_row("failure", f"{record.failure.kind}: {record.failure.message}")
         if record.failure.hint:
             facts.add_row("", record.failure.hint)
+    for note in record.notes:
+        facts.add_row("note", note)
     for output in record.outputs:
         equal = output.compared - output.mismatches
         difference = f", largest difference {output.max_abs_error:g}" if output.mismatches else ""

@@ -102,7 +102,10 @@ class ArtifactInfo:
 
 @dataclass(frozen=True)
 class Record:
-    """A finished run, whatever its verdict."""
+    """A finished run, whatever its verdict.
+
+    `notes` are sentences a user should read even when all is well, such as a defect of a tool that was worked around.
+    """
 
     verdict: str
     model: str
@@ -115,6 +118,7 @@ class Record:
     artifact: ArtifactInfo | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     executions: int = 0
+    notes: tuple[str, ...] = ()
     console: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -148,6 +152,7 @@ class Record:
                 artifact=None if data["artifact"] is None else _artifact(data["artifact"]),
                 versions=dict(data["versions"]),
                 executions=int(data.get("executions", 0)),
+                notes=tuple(data.get("notes", ())),
                 console=tuple(data.get("console", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:

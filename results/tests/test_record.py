@@ -22,6 +22,7 @@ RECORD = Record(
     artifact=ArtifactInfo("ab" * 32, 4096, 1, ("quantized_decomposed::quantize_per_tensor.out",)),
     versions={"torch": "2.13.0"},
     executions=1,
+    notes=("a table was moved",),
 )
 
 
@@ -52,7 +53,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [field.name for field in dataclasses.fields(Record) if field.name not in ("executions", "console")]
+    "name", [field.name for field in dataclasses.fields(Record) if field.name not in ("executions", "notes", "console")]
 )
 def test_a_missing_field_is_refused(name: str) -> None:
     data = RECORD.to_json()
