@@ -10,9 +10,10 @@ import json
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -183,12 +184,21 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    """Entry point: turns errors into one line and an exit status."""
+    """Entry point of `ethos-hil`."""
+    guard(lambda: app(standalone_mode=False))
+
+
+def guard(body: Callable[[], object]) -> NoReturn:
+    """Run a command, and turn how it ends into one line and an exit status.
+
+    Args:
+        body: the command; what it returns is the exit status, where that is a number.
+    """
     # A terminated run cleans up just as an interrupted one does.
     signal.signal(signal.SIGTERM, _terminate)
     debug = "--debug" in sys.argv
     try:
-        status = app(standalone_mode=False)
+        status = body()
         if status == INTERRUPTED:  # typer has taken the KeyboardInterrupt already
             raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
@@ -211,7 +221,7 @@ def main() -> None:
         _fail(error, text, INTERNAL_ERROR, debug)
 
 
-def _fail(error: BaseException, text: str, status: int, debug: bool) -> None:
+def _fail(error: BaseException, text: str, status: int, debug: bool) -> NoReturn:
     if debug:
         traceback.print_exception(error)
     sys.stderr.write("ethos-hil: " + " ".join(text.split()) + "\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 from rich.table import Table
 
+from harness.cli import guard
 from harness.delegate import run_delegate
 from harness.image import Plan, pack
 from harness.npu import Configuration, Npu, forget
@@ -25,7 +25,6 @@ from harness.render import console
 from harness.run import Report, find_firmware, run, run_artifact
 from harness.targets import make_target
 from lowering.artifact import Artifact
-from lowering.errors import EthosHilError
 from lowering.model import load_model
 from lowering.profile import Npu as Profile
 from lowering.quiet import quiet
@@ -155,8 +154,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except EthosHilError as error:
-        sys.stderr.write(f"bench: {error.message}\n")
-        sys.exit(error.exit_status)
+    guard(main)

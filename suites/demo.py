@@ -6,15 +6,13 @@ have to agree on every digit, not only on average.
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 from rich.table import Table
 
+from harness.cli import guard
 from harness.progress import Live
 from harness.render import console, summary
 from harness.run import run
-from lowering.errors import EthosHilError
 from lowering.model import load_model
 from lowering.profile import Npu
 
@@ -55,8 +53,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except EthosHilError as error:
-        sys.stderr.write(f"demo: {error.message}" + (f" ({error.hint})" if error.hint else "") + "\n")
-        sys.exit(error.exit_status)
+    guard(main)
