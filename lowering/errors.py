@@ -53,3 +53,20 @@ class OracleError(EthosHilError):
     """The oracle is missing or gave no usable answer: never a pass."""
 
     kind = "no-reference"
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """The error and what it was raised from or during, the innermost last."""
+    chain = [error]
+    while True:
+        last = chain[-1]
+        following = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if following is None or following in chain:
+            return chain
+        chain.append(following)
+
+
+def raise_if_interrupted(error: BaseException) -> None:
+    """Raises KeyboardInterrupt when one is behind `error`: libraries wrap those that hit them in mid-import."""
+    if any(isinstance(link, KeyboardInterrupt) for link in causes(error)):
+        raise KeyboardInterrupt from error

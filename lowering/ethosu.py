@@ -4,7 +4,8 @@ Upstream's backend compiles a partition and forgets how. Ours runs it unchanged,
 with locations and Vela's debug database into a fresh folder per partition, builds the delegate map from them, and
 returns that as ExecuTorch's `debug_handle_map`. The program stays byte for byte what upstream alone would have made:
 the extra flags and the folder's path are added to the compile specs only for the call, and `adopt` gives the lowered
-modules upstream's backend name back before the program is written.
+modules upstream's backend name back before the program is written. Where upstream fails, or Vela's program could run
+on no hardware, a second attempt departs from it and leaves a note: docs/decisions/0004 lists these cases.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import copy
 import csv
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowering.artifact import NpuOp
 from lowering.delegate_map import Call, Partition, build_map
-from lowering.errors import CompileError, ToolError
+from lowering.errors import CompileError, ToolError, raise_if_interrupted
 from lowering.hoist import hoist_tables
 from lowering.profile import Npu
 from lowering.shram import overruns
@@ -203,6 +204,7 @@ def _backend() -> Any:
                 try:
                     result = EthosUBackend.preprocess(edge_program, specs)
                 except Exception as error:
+                    raise_if_interrupted(error)
                     with _tables_first(untouched):
                         result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
                     capture.notes.append(TABLES_FIRST)
@@ -277,8 +279,10 @@ def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> 
 
 def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
     """The attempt's result; when it fails too, the first error tells more."""
-    with suppress(Exception):
+    try:
         return attempt()
+    except Exception as error:
+        raise_if_interrupted(error)
     raise first
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sysconfig
 import traceback
 from pathlib import Path, PurePath
 from typing import Any
 
-from lowering.errors import CompileError, EthosHilError, ToolError
+from lowering.errors import CompileError, EthosHilError, ToolError, causes
 from lowering.model import summary
 from lowering.source import Sources
 
 _PASSES_FOLDER = "/backends/arm/_passes/"
 _PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")
 _OPERATOR = re.compile(r"\b(?:aten|edge|torch\.ops|torch\._ops)[\w:]*(?:\.\w+)+")
+_BRANCHES = "what a model does must not depend on the values it is given; choose with torch.where, or leave it out"
 _MAX_LENGTH = 300
+_MAX_EXPRESSION = 80
 _HERE = Path(__file__).parent
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
@@ -27,7 +30,7 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     """
     if isinstance(error, EthosHilError):
         return error
-    chain = _chain(error)
+    chain = causes(error)
     for link in chain:
         if isinstance(link, EthosHilError):
             return link
@@ -46,14 +49,19 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     arm_pass = _arm_pass(chain)
     if arm_pass is not None:
         details.append(f"pass {arm_pass}")
-    traces = [text, node.meta.get("stack_trace") if node is not None else None, _own_frames(chain)]
+    own = _own_frames(chain)
+    trace = "\n".join(f'File "{frame.filename}", line {frame.lineno}' for frame in own)
+    traces = [text, node.meta.get("stack_trace") if node is not None else None, trace]
     line = next(filter(None, map(sources.locate, traces)), None)
     if line is not None:
         details.append(line)
+        if not operator and own and sources.name(own[-1].filename, own[-1].lineno or 0) == line:
+            details += _expression(own[-1])
     where = f" ({', '.join(details)})" if details else ""
     if len(reason) > _MAX_LENGTH:
         reason = reason[: _MAX_LENGTH - 3] + "..."
-    return CompileError(f"{stage} failed{where}: {reason}", hint="--debug shows the whole traceback")
+    hint = _BRANCHES if "data-dependent" in text else "--debug shows the whole traceback"
+    return CompileError(f"{stage} failed{where}: {reason}", hint=hint)
 
 
 def _arm_pass(chain: list[BaseException]) -> str | None:
@@ -66,11 +74,19 @@ def _arm_pass(chain: list[BaseException]) -> str | None:
     return None
 
 
-def _own_frames(chain: list[BaseException]) -> str:
-    """The frames, in the form of a stack trace, of files that are neither ours nor installed."""
+def _own_frames(chain: list[BaseException]) -> list[traceback.FrameSummary]:
+    """The frames, outermost first, of files that are neither ours nor installed."""
     frames = (frame for link in reversed(chain) for frame in traceback.extract_tb(link.__traceback__))
-    own = [f for f in frames if Path(f.filename).parent != _HERE and not f.filename.startswith(_INSTALLED)]
-    return "\n".join(f'File "{frame.filename}", line {frame.lineno}' for frame in own)
+    return [f for f in frames if Path(f.filename).parent != _HERE and not f.filename.startswith((*_INSTALLED, "<"))]
+
+
+def _expression(frame: traceback.FrameSummary) -> list[str]:
+    """What the frame was evaluating, quoted, when it is short and on one line."""
+    if frame.lineno != frame.end_lineno or frame.colno is None or frame.end_colno is None:
+        return []
+    line = linecache.getline(frame.filename, frame.lineno or 0).encode()  # columns count bytes
+    text = line[frame.colno : frame.end_colno].decode(errors="replace").strip()
+    return [f"`{text}`"] if 0 < len(text) <= _MAX_EXPRESSION else []
 
 
 def _name(target: Any) -> str:
@@ -87,14 +103,3 @@ def _node(chain: list[BaseException]) -> Any:
                 if getattr(value, "op", None) == "call_function" and hasattr(value, "meta"):
                     return value
     return None
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    """The error and its causes, the innermost last."""
-    chain = [error]
-    while True:
-        last = chain[-1]
-        following = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
-        if following is None or following in chain:
-            return chain
-        chain.append(following)

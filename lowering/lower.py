@@ -11,7 +11,7 @@ import numpy as np
 
 from lowering.artifact import Artifact, Delegate
 from lowering.cache import Cache
-from lowering.errors import UsageError
+from lowering.errors import UsageError, raise_if_interrupted
 from lowering.explain import explain
 from lowering.key import model_key
 from lowering.model import ProgramFile, TorchModel, load_model
@@ -85,6 +85,7 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
+        raise_if_interrupted(error)
         explained = explain(name, error, sources)
         if explained is error:
             raise

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from lowering.errors import EthosHilError, UsageError
+from lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from lowering.source import Sources, is_framework_file
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def _load_exported(text: str) -> TorchModel:
         with quiet():
             exported = torch.export.load(path)
     except Exception as error:
+        raise_if_interrupted(error)
         raise UsageError(
             f"{text} cannot be loaded as an exported program: {summary(error)}",
             hint="write it with torch.export.save(torch.export.export(module, inputs), path), same torch version",
@@ -159,6 +160,7 @@ def _import_file(path: Path, text: str) -> ModuleType:
         with _on_path(resolved.parent):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
+        raise_if_interrupted(error)
         del sys.modules[name]
         raise UsageError(f"importing {path} failed: {summary(error)}{_at(error)}") from error
     return module
@@ -173,6 +175,7 @@ def _import_module(name: str, text: str) -> ModuleType:
             raise UsageError(f"no such module: {error.name} (from MODEL {text!r})", hint=_FORMS) from None
         raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
     except (Exception, SystemExit) as error:
+        raise_if_interrupted(error)
         raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
 
 
@@ -195,6 +198,7 @@ def _call(function: Any, text: str, sources: Sources) -> TorchModel:
     except EthosHilError:
         raise
     except (Exception, SystemExit) as error:
+        raise_if_interrupted(error)
         raise UsageError(
             f"{text} raised {summary(error)}{_at(error)}", hint=f"{_RETURNS}, without arguments"
         ) from error
@@ -230,6 +234,7 @@ def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: 
         with torch.no_grad():
             module(*example)
     except Exception as error:
+        raise_if_interrupted(error)
         raise UsageError(
             f"{what}: calling the module with its example inputs failed: {summary(error)}{_at(error)}",
             hint=f"the example inputs are {_describe(example)}",

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 _NOTE_BYTES = 4000
 _lock = threading.RLock()  # descriptors belong to the whole process
@@ -38,6 +40,7 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[], str]]:
         saved = [(descriptor, os.dup(descriptor)) for descriptor in descriptors]
         # Python's own streams need not lead to these descriptors: a test runner or a notebook replaces them.
         streams = (sys.stdout, sys.stderr)
+        moved: list[tuple[logging.StreamHandler[Any], Any]] = []
         text = os.fdopen(os.dup(sink.fileno()), "w", buffering=1, errors="replace")
         try:
             for descriptor in descriptors:
@@ -45,6 +48,7 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[], str]]:
             sys.stdout = text
             if errors:
                 sys.stderr = text
+            moved = _move_log_handlers((*streams, sys.__stderr__) if errors else streams[:1], text)
             yield collected
         except Exception as error:
             said = collected().strip()
@@ -54,10 +58,27 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[], str]]:
         finally:
             _flush()
             sys.stdout, sys.stderr = streams
+            for handler, stream in moved:
+                handler.setStream(stream)
+            _move_log_handlers((text,), streams[1])  # those of libraries that were imported meanwhile
             text.close()
             for descriptor, original in saved:
                 os.dup2(original, descriptor)
                 os.close(original)
+
+
+def _move_log_handlers(streams: Sequence[Any], to: Any) -> list[tuple[logging.StreamHandler[Any], Any]]:
+    """Lets the handlers of all loggers that write to one of `streams` write elsewhere; returns them and what they had.
+
+    A handler keeps what was sys.stderr when it was made, which may lead past the descriptors: torch's does.
+    """
+    moved = []
+    for logger in [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]:
+        for handler in getattr(logger, "handlers", ()):  # a placeholder has none
+            if isinstance(handler, logging.StreamHandler) and any(handler.stream is each for each in streams):
+                moved.append((handler, handler.stream))
+                handler.setStream(to)
+    return moved
 
 
 def _flush() -> None:

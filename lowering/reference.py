@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lowering.artifact import Artifact
-from lowering.errors import OracleError, UsageError
+from lowering.errors import OracleError, UsageError, raise_if_interrupted
 from lowering.kernels import Store, run_kernel
 from lowering.program import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from lowering.quiet import quiet
@@ -116,6 +116,7 @@ class Reference:
                 outputs, status = self._model.run(tosa, inputs)
             valid = status == self._model.GraphStatus.TOSA_VALID
         except Exception as error:
+            raise_if_interrupted(error)
             raise OracleError(
                 f"tosa_reference_model failed on instruction {at}: {type(error).__name__}: {error}".split("\n")[0]
             ) from error
@@ -160,6 +161,7 @@ def _reference_model() -> Any:
         with quiet(errors=False):
             import tosa_reference_model
     except Exception as error:
+        raise_if_interrupted(error)
         raise OracleError(
             f"tosa_reference_model cannot be imported: {type(error).__name__}: {error}",
             hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",

@@ -283,8 +283,8 @@ def test_a_damaged_program_is_refused(tmp_path: Path, damage: str) -> None:
 @pytest.mark.parametrize(
     ("name", "marker", "stage", "said"),
     [
-        ("dynamic", "branch", "exporting", "data-dependent"),
-        ("through_numpy", "numpy", "exporting", "numpy"),
+        ("dynamic", "branch", "exporting", "`x.sum() > 0`): GuardOnDataDependentSymNode"),
+        ("through_numpy", "numpy", "exporting", "`x.numpy()`"),
         ("indices", "indices", "lowering", "operator aten.max_pool2d_with_indices.default"),
     ],
 )
@@ -300,6 +300,32 @@ def test_what_cannot_be_compiled_names_the_operator_and_the_line(
     assert caught.value.__cause__ is not None
     assert (caught.value.kind, caught.value.exit_status) == ("compile", 2)
     assert list(tmp_path.rglob("*.pte")) == []
+
+
+INTERRUPTED = """
+import torch
+def hit(place):
+    if place == PLACE:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:  # as a library does whose import is interrupted
+            raise ImportError("no") from error
+hit("importing")
+class Net(torch.nn.Module):
+    def forward(self, x):
+        hit("exporting" if torch.compiler.is_exporting() else "running")
+        return x
+def net():
+    hit("calling")
+    return Net(), (torch.ones(1),)
+"""
+
+
+@pytest.mark.parametrize("place", ["importing", "calling", "running", "exporting"])
+def test_an_interrupt_is_never_wrapped(tmp_path: Path, place: str) -> None:
+    (tmp_path / "net.py").write_text(INTERRUPTED.replace("PLACE", repr(place)))
+    with pytest.raises(KeyboardInterrupt):
+        lower(f"{tmp_path / 'net.py'}:net", U55, cache=Cache(tmp_path / "cache"))
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import sys
 
@@ -45,3 +47,28 @@ def test_it_nests(capfd: pytest.CaptureFixture[str]) -> None:
             os.write(1, b"inner\n")
         os.write(1, b"outer\n")
     assert capfd.readouterr().out == ""
+
+
+def test_log_handlers_made_before_are_kept_quiet_too_and_get_their_stream_back() -> None:
+    """A handler keeps the stream it was made with, and that need not lead to a descriptor."""
+    logger, stream = logging.getLogger("ethos_hil_test"), io.StringIO()
+    logger.propagate = False
+    before, sys.stderr = sys.stderr, stream
+    try:
+        early = logging.StreamHandler()
+        logger.addHandler(early)
+        with quiet() as collected:
+            logger.warning("hidden")
+            late = logging.StreamHandler()
+            logger.addHandler(late)
+            logger.warning("hidden twice")
+            assert collected().split("\n")[:3] == ["hidden", "hidden twice", "hidden twice"]
+        assert stream.getvalue() == ""
+        logger.warning("shown")
+        assert stream.getvalue() == "shown\nshown\n"
+        with quiet(errors=False):
+            logger.warning("kept")
+        assert stream.getvalue() == "shown\nshown\nkept\nkept\n"
+    finally:
+        sys.stderr = before
+        logger.handlers.clear()
