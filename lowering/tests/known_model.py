@@ -92,18 +92,6 @@ class FunctionalPool(nn.Module):
         return nn.functional.max_pool2d(self.conv(x), 2)  # @functional_pool
 
 
-class LoneNorm(nn.Module):
-    """A batch norm that no convolution takes in: it stays on the CPU, in float, as upstream leaves it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm2d(3)
-        self.conv = nn.Conv2d(3, 4, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.conv(self.norm(x))
-
-
 class LateTables(nn.Module):
     """Look-ups that follow transpositions in TOSA: plainly, behind a reshape, before a convolution, in a gate."""
 
@@ -204,11 +192,6 @@ def calibrated() -> tuple[nn.Module, tuple[torch.Tensor, ...], list[tuple[torch.
 def functional_pool() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     torch.manual_seed(7)
     return FunctionalPool(), (torch.randn(1, 3, 8, 8),)
-
-
-def lone_norm() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    torch.manual_seed(8)
-    return LoneNorm(), (torch.randn(1, 3, 8, 8),)
 
 
 def late_tables() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:

@@ -59,7 +59,7 @@ def upstream_alone(name: str, npu: Npu) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "npu"),
-    [("known", U55), ("two_partitions", Npu("u55", 64)), ("calibrated", Npu("u85", 256)), ("lone_norm", U55)],
+    [("known", U55), ("two_partitions", Npu("u55", 64)), ("calibrated", Npu("u85", 256))],
     ids=str,
 )
 def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: Npu) -> None:
