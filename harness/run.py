@@ -171,6 +171,7 @@ def run_artifact(
         artifact=info(artifact),
         versions=environment.versions(),
         executions=len(outcome.runs),
+        notes=artifact.notes,
         console=outcome.console,
     )
     return Report(record, artifact, input_sets, tuple(references), outcome)
