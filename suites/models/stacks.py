@@ -291,4 +291,8 @@ STACKS: dict[str, Stack] = {
         ),
         ((1, 4, 61),),
     ),
+    "padded_look_ups": Stack(
+        lambda: _seq(nn.Conv2d(8, 16, 1), nn.Sigmoid(), nn.AvgPool2d(3, stride=2, padding=1), Mean(), nn.Linear(16, 9)),
+        ((1, 8, 8, 8),),
+    ),
 }
