@@ -174,7 +174,7 @@ def list_runs(
     if as_json:
         sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
     elif len(table):
-        sys.stdout.write(table.to_string(index=False, na_rep="") + "\n")
+        sys.stdout.write(table.astype("string").fillna("").to_string(index=False) + "\n")
     else:
         sys.stderr.write(f"no runs under {runs}\n")
 

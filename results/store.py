@@ -47,7 +47,11 @@ class RunFolder:
             "versions": environment.versions(),
             **environment.commit(Path.cwd()),
         }
-        write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        try:
+            write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+        except OSError:
+            self.path.rmdir()  # a run folder without its manifest would be half of one
+            raise
 
     def append(self, record: Record) -> None:
         """Add one complete line, on disk when this returns.

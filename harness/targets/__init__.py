@@ -24,11 +24,13 @@ def make_target(name: str, npu: Npu) -> Target:
     if name == "virtual":
         from harness.npu import CONFIGURATIONS
         from harness.targets.virtual import VirtualTarget
+        from harness.virtual.qemu import find_qemu
 
         possible = [configuration.name for configuration in CONFIGURATIONS]
         if str(npu) not in possible:
             raise TargetNotAvailable(
                 f"the virtual board cannot have an {npu}", hint=f"it can have {', '.join(possible)}"
             )
+        find_qemu()  # now, not after a minute of lowering
         return VirtualTarget(str(npu))
     raise UsageError(f"no target is called {name!r}", hint=f"targets: {', '.join(TARGETS)}")

@@ -60,17 +60,23 @@ for attempt in (lambda: folder.append(RECORD), lambda: write_whole(root / "repor
         attempt()
     except OSError:
         print("refused")
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    RunFolder(root)
+except OSError:
+    print("refused")
 """
 
 
 def test_a_full_disk_loses_nothing_and_leaves_nothing_half_written(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["refused", "refused"]
+    assert result.stdout.split() == ["refused", "refused", "refused"]
     assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [RECORD]
     assert not [item for item in read(tmp_path) if isinstance(item, Skipped)]
     assert (tmp_path / "report.json").read_text() == "before"
     assert not list(tmp_path.glob(".report*"))
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
 
 
 KILLED = """

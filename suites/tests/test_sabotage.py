@@ -284,6 +284,15 @@ def test_a_target_that_cannot_have_the_npu_says_so() -> None:
     assert caught.value.exit_status == 3
 
 
+def test_a_missing_simulator_is_told_before_lowering(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(EthosHilError, match="QEMU") as caught:
+        run(model(), NPU)
+    assert (caught.value.kind, caught.value.exit_status) == ("not-launched", 3)
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_cache_entry_that_was_tampered_with_is_made_again(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     first = lower(model(), NPU, cache=cache)
