@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import statistics
 import time
@@ -27,6 +28,10 @@ from lowering.reference import Reference, ReferenceRun
 from results import environment
 from results.record import ArtifactInfo, Metric, Op, Record, TargetInfo
 
+BATCH_HINT = (
+    "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
+    "(docs/decisions/0004-where-lowering-departs-from-upstream.md)"
+)
 FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
 _BUILT_FIRMWARE = Path(__file__).parents[1] / "build/firmware/corstone300/ethos-hil.elf"
 
@@ -159,12 +164,15 @@ def run_artifact(
 
     reporter.stage("Verifying")
     verdict = verify(outcome, references)
+    failure = verdict.failure
+    if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in tensors):
+        failure = dataclasses.replace(failure, hint=BATCH_HINT)
     record = Record(
         verdict=verdict.status,
         model=label,
         npu=str(artifact.npu or board.npu),
         target=describe(board),
-        failure=verdict.failure,
+        failure=failure,
         outputs=verdict.outputs,
         metrics=_metrics(artifact, board, outcome, seconds),
         ops=_ops(artifact, board, outcome, verdict),
