@@ -18,7 +18,7 @@ from harness.inputs import InputFile, InputSet
 from harness.progress import Reporter, Silent
 from harness.targets import make_target
 from harness.targets.base import Capability, Outcome, Target
-from harness.verify import Verdict, verify
+from harness.verify import verify
 from lowering.artifact import Artifact
 from lowering.errors import ToolError
 from lowering.lower import lower
@@ -175,7 +175,7 @@ def run_artifact(
         failure=failure,
         outputs=verdict.outputs,
         metrics=_metrics(artifact, board, outcome, seconds),
-        ops=_ops(artifact, board, outcome, verdict),
+        ops=_ops(artifact, board, outcome),
         artifact=info(artifact),
         versions=environment.versions(),
         executions=len(outcome.runs),
@@ -195,14 +195,14 @@ def info(artifact: Artifact) -> ArtifactInfo:
     return ArtifactInfo(artifact.sha256, len(artifact.pte), len(artifact.npu_ops), artifact.cpu_ops)
 
 
-def _ops(artifact: Artifact, board: Target, outcome: Outcome, verdict: Verdict) -> tuple[Op, ...]:
+def _ops(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
     if Capability.OP_EVENTS not in board.capabilities() or not outcome.runs:
         return estimated(artifact)
     # The median execution, so that the rows sum to the total that is shown.
-    cycles = [sum(call.cycles for call in run.delegates) for run in outcome.runs]
-    middle = outcome.runs[cycles.index(statistics.median_low(cycles))]
+    counted = statistics.median_low(run.cycles for run in outcome.runs)
+    middle = next(run for run in outcome.runs if run.cycles == counted)
     rows = attribute(artifact, middle, board.cycle_provenance)
-    total, counted = sum(row.cycles or 0 for row in rows), statistics.median_low(cycles)
+    total = sum(row.cycles or 0 for row in rows)
     if total != counted:
         raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind="link")
     return rows
@@ -211,7 +211,7 @@ def _ops(artifact: Artifact, board: Target, outcome: Outcome, verdict: Verdict) 
 def _metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mapping[str, float]) -> tuple[Metric, ...]:
     metrics = []
     if Capability.NPU_CYCLES in board.capabilities() and outcome.runs:
-        cycles = [sum(call.cycles for call in run.delegates) for run in outcome.runs]
+        cycles = [run.cycles for run in outcome.runs]
         metrics.append(Metric("npu_cycles", statistics.median_low(cycles), "cycles", board.cycle_provenance))
         if min(cycles) != max(cycles):
             metrics.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))

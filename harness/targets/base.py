@@ -72,6 +72,11 @@ class Run:
     outputs: tuple[np.ndarray, ...]
     delegates: tuple[DelegateRun, ...]
 
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of all its delegate calls."""
+        return sum(call.cycles for call in self.delegates)
+
 
 @dataclass(frozen=True)
 class Outcome:

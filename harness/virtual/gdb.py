@@ -109,10 +109,6 @@ class Gdb:
         """Stop before every load from and store to `size` bytes at `address`."""
         self._ok(b"Z4,%x,%x" % (address, size), deadline)
 
-    def unwatch(self, address: int, size: int, deadline: Deadline) -> None:
-        """Take a watchpoint away."""
-        self._ok(b"z4,%x,%x" % (address, size), deadline)
-
     def read_registers(self, deadline: Deadline) -> list[int]:
         """r0 to r15 and xpsr."""
         reply = self.command(b"g", deadline)
