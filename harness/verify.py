@@ -94,7 +94,8 @@ def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run) -> tu
         f"input set {run.input_set}, repeat {run.repeat}, index {list(first)}: "
         f"expected {expected[first]}, found {found[first]}"
     )
-    error = np.abs(expected[different].astype(np.float64) - found[different].astype(np.float64))
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, which the next line speaks for
+        error = np.abs(expected[different].astype(np.float64) - found[different].astype(np.float64))
     largest = float(np.inf if np.isnan(error).any() else error.max())
     output = Output(name, found.shape, str(found.dtype), REFERENCE, found.size, mismatches, largest, first_mismatch)
     return output, f"{name}: {mismatches} of {found.size} elements differ from {REFERENCE}; first at {first_mismatch}"
