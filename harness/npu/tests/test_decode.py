@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
+from harness.npu.conformance.compiled import Compiled, compile_graph
+from harness.npu.conformance.graph import Graph
 from harness.npu.decode import decode
 from harness.npu.operations import Convolution, Dma, Elementwise, Op, Pool, Upscale
 from harness.npu.registers import FIRST_REGISTER, LONG, SHORT, Operation
 from harness.npu.stream import commands
-from harness.npu.tests.compiled import Compiled, compile_graph
-from harness.npu.tests.graphs import Graph
 from harness.npu.tests.test_exactness import CASES, NPUS
 
 U55_128 = Configuration.parse("ethos-u55-128")

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 
 from harness.npu import CONFIGURATIONS, Fault
+from harness.npu.conformance.compiled import compile_graph, reference
+from harness.npu.conformance.graph import Graph, Value, multiplier_shift
 from harness.npu.operations import Elementwise
-from harness.npu.tests.compiled import compile_graph, reference
-from harness.npu.tests.graphs import Graph, Value, multiplier_shift
 
 Array = npt.NDArray[Any]
 Rng = np.random.Generator

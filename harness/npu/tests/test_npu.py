@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, codec, forget, timing, weights
+from harness.npu.conformance.compiled import POISON, Compiled, compile_graph, reference
+from harness.npu.conformance.graph import Graph, multiplier_shift
 from harness.npu.operations import Dma
 from harness.npu.registers import FIRST_REGISTER, Operation
 from harness.npu.stream import commands
-from harness.npu.tests.compiled import POISON, Compiled, compile_graph, reference
-from harness.npu.tests.graphs import Graph, multiplier_shift
 from harness.npu.tests.test_exactness import CASES
 from lowering.errors import UsageError
 

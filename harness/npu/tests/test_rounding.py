@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.npu.conformance.compiled import Compiled, compile_graph, reference
+from harness.npu.conformance.graph import Graph
 from harness.npu.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from harness.npu.stream import commands
-from harness.npu.tests.compiled import Compiled, compile_graph, reference
-from harness.npu.tests.graphs import Graph
 from harness.npu.tests.test_exactness import NPUS
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from harness.npu import Configuration, Fault, Npu
+from harness.npu.conformance.compiled import POISON, Compiled
 from harness.npu.scaling import Rounding
-from harness.npu.tests.compiled import POISON, Compiled
 from harness.npu.tests.test_decode import build, replaced
 
 LISTING = "--verbose-register-command-stream"
