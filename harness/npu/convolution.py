@@ -121,8 +121,8 @@ class Requantiser:
 class Prepared:
     """Weights ready to multiply: `matrix` is (taps * ifm depth, ofm depth), or (taps, depth) if depthwise."""
 
-    compressed: bytes
-    scales: bytes
+    compressed: tuple[bytes, ...]
+    scales: tuple[bytes, ...]
     matrix: Array
     requantiser: Requantiser
 
@@ -137,8 +137,8 @@ class ConvolutionStep:
         ofm_begin, ofm_end = op.ofm.extent(whole_bricks=True)
         self._apart = op.ifm.region != op.ofm.region or end <= ofm_begin or ofm_end <= begin
 
-    def holds(self, compressed: bytes) -> bool:
-        """Whether this weight stream is the one that is ready to multiply."""
+    def holds(self, compressed: tuple[bytes, ...]) -> bool:
+        """Whether these weight streams are the ones that are ready to multiply."""
         return self._prepared is not None and self._prepared.compressed == compressed
 
     def run(self, memory: Memory) -> None:
@@ -159,10 +159,10 @@ class ConvolutionStep:
 
     def _prepare(self, memory: Memory) -> Prepared:
         op, at = self.op, self.op.weights
-        compressed = memory[at.region][at.base : at.base + at.length].tobytes()
-        scales = memory[at.scale_region][at.scale_base : at.scale_base + at.scale_length]
+        compressed = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.streams)
+        scales = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.scales)
         prepared = self._prepared
-        if prepared is None or prepared.compressed != compressed or prepared.scales != scales.tobytes():
+        if prepared is None or prepared.compressed != compressed or prepared.scales != scales:
             prepared = prepare(op, compressed, scales)
             self._prepared = prepared
         return prepared
@@ -204,17 +204,19 @@ class ConvolutionStep:
             prepared.requantiser.apply(sums, result[y : y + count], memory)
 
 
-def prepare(op: Convolution, compressed: bytes, scales: npt.NDArray[np.uint8]) -> Prepared:
+def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes, ...]) -> Prepared:
     """Decodes weights and scales; Fault if the stream is not what the registers describe."""
     order = op.weights.order
     try:
         tensor = weights.decode(compressed, order)
     except weights.WeightError as error:
+        length = sum(map(len, compressed))
         raise Fault(
-            "parse", op.offset, op.name, "WEIGHT_LENGTH", op.weights.length, f"the weight stream is corrupt: {error}"
+            "parse", op.offset, op.name, "WEIGHT_LENGTH", length, f"the weight stream is corrupt: {error}"
         ) from error
     channels = order.ofm_depth
-    bias, multiplier, shift = weights.decode_scales(scales, channels)
+    buffers = [np.frombuffer(buffer, np.uint8) for buffer in scales]
+    bias, multiplier, shift = weights.decode_scales(buffers, channels, op.weights.layout)
     if not op.per_channel:
         multiplier = np.full(channels, op.scale.multiplier, np.int64)
         shift = np.full(channels, op.scale.shift, np.int64)
@@ -228,4 +230,4 @@ def prepare(op: Convolution, compressed: bytes, scales: npt.NDArray[np.uint8]) -
     if most >= FLOAT64_EXACT:
         raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
     requantiser = Requantiser.make(op, bias - total * op.ifm.zero_point, multiplier, shift, bound)
-    return Prepared(compressed, scales.tobytes(), np.ascontiguousarray(flat.T, dtype=dtype), requantiser)
+    return Prepared(compressed, scales, np.ascontiguousarray(flat.T, dtype=dtype), requantiser)

@@ -24,13 +24,15 @@ from harness.npu.operations import (
     Op,
     OperandScale,
     Pool,
+    Stream,
     Upscale,
     Weights,
 )
 from harness.npu.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode
 from harness.npu.scaling import Rounding, Scale
 from harness.npu.stream import RegisterFile, commands
-from harness.npu.weights import SCALE_BYTES, WeightOrder
+from harness.npu.weight_order import WeightOrder
+from harness.npu.weights import SCALE_BYTES, ScaleLayout
 
 IMPLICIT_SHIFT = {8: (19, 20), 16: (14, 15)}  # by IFM bits: shift of the operand ADD/SUB leave unscaled, early bits
 UNSCALED = (ElementwiseMode.MIN, ElementwiseMode.MAX, ElementwiseMode.CLZ, ElementwiseMode.SHR, ElementwiseMode.SHL)
@@ -120,17 +122,8 @@ class _Decoder:
             accumulator_bits=40 if accumulator else 32,
             accesses=(
                 self.fields.access("IFM", ifm, write=False),
-                Access(
-                    "WEIGHT_BASE", weights.region, weights.base, weights.base + weights.length, False, weights.length
-                ),
-                Access(
-                    "SCALE_BASE",
-                    weights.scale_region,
-                    weights.scale_base,
-                    weights.scale_base + weights.scale_length,
-                    False,
-                    weights.scale_length,
-                ),
+                *(Access("WEIGHT_BASE", s.region, s.base, s.base + s.length, False, s.length) for s in weights.streams),
+                *(Access("SCALE_BASE", s.region, s.base, s.base + s.length, False, s.length) for s in weights.scales),
                 self.fields.access("OFM", ofm, write=True),
             ),
         )
@@ -153,21 +146,18 @@ class _Decoder:
             ifm_ublock=self.configuration.ifm_ublock_depth,
             ifm_bits=ifm.bits,
         )
-        if order.length > MAX_ELEMENTS:
+        if sum(order.lengths) > MAX_ELEMENTS:
             raise self.fields.fault(
-                "unsupported", "IFM_DEPTH_M1", ifm.depth - 1, f"{order.length} weights in one operation"
+                "unsupported", "IFM_DEPTH_M1", ifm.depth - 1, f"{sum(order.lengths)} weights in one operation"
             )
         scale_length = get("SCALE_LENGTH")
         if scale_length < SCALE_BYTES * ofm.depth:
             raise self.fields.fault("parse", "SCALE_LENGTH", scale_length, f"too short for {ofm.depth} channels")
         return Weights(
-            region=get("WEIGHT_REGION"),
-            base=get("WEIGHT_BASE"),
-            length=get("WEIGHT_LENGTH"),
-            scale_region=get("SCALE_REGION"),
-            scale_base=get("SCALE_BASE"),
-            scale_length=scale_length,
+            streams=(Stream(get("WEIGHT_REGION"), get("WEIGHT_BASE"), get("WEIGHT_LENGTH")),),
+            scales=(Stream(get("SCALE_REGION"), get("SCALE_BASE"), scale_length),),
             order=order,
+            layout=ScaleLayout.I40,
         )
 
     def _pool(self, parameter: int) -> Op:

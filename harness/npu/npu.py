@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ from harness.npu.dma import DmaStep
 from harness.npu.elementwise import ElementwiseStep
 from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
-from harness.npu.operations import INTERNAL, Access, Convolution, Dma, Elementwise, Op, Pool, Weights
+from harness.npu.operations import INTERNAL, Access, Convolution, Dma, Elementwise, Op, Pool, Stream, Weights
 from harness.npu.pooling import PoolStep
 from harness.npu.timing import DEFAULT_PORTS, OpRecord, Timing
 
@@ -144,27 +144,35 @@ def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
         if isinstance(op, Dma):
             copies.append(op)
         elif isinstance(op, Convolution):
-            at = op.weights
-            for copy in reversed(copies):
-                offset = at.base - copy.destination
-                if copy.destination_region == at.region and 0 <= offset <= copy.length - at.length:
-                    at = replace(at, region=copy.source_region, base=copy.source + offset)
-                    break
-            yield at
+            yield replace(op.weights, streams=tuple(_followed(at, copies) for at in op.weights.streams))
+
+
+def _followed(at: Stream, copies: Sequence[Dma]) -> Stream:
+    """Where the bytes at `at` came from, if one of the copies so far brought them there."""
+    for copy in reversed(copies):
+        offset = at.base - copy.destination
+        if copy.destination_region == at.region and 0 <= offset <= copy.length - at.length:
+            return replace(at, region=copy.source_region, base=copy.source + offset)
+    return at
 
 
 def _prefetch(program: Program, regions: Mapping[int, Bytes]) -> None:
     """Decodes together all weights that the steps of the program are not ready for."""
     wanted = []
     convolutions = (step for step in program.steps if isinstance(step, ConvolutionStep))
-    for step, at in zip(convolutions, program.weight_sources, strict=True):
-        array = regions.get(at.region)
-        if array is not None and at.base + at.length <= array.size:
-            compressed = array[at.base : at.base + at.length].tobytes()
-            if not step.holds(compressed):
-                wanted.append((compressed, at.order))
+    for step, source in zip(convolutions, program.weight_sources, strict=True):
+        compressed = tuple(_bytes_at(at, regions) for at in source.streams)
+        whole = all(len(found) == at.length for found, at in zip(compressed, source.streams, strict=True))
+        if whole and not step.holds(compressed):
+            wanted.append((compressed, source.order))
     if wanted:
         weights.prefetch(wanted)
+
+
+def _bytes_at(at: Stream, regions: Mapping[int, Bytes]) -> bytes:
+    """The bytes of a stream, fewer where its region ends."""
+    array = regions.get(at.region)
+    return b"" if array is None else array[at.base : at.base + at.length].tobytes()
 
 
 def _widened(old: Extent, access: Access) -> Extent:

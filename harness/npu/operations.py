@@ -12,7 +12,7 @@ from enum import IntEnum
 from harness.npu.featuremap import FeatureMap
 from harness.npu.registers import ElementwiseMode, PoolMode
 from harness.npu.scaling import Rounding, Scale
-from harness.npu.weights import WeightOrder
+from harness.npu.weights import Order, ScaleLayout
 
 INTERNAL = -1  # "region" of addresses inside the NPU (SHRAM)
 
@@ -89,16 +89,22 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """Where compressed weights and scales are, and in which order they come."""
+class Stream:
+    """Bytes [base, base + length) of a region; length 0 where a core or stream is unused."""
 
     region: int
     base: int
     length: int
-    scale_region: int
-    scale_base: int
-    scale_length: int
-    order: WeightOrder
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Where compressed weights and scales are, one stream per core or weight decoder, and in which order they come."""
+
+    streams: tuple[Stream, ...]
+    scales: tuple[Stream, ...]
+    order: Order
+    layout: ScaleLayout
 
 
 @dataclass(frozen=True, slots=True)

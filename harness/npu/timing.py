@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from harness.npu.configuration import Configuration
 from harness.npu.operations import INTERNAL, Convolution, Dma, Elementwise, Op, Pool
 from harness.npu.registers import ElementwiseMode, PoolMode
+from harness.npu.weight_order import WeightOrder
 
 OVERHEAD = 64  # cycles to start an operation and fill the pipeline: one off-chip read latency of the same configuration
 BYTES_PER_CYCLE = (8.0, 1.0)  # ports 0 and 1
@@ -128,6 +129,7 @@ def _ublock_cycles(op: Convolution | Pool, positions: int, ublock_depth: int) ->
     """Engine cycles for `positions` micro-blocks side by side, of one micro-block depth."""
     if isinstance(op, Convolution):
         order = op.weights.order
+        assert isinstance(order, WeightOrder), "only U55 and U65 are modelled"
         ifm = sum(n * depth for _, n, depth in order.ifm_groups())
         per_position = order.padded_elements() * (ifm if order.depthwise else -(-ifm // order.ifm_ublock))
         slow = 2 if op.ifm.bits == 16 else 1

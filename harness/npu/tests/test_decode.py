@@ -148,8 +148,9 @@ def test_operations_hold_the_registers_of_their_time(disassembled: Compiled) -> 
         check_map("OFM", op, values)
         assert op.ofm.shape == tuple(values[f"OFM_{axis}_M1"] + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
         if isinstance(op, Convolution):
-            assert (op.weights.region, op.weights.base) == (values["WEIGHT_REGION"], values["WEIGHT_BASE"])
-            assert (op.weights.length, op.weights.scale_base) == (values["WEIGHT_LENGTH"], values["SCALE_BASE"])
+            for name, (at,) in (("WEIGHT", op.weights.streams), ("SCALE", op.weights.scales)):
+                expected = tuple(values[f"{name}_{what}"] for what in ("REGION", "BASE", "LENGTH"))
+                assert (at.region, at.base, at.length) == expected
         if isinstance(op, Pool) and not op.hardware_divide:
             assert op.scale.shift << 32 | op.scale.multiplier == values["OFM_SCALE"]
         if isinstance(op, Elementwise) and op.ifm2 is not None:

@@ -208,7 +208,7 @@ def test_regions_of_another_kind_are_refused(compiled: Compiled, array: np.ndarr
 @pytest.mark.parametrize("seed", range(6))
 def test_a_flipped_bit_in_the_weights_shows(seed: int, tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
     """In the middle of a weight stream: a Fault, or another result; never the same result and never a crash."""
-    at = compiled.program().weight_sources[1]
+    at = compiled.program().weight_sources[1].streams[0]
     damaged = compiled.weights.copy()
     rng = np.random.default_rng(seed)
     damaged[at.base + int(rng.integers(at.length // 4, at.length // 2))] ^= np.uint8(1 << int(rng.integers(8)))

@@ -186,7 +186,7 @@ def test_an_accumulator_that_overflows_is_refused() -> None:
     compiled = build("conv point", NPU, LISTING)
     op = compiled.program().ops[0]
     damaged = compiled.weights.copy()
-    base = op.weights.scale_base  # type: ignore[union-attr]
+    base = op.weights.scales[0].base  # type: ignore[union-attr]
     damaged[base : base + 5] = (0xFF, 0xFF, 0xFF, 0x7F, 0x00)  # the largest bias of 32 bits
     outcomes = []
     for value in (127, -128):  # one of them makes the sum of products positive

@@ -10,7 +10,8 @@ import pytest
 from ethosu import mlw_codec
 
 from harness.npu import codec, weights
-from harness.npu.weights import WeightError, WeightOrder
+from harness.npu.weight_order import WeightOrder
+from harness.npu.weights import ScaleLayout, WeightError
 from lowering.errors import ToolError
 
 
@@ -151,22 +152,22 @@ def test_order(order: WeightOrder) -> None:
     shape = (order.ofm_depth, order.height, order.width, order.ifm_depth)
     tensor = np.random.default_rng(0).integers(-128, 128, shape)
     stream = np.array(walk(order, tensor), np.int16)
-    assert order.length == stream.size
-    assert np.array_equal(order.restore(stream), tensor)
+    assert order.lengths == (stream.size,)
+    assert np.array_equal(order.restore([stream]), tensor)
 
 
 def test_a_stream_of_another_length_is_refused() -> None:
     order = ORDERS["depthwise"]
-    with pytest.raises(WeightError, match=f"decodes to 10 weights where the registers describe {order.length}"):
-        weights.decode(encoded(some_weights(10)), order)
+    with pytest.raises(WeightError, match=f"decodes to 10 weights where the registers describe {order.lengths[0]}"):
+        weights.decode((encoded(some_weights(10)),), order)
 
 
 def test_weights_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     order = ORDERS["point"]
-    stream = encoded(some_weights(order.length, seed=77))
-    first = weights.decode(stream, order)
+    stream = encoded(some_weights(order.lengths[0], seed=77))
+    first = weights.decode((stream,), order)
     monkeypatch.setattr(codec, "decode", None)
-    assert weights.decode(bytes(stream), order) is first
+    assert weights.decode((bytes(stream),), order) is first
     assert not first.flags.writeable
 
 
@@ -174,8 +175,8 @@ def test_the_cache_forgets_the_oldest_first() -> None:
     cache = weights._Cache(limit=1000)
     order = ORDERS["point"]
     for key in range(5):
-        cache.put((bytes([key]), order), np.zeros(400, np.int8))
-    assert [cache.get((bytes([key]), order)) is not None for key in range(5)] == [False, False, False, True, True]
+        cache.put(((bytes([key]),), order), np.zeros(400, np.int8))
+    assert [cache.get(((bytes([key]),), order)) is not None for key in range(5)] == [False, False, False, True, True]
     assert cache.used == 802
 
 
@@ -184,5 +185,5 @@ def test_scale_buffer() -> None:
     rows = [(-(1 << 39), (1 << 32) - 1, 63), ((1 << 39) - 1, 0, 0), (-1, 1 << 30, 31)]
     for bias, multiplier, shift in rows:
         buffer += bias.to_bytes(5, "little", signed=True) + multiplier.to_bytes(4, "little") + bytes([shift])
-    decoded = weights.decode_scales(np.frombuffer(bytes(buffer) + bytes(2), np.uint8), 3)
+    decoded = weights.decode_scales([np.frombuffer(bytes(buffer) + bytes(2), np.uint8)], 3, ScaleLayout.I40)
     assert [tuple(int(v) for v in row) for row in zip(*decoded, strict=True)] == rows

@@ -1,0 +1,182 @@
+"""The order in which an Ethos-U55 or U65 consumes the weights of a convolution.
+
+It depends on registers only. Its nesting, established for all sizes, is from outer to inner: OFM block, IFM block,
+sub-kernel (8 / dilation steps in y, then x), [part-kernel: IFM micro-block], OFM micro-block, kernel element (count
+rounded up), [depth-first: IFM micro-block], OFM channel, IFM channel. Positions outside of the tensor are zero.
+
+With two cores (ethos-u65-512) each has a stream of its own: core k owns OFM channels k, k + 2, ..., in blocks of its
+share of the OFM block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
+
+
+@dataclass(frozen=True, slots=True)
+class WeightOrder:
+    """Shape and order of the weight streams of an operation.
+
+    Attributes:
+        depthwise: one IFM channel per OFM channel.
+        part_kernel: kernel elements before IFM channels ("part-kernel-first"), else depth first.
+        ofm_depth, ifm_depth, height, width: the weight tensor; ifm_depth is 1 if depthwise.
+        dilation_y, dilation_x: of the kernel; a sub-kernel spans SUBKERNEL // dilation elements.
+        ofm_block: OFM channels in a block (register OFM_BLK_DEPTH_M1 + 1).
+        ofm_ublock, ifm_ublock: channels in a micro-block.
+        ifm_bits: of an IFM element.
+        cores: how many share the OFM channels, each with a stream.
+    """
+
+    depthwise: bool
+    part_kernel: bool
+    ofm_depth: int
+    ifm_depth: int
+    height: int
+    width: int
+    dilation_y: int
+    dilation_x: int
+    ofm_block: int
+    ofm_ublock: int
+    ifm_ublock: int
+    ifm_bits: int
+    cores: int = 1
+
+    @property
+    def fast(self) -> bool:
+        """Whether weights come in FWD coding: never."""
+        return False
+
+    @property
+    def ifm_block(self) -> int:
+        """IFM channels in a block."""
+        return 16 if self.part_kernel or self.ifm_bits == 16 else 32
+
+    @property
+    def element_step(self) -> int:
+        """To what the number of elements in a sub-kernel is rounded up."""
+        if self.depthwise:
+            return 4
+        if self.part_kernel:
+            return 2 if self.ifm_bits == 16 else 4
+        return 1
+
+    def subkernels(self) -> Iterator[tuple[int, int, int, int]]:
+        """y, x, height, width of each sub-kernel, in stream order."""
+        step_y = max(1, SUBKERNEL // self.dilation_y)
+        step_x = max(1, SUBKERNEL // self.dilation_x)
+        for y in range(0, self.height, step_y):
+            for x in range(0, self.width, step_x):
+                yield y, x, min(step_y, self.height - y), min(step_x, self.width - x)
+
+    def padded_elements(self) -> int:
+        """Kernel elements including padding, over all sub-kernels."""
+        return sum(_up(h * w, self.element_step) for _, _, h, w in self.subkernels())
+
+    def ofm_groups(self, core: int = 0) -> list[tuple[int, int, int]]:
+        """First channel, number and depth of a core's equal OFM blocks: all whole ones, then the rest.
+
+        Channels are counted among those that the core owns.
+        """
+        owned = (self.ofm_depth + self.cores - 1 - core) // self.cores
+        return _groups(owned, (self.ofm_block + self.cores - 1 - core) // self.cores)
+
+    def ifm_groups(self) -> list[tuple[int, int, int]]:
+        """First channel, number and depth in channels (whole micro-blocks) of equal IFM blocks."""
+        if self.depthwise:
+            return [(0, 1, 1)]
+        if not self.part_kernel:
+            return [(0, -(-self.ifm_depth // self.ifm_block), self.ifm_block)]
+        return [(z, n, _up(depth, self.ifm_ublock)) for z, n, depth in _groups(self.ifm_depth, self.ifm_block)]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Weights in each core's stream, padding included."""
+        ifm = sum(n * depth for _, n, depth in self.ifm_groups()) * self.padded_elements()
+        return tuple(
+            ifm * sum(n * _up(depth, self.ofm_ublock) for _, n, depth in self.ofm_groups(core))
+            for core in range(self.cores)
+        )
+
+    def restore(self, streams: Sequence[Array]) -> Array:
+        """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
+        if self.cores == 1:
+            return self._restore(streams[0], 0)
+        weights = np.empty((self.ofm_depth, self.height, self.width, self.ifm_depth), streams[0].dtype)
+        for core, stream in enumerate(streams):
+            if stream.size:
+                weights[core :: self.cores] = self._restore(stream, core)
+        return weights
+
+    def _restore(self, stream: Array, core: int) -> Array:
+        """The part of the weight tensor that a core owns."""
+        groups = self.ofm_groups(core)
+        ifm_total = sum(n * depth for _, n, depth in self.ifm_groups())
+        weights = np.zeros((sum(n * depth for _, n, depth in groups), self.height, self.width, ifm_total), stream.dtype)
+        at = 0
+        elements = self.padded_elements()
+        for z, blocks, depth in groups:
+            depth_up = _up(depth, self.ofm_ublock)
+            count = blocks * depth_up * ifm_total * elements
+            part = stream[at : at + count].reshape(blocks, depth_up * ifm_total * elements)
+            self._restore_blocks(part, weights[z : z + blocks * depth], depth, depth_up)
+            at += count
+        return weights[:, :, :, : self.ifm_depth]
+
+    def _restore_blocks(self, part: Array, weights: Array, depth: int, depth_up: int) -> None:
+        """Fills `weights` (blocks * depth, height, width, ifm) from `part` (blocks, stream of one block)."""
+        blocks = part.shape[0]
+        at = 0
+        elements = self.padded_elements()
+        for z, ifm_blocks, ifm_depth in self.ifm_groups():
+            size = depth_up * ifm_depth * elements
+            one = part[:, at : at + ifm_blocks * size].reshape(blocks, ifm_blocks, size)
+            at += ifm_blocks * size
+            begin = 0
+            for y, x, height, width in self.subkernels():
+                used, padded = height * width, _up(height * width, self.element_step)
+                end = begin + depth_up * ifm_depth * padded
+                source = self._straighten(one[:, :, begin:end], depth_up, ifm_depth, padded)
+                begin = end
+                # source: blocks, ifm_blocks, ofm, element, ifm
+                target = weights[:, y : y + height, x : x + width, z : z + ifm_blocks * ifm_depth]
+                target[...] = (
+                    source[:, :, :depth, :used]
+                    .reshape(blocks, ifm_blocks, depth, height, width, ifm_depth)
+                    .transpose(0, 2, 3, 4, 1, 5)
+                    .reshape(target.shape)
+                )
+
+    def _straighten(self, source: Array, ofm: int, ifm: int, elements: int) -> Array:
+        """(blocks, ifm blocks, stream) to (blocks, ifm blocks, ofm, element, ifm)."""
+        blocks, ifm_blocks = source.shape[:2]
+        ifm_ublock = 1 if self.depthwise else self.ifm_ublock
+        ifm_ublocks, ofm_ublocks = ifm // ifm_ublock, ofm // self.ofm_ublock
+        if self.part_kernel:
+            order = (ifm_ublocks, ofm_ublocks, elements, self.ofm_ublock, ifm_ublock)
+            axes = (0, 1, 3, 5, 4, 2, 6)
+        else:
+            order = (ofm_ublocks, elements, ifm_ublocks, self.ofm_ublock, ifm_ublock)
+            axes = (0, 1, 2, 5, 3, 4, 6)
+        return (
+            source.reshape(blocks, ifm_blocks, *order).transpose(axes).reshape(blocks, ifm_blocks, ofm, elements, ifm)
+        )
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+def _groups(total: int, block: int) -> list[tuple[int, int, int]]:
+    whole, rest = divmod(total, block) if total else (0, 0)
+    groups = [(0, whole, block)] if whole else []
+    return [*groups, (whole * block, 1, rest)] if rest else groups
