@@ -86,7 +86,7 @@ class Requantiser:
         scaled += self.addend
         span = activation.maximum - activation.minimum
         np.clip(scaled, 0, span, out=scaled)
-        if activation.table is not None and self.op.ofm.bits != 16:
+        if activation.table is not None and activation.index_bits == 8:
             entries = output.table(self.op.ofm, activation, memory)
             np.take(entries, scaled.astype(np.intp), out=out)
         elif self.op.ofm.bits == 8:

@@ -22,19 +22,20 @@ from harness.npu.operations import (
     Elementwise,
     Kernel,
     Op,
-    OperandScale,
+    Operand,
     Pool,
     Stream,
     Upscale,
     Weights,
 )
 from harness.npu.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode
-from harness.npu.scaling import Rounding, Scale
+from harness.npu.scaling import ONE, Rounding, Scale
 from harness.npu.stream import RegisterFile, commands
 from harness.npu.weight_order import WeightOrder
 from harness.npu.weights import SCALE_BYTES, ScaleLayout
 
 IMPLICIT_SHIFT = {8: (19, 20), 16: (14, 15)}  # by IFM bits: shift of the operand ADD/SUB leave unscaled, early bits
+REVERSED = 1 << 6  # IFM2_BROADCAST: IFM2 is the first operand
 UNSCALED = (ElementwiseMode.MIN, ElementwiseMode.MAX, ElementwiseMode.CLZ, ElementwiseMode.SHR, ElementwiseMode.SHL)
 
 
@@ -229,45 +230,44 @@ class _Decoder:
         if depth != ofm.depth:
             raise self.fields.fault("unsupported", "IFM_DEPTH_M1", depth - 1, f"the output has {ofm.depth} channels")
         ifm = self.fields.feature_map("IFM", 2, *ofm.shape)
-        ifm2, scalar, reversed_operands = (None, None, False) if mode in UNARY else self._second_input(ifm, ofm)
-        scale, operand_scale = self._elementwise_scales(mode, ifm, ifm2)
+        second = None if mode in UNARY else self._second_input(ifm, ofm)
+        scale, operand_scales = self._elementwise_scales(mode, ifm)
         accesses = [self.fields.access("IFM", ifm, write=False), self.fields.access("OFM", ofm, write=True)]
-        if ifm2 is not None:
-            accesses.append(self.fields.access("IFM2", ifm2, write=False))
+        if isinstance(second, FeatureMap):
+            accesses.append(self.fields.access("IFM2", second, write=False))
+        sources: tuple[FeatureMap | int, ...] = (ifm,) if second is None else (ifm, second)
+        if second is not None and get("IFM2_BROADCAST") & REVERSED:
+            sources = sources[::-1]
+        leaky = mode is ElementwiseMode.LRELU
         return Elementwise(
             offset=self.registers.offset,
             name=self.registers.op,
             mode=mode,
-            ifm=ifm,
-            ifm2=ifm2,
-            scalar=scalar,
-            reversed_operands=reversed_operands,
+            operands=tuple(Operand(source, by) for source, by in zip(sources, operand_scales, strict=False)),
             ofm=ofm,
-            operand_scale=operand_scale,
-            scale=scale,
-            rounding=self.fields.rounding("OFM_PRECISION"),
+            scale=ONE if leaky else scale,
+            negative_scale=scale if leaky else ONE,
             activation=self.fields.activation(ofm),
             block=self.fields.block(),
             accesses=tuple(accesses),
         )
 
-    def _second_input(self, ifm: FeatureMap, ofm: FeatureMap) -> tuple[FeatureMap | None, int | None, bool]:
+    def _second_input(self, ifm: FeatureMap, ofm: FeatureMap) -> FeatureMap | int:
+        """The second feature map, or a number without zero point."""
         get = self.registers.get
         broadcast = get("IFM2_BROADCAST")
-        reversed_operands = bool(broadcast & 0x40)
         _, bits, signed = self.fields.precision("IFM2", 2)
         if bits != ifm.bits:
             raise self.fields.fault("unsupported", "IFM2_PRECISION", get("IFM2_PRECISION"), f"IFM has {ifm.bits} bits")
         if not broadcast & 0x80:
             shape = (1 if broadcast >> axis & 1 else size for axis, size in enumerate(ofm.shape))
-            return self.fields.feature_map("IFM2", 2, *shape), None, reversed_operands
+            return self.fields.feature_map("IFM2", 2, *shape)
         value = get("IFM2_SCALAR")
         value = value - 0x10000 if signed and value >= 0x8000 else value
-        return None, value - self.fields.zero_point("IFM2", signed), reversed_operands
+        return value - self.fields.zero_point("IFM2", signed)
 
-    def _elementwise_scales(
-        self, mode: ElementwiseMode, ifm: FeatureMap, ifm2: FeatureMap | None
-    ) -> tuple[Scale | None, OperandScale]:
+    def _elementwise_scales(self, mode: ElementwiseMode, ifm: FeatureMap) -> tuple[Scale, tuple[Scale, Scale]]:
+        """The result's scale, and the operands' in operand order."""
         get = self.registers.get
         precision = get("OFM_PRECISION")
         rounding = self.fields.rounding("OFM_PRECISION")
@@ -278,22 +278,23 @@ class _Decoder:
             raise self.fields.fault(
                 "unsupported", "OFM_PRECISION", precision, "this scale mode is not established here"
             )
-        scale = self.fields.scale("OFM_SCALE", rounding) if is_global else None
-        if mode is ElementwiseMode.MUL and ifm.bits == 32 and scale is not None:
+        scale = self.fields.scale("OFM_SCALE", rounding) if is_global else Scale(rounding=rounding)
+        if mode is ElementwiseMode.MUL and ifm.bits == 32:
             scale = Scale(1, scale.shift, rounding)  # the multiplier is ignored
         if mode not in (ElementwiseMode.ADD, ElementwiseMode.SUB):
-            return scale, OperandScale()
+            return scale, (ONE, ONE)
         ifm_precision = get("IFM_PRECISION")
         how = ifm_precision >> 8 & 3
         if how == 3:
             raise self.fields.fault("parse", "IFM_PRECISION", ifm_precision, "operand scaling 3 has no known meaning")
         if how == 0:
-            return scale, OperandScale((get("OPA_SCALE") & 0xFFFF, get("OPB_SCALE") & 0xFFFF))
+            return scale, (Scale(get("OPA_SCALE") & 0xFFFF), Scale(get("OPB_SCALE") & 0xFFFF))
         if ifm.bits not in IMPLICIT_SHIFT:
             raise self.fields.fault("unsupported", "IFM_PRECISION", ifm_precision, "operand scaling of 32-bit inputs")
         other_shift, early_bits = IMPLICIT_SHIFT[ifm.bits]
-        operand = self.fields.scale("OPA_SCALE", self.fields.rounding("IFM_PRECISION"), early_bits)
-        return scale, OperandScale(scaled=how - 1, scale=operand, other_shift=other_shift)
+        scaled = self.fields.scale("OPA_SCALE", self.fields.rounding("IFM_PRECISION"), early_bits)
+        shifted = Scale(1 << other_shift)
+        return scale, (scaled, shifted) if how == 1 else (shifted, scaled)
 
     def _dma(self, parameter: int) -> Op:
         get = self.registers.get

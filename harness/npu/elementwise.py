@@ -7,6 +7,7 @@ TensorFlow Lite Micro: 32-bit products ignore the multiplier; SHR with DOUBLE ro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ import numpy.typing as npt
 
 from harness.npu import output
 from harness.npu.fault import Fault
-from harness.npu.featuremap import FeatureMap, Memory
-from harness.npu.operations import Elementwise
+from harness.npu.featuremap import Memory
+from harness.npu.operations import Elementwise, Operand
 from harness.npu.registers import ElementwiseMode
 from harness.npu.scaling import Rounding, scale
 
@@ -34,64 +35,34 @@ class ElementwiseStep:
     def run(self, memory: Memory) -> None:
         """Reads the inputs, writes the OFM."""
         op = self.op
-        values = _values(op.ifm, memory)
-        if op.mode in UNARY:
-            result = unary(op, values)
+        if op.mode is ElementwiseMode.LRELU:
+            result = _leaky(op, _values(op.operands[0], memory))
         else:
-            other = _values(op.ifm2, memory) if op.ifm2 is not None else np.array([[[op.scalar]]], np.int64)
-            first, second = (other, values) if op.reversed_operands else (values, other)
-            result = binary(op, first, second)
+            operands = [scale(_values(operand, memory), operand.scale) for operand in op.operands]
+            result = scale(COMBINE[op.mode](op, *operands), op.scale)
         result = np.broadcast_to(result, op.ofm.shape)
         op.ofm.store(memory, output.finish(result, op.ofm, op.activation, memory))
 
 
-def _values(source: FeatureMap, memory: Memory) -> Array:
+def _values(operand: Operand, memory: Memory) -> Array:
+    """An operand's int64 values without zero point; one number has shape (1, 1, 1)."""
+    source = operand.source
+    if isinstance(source, int):
+        return np.full((1, 1, 1), source, np.int64)
     values = source.load(memory).astype(np.int64)
     if source.zero_point:
         values -= source.zero_point
     return values
 
 
-def unary(op: Elementwise, values: Array) -> Array:
-    """The scaled result of ABS, CLZ or LRELU on int64 values."""
-    if op.mode is ElementwiseMode.ABS:
-        return _scaled(op, np.abs(values))
-    if op.mode is ElementwiseMode.LRELU:
-        return np.where(values < 0, _scaled(op, values), values)
+def _leaky(op: Elementwise, values: Array) -> Array:
+    positive, negative = (scale(values, by) for by in (op.operands[0].scale, op.negative_scale))
+    return scale(np.where(values < 0, negative, positive), op.scale)
+
+
+def _leading_zeros(_: Elementwise, values: Array) -> Array:
     bits = np.uint64((1 << WORD) - 1) & values.astype(np.uint64)
     return np.asarray(WORD - np.frexp(bits.astype(np.float64))[1], dtype=np.int64)
-
-
-def binary(op: Elementwise, first: Array, second: Array) -> Array:
-    """The scaled result of a mode with two operands on int64 values that broadcast against each other."""
-    mode = op.mode
-    if mode is ElementwiseMode.MUL:
-        return _scaled(op, first * second)
-    if mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
-        first, second = _operand(op, first, 0), _operand(op, second, 1)
-        return _scaled(op, first + second if mode is ElementwiseMode.ADD else first - second)
-    if mode is ElementwiseMode.MIN:
-        return np.minimum(first, second)
-    if mode is ElementwiseMode.MAX:
-        return np.maximum(first, second)
-    if mode is ElementwiseMode.SHL:
-        return _shifted_left(op, first, second)
-    return _shifted_right(op, first, second)
-
-
-def _scaled(op: Elementwise, values: Array) -> Array:
-    return values if op.scale is None else scale(values, op.scale)
-
-
-def _operand(op: Elementwise, values: Array, position: int) -> Array:
-    how = op.operand_scale
-    if how.scaled is None:
-        factor = how.factors[position]
-        return values if factor == 1 else values * factor
-    if how.scaled == position:
-        assert how.scale is not None
-        return scale(values, how.scale)
-    return values << how.other_shift
 
 
 def _shifted_left(op: Elementwise, values: Array, amounts: Array) -> Array:
@@ -107,9 +78,23 @@ def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
     softmax, which never has a negative tie; one is refused, as is TRUNCATE (by the decoder)."""
     _check_amounts(op, amounts)
     half = np.where(amounts > 0, np.int64(1) << np.maximum(amounts - 1, 0), 0)
-    if op.rounding is Rounding.DOUBLE and np.any((values < 0) & (amounts > 0) & ((values & (2 * half - 1)) == half)):
+    negative_tie = (values < 0) & (amounts > 0) & ((values & (2 * half - 1)) == half)
+    if op.scale.rounding is Rounding.DOUBLE and np.any(negative_tie):
         raise _unsupported(op, int(amounts.max()), "how a negative value half-way between two results is rounded")
     return (values + half) >> amounts
+
+
+COMBINE: dict[ElementwiseMode, Callable[..., Array]] = {
+    ElementwiseMode.MUL: lambda _, first, second: first * second,
+    ElementwiseMode.ADD: lambda _, first, second: first + second,
+    ElementwiseMode.SUB: lambda _, first, second: first - second,
+    ElementwiseMode.MIN: lambda _, first, second: np.minimum(first, second),
+    ElementwiseMode.MAX: lambda _, first, second: np.maximum(first, second),
+    ElementwiseMode.ABS: lambda _, values: np.abs(values),
+    ElementwiseMode.CLZ: _leading_zeros,
+    ElementwiseMode.SHL: _shifted_left,
+    ElementwiseMode.SHR: _shifted_right,
+}
 
 
 def _check_amounts(op: Elementwise, amounts: Array) -> None:

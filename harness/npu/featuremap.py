@@ -15,17 +15,29 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-Memory = Mapping[int, npt.NDArray[np.uint8]]
-"""Region number -> its bytes. Every access was checked against the sizes before anything here runs."""
 
 BRICK = 16  # channels in a brick
+STRAIGHT = (0, 1, 2)
+
+
+class Memory(dict[int, npt.NDArray[np.uint8]]):
+    """Region number -> its bytes. Every access was checked against the sizes before anything here runs.
+
+    Attributes:
+        chains: by number, what an operation passed on to later ones without storing it (Ethos-U85).
+    """
+
+    def __init__(self, regions: Mapping[int, npt.NDArray[np.uint8]]) -> None:
+        super().__init__(regions)
+        self.chains: dict[int, Array] = {}
 
 
 class Layout(IntEnum):
-    """Format field of the precision registers."""
+    """How a feature map is kept: the format fields of the precision registers, or not in memory at all."""
 
     NHWC = 0
     BRICKS = 1
+    CHAIN = 2
 
 
 DTYPES: dict[tuple[int, bool], np.dtype[Any]] = {
@@ -54,7 +66,9 @@ class FeatureMap:
     """A tensor of `height` x `width` x `depth` elements of `bits` in a region; see the module for addresses.
 
     `split`: width of tiles 0 and 2, height of tile 0, height of tile 1. Tiles 0, 1, 2, 3 are upper left, upper right,
-    lower left, lower right.
+    lower left, lower right. `axes`: what is stored as height, width and depth, if the map is transposed on its way to
+    memory (addresses and tiles are those of the stored map). With Layout.CHAIN, `region` is the chain's number and
+    nothing has an address.
     """
 
     region: int
@@ -70,11 +84,18 @@ class FeatureMap:
     stride_x: int
     stride_c: int
     split: tuple[int, int, int]
+    axes: tuple[int, int, int] = STRAIGHT
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width, depth."""
         return self.height, self.width, self.depth
+
+    @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """Height, width, depth in memory."""
+        shape = self.shape
+        return shape if self.axes == STRAIGHT else (shape[self.axes[0]], shape[self.axes[1]], shape[self.axes[2]])
 
     @property
     def elements(self) -> int:
@@ -99,31 +120,28 @@ class FeatureMap:
     @property
     def one_tile(self) -> bool:
         """Whether bases 1 to 3 are not used."""
-        return self.split[0] >= self.width and self.split[1] >= self.height
-
-    @property
-    def bricks(self) -> int:
-        """Number of bricks in the depth."""
-        return -(-self.depth // BRICK)
+        height, width, _ = self.stored_shape
+        return self.split[0] >= width and self.split[1] >= height
 
     def tiles(self) -> Iterator[Tile]:
-        """The tiles that hold something."""
+        """The tiles that hold something, in memory's coordinates."""
+        height, width, _ = self.stored_shape
         left, upper_left, upper_right = self.split
-        for first, x, x_end, upper in (
-            (0, 0, min(left, self.width), upper_left),
-            (1, left, self.width, upper_right),
-        ):
+        for first, x, x_end, upper in ((0, 0, min(left, width), upper_left), (1, left, width, upper_right)):
             if x >= x_end:
                 continue
-            yield Tile(0, min(upper, self.height), x, x_end, self.bases[first])
-            if upper < self.height:
-                yield Tile(upper, self.height, x, x_end, self.bases[first + 2])
+            yield Tile(0, min(upper, height), x, x_end, self.bases[first])
+            if upper < height:
+                yield Tile(upper, height, x, x_end, self.bases[first + 2])
 
     def extent(self, *, whole_bricks: bool) -> tuple[int, int]:
         """First byte and byte after the last one; `whole_bricks` counts the unused lanes of the last brick too.
 
         The first may be negative where strides are (a reversed output); the caller refuses what leaves the region.
+        A chain has no addresses: (0, 0).
         """
+        if self.layout is Layout.CHAIN:
+            return 0, 0
         low, high = [], []
         for tile in self.tiles():
             rows = (tile.y_end - tile.y - 1) * self.stride_y
@@ -136,75 +154,88 @@ class FeatureMap:
 
     def _brick_ends(self, whole_bricks: bool) -> list[tuple[int, int]]:
         """The bricks that can end the map: number and used lanes."""
+        depth = self.stored_shape[2]
         if self.layout is Layout.NHWC:
-            return [(0, self.depth)]
-        rest = self.depth % BRICK
+            return [(0, depth)]
+        last, rest = (depth - 1) // BRICK, depth % BRICK
         if whole_bricks or not rest:
-            return [(0, BRICK), (self.bricks - 1, BRICK)]
-        return [(0, min(BRICK, self.depth)), (max(0, self.bricks - 2), min(BRICK, self.depth)), (self.bricks - 1, rest)]
+            return [(0, BRICK), (last, BRICK)]
+        return [(0, min(BRICK, depth)), (max(0, last - 1), min(BRICK, depth)), (last, rest)]
 
     def plain(self, memory: Memory) -> Array | None:
         """The map as a (height, width, depth) view of memory, or None where no single view can be."""
-        if not self.one_tile or (self.layout is Layout.BRICKS and self.depth > BRICK):
+        if not self.one_tile or self.layout is Layout.CHAIN:
             return None
-        return np.ndarray(
-            self.shape,
-            self.dtype,
-            memory[self.region],
-            self.bases[0],
-            (self.stride_y, self.stride_x, self.size),
-        )
+        shape = self.stored_shape
+        if self.layout is Layout.BRICKS and shape[2] > BRICK:
+            return None
+        strides = (self.stride_y, self.stride_x, self.size)
+        view: Array = np.ndarray(shape, self.dtype, memory[self.region], self.bases[0], strides)
+        return view if self.axes == STRAIGHT else view.transpose(np.argsort(self.axes))
 
     def load(self, memory: Memory) -> Array:
         """The map's values, shape (height, width, depth), in its own type; may be a view of memory."""
+        if self.layout is Layout.CHAIN:
+            return memory.chains[self.region]
         view = self.plain(memory)
         if view is not None:
             return view
-        if self.one_tile:
-            return self._load_tile(memory, Tile(0, self.height, 0, self.width, self.bases[0]))
-        values = np.empty(self.shape, self.dtype)
-        for tile in self.tiles():
-            values[tile.y : tile.y_end, tile.x : tile.x_end] = self._load_tile(memory, tile)
-        return values
+        stored = self._load_stored(memory)
+        return stored if self.axes == STRAIGHT else stored.transpose(np.argsort(self.axes))
 
     def store(self, memory: Memory, values: Array) -> None:
         """Writes `values`, shape (height, width, depth), already within the range of the map's type."""
+        if self.layout is Layout.CHAIN:
+            memory.chains[self.region] = values
+            return
+        if self.axes != STRAIGHT:
+            values = values.transpose(self.axes)
         for tile in self.tiles():
             self._store_tile(memory, tile, values[tile.y : tile.y_end, tile.x : tile.x_end])
 
-    def _load_tile(self, memory: Memory, tile: Tile) -> Array:
+    def _load_stored(self, memory: Memory) -> Array:
+        height, width, depth = self.stored_shape
+        if self.one_tile:
+            return self._load_tile(memory, Tile(0, height, 0, width, self.bases[0]), depth)
+        values = np.empty((height, width, depth), self.dtype)
+        for tile in self.tiles():
+            values[tile.y : tile.y_end, tile.x : tile.x_end] = self._load_tile(memory, tile, depth)
+        return values
+
+    def _load_tile(self, memory: Memory, tile: Tile, depth: int) -> Array:
         height, width = tile.y_end - tile.y, tile.x_end - tile.x
         if self.layout is Layout.NHWC:
-            return self._rows(memory, tile)
+            return self._rows(memory, tile, depth)
+        count = -(-depth // BRICK)
         move = _WHOLE_BRICK.get(self.size)
         if move is not None:
             bricks: Array = np.ndarray(
-                (height, width, self.bricks),
+                (height, width, count),
                 move,
                 memory[self.region],
                 tile.base,
                 (self.stride_y, self.stride_x, self.stride_c),
             )
-            lanes = np.ascontiguousarray(bricks).view(self.dtype).reshape(height, width, self.bricks * BRICK)
+            lanes = np.ascontiguousarray(bricks).view(self.dtype).reshape(height, width, count * BRICK)
         else:
-            lanes = np.ascontiguousarray(self._lanes(memory, tile, self.bricks)).reshape(height, width, -1)
-        return lanes[:, :, : self.depth]
+            lanes = np.ascontiguousarray(self._lanes(memory, tile, count)).reshape(height, width, -1)
+        return lanes[:, :, :depth]
 
     def _store_tile(self, memory: Memory, tile: Tile, values: Array) -> None:
+        height, width, depth = values.shape
         if self.layout is Layout.NHWC:
-            self._rows(memory, tile)[...] = values
+            self._rows(memory, tile, depth)[...] = values
             return
-        whole, rest = divmod(self.depth, BRICK)
-        height, width = values.shape[:2]
+        whole, rest = divmod(depth, BRICK)
         if whole:
             lanes = values[:, :, : whole * BRICK].reshape(height, width, whole, BRICK)
             self._lanes(memory, tile, whole)[...] = lanes
         if rest:
             self._lanes(memory, tile, whole + 1, rest)[:, :, whole] = values[:, :, whole * BRICK :]
 
-    def _rows(self, memory: Memory, tile: Tile) -> Array:
+    def _rows(self, memory: Memory, tile: Tile, depth: int) -> Array:
         return np.ndarray(
-            (tile.y_end - tile.y, tile.x_end - tile.x, self.depth),
+            (tile.y_end - tile.y, tile.x_end - tile.x, depth),
             self.dtype,
             memory[self.region],
             tile.base,

@@ -121,7 +121,7 @@ class Fields:
         table = self.configuration.lut_base + 256 * (function - 16)
         if table + TABLE_BYTES[ofm.bits] > self.configuration.shram_bytes:
             raise self.fault("parse", "ACTIVATION", value, "the table reaches beyond SHRAM")
-        return Activation(minimum, maximum, table=table, signed_index=signed)
+        return Activation(minimum, maximum, table=table, index_bits=index_bits, signed_index=signed)
 
     def kernel(self) -> tuple[Kernel, bool]:
         """The kernel, and whether weights come part-kernel-first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ TABLE_HINT = (
     "Vela 5.1 emits this for ethos-u55-32 and -64 where an activation (sigmoid, hardswish, ...) meets a transposition, "
     "as at a model's input or output; compile for ethos-u55-128 or -256, or put the activation elsewhere"
 )
+Observer = Callable[[Op, Memory], None]
 PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
 
 
@@ -86,14 +87,18 @@ class Npu:
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self._shram = np.zeros(configuration.shram_bytes, np.uint8)
+        self._internal = np.zeros(configuration.shram_bytes, np.uint8)
 
     def decode(self, stream: bytes) -> Program:
         """The program of a register command stream (without driver actions); cached by content. Raises Fault."""
         return _programs.get(stream, self.configuration)
 
     def run(
-        self, program: Program, regions: Mapping[int, Bytes], ports: Mapping[int, int] = DEFAULT_PORTS
+        self,
+        program: Program,
+        regions: Mapping[int, Bytes],
+        ports: Mapping[int, int] = DEFAULT_PORTS,
+        observe: Observer | None = None,
     ) -> Execution:
         """Executes a program in place.
 
@@ -102,6 +107,7 @@ class Npu:
             regions: the bytes of each region, one-dimensional, contiguous uint8, starting at the region's base; they
                 may be longer than needed, and read-only where the program only reads.
             ports: region -> AXI port (0 or 1) as the driver set it up; only affects timing.
+            observe: is called after each operation with it and the memory, e.g. to read its OFM (`op.ofm.load`).
 
         Raises Fault ("bus" if an access leaves a region or writes to a read-only one); operations before the faulting
         one have then been executed, as on a board.
@@ -111,7 +117,7 @@ class Npu:
                 raise ValueError(
                     f"region {number} must be a contiguous 1-D uint8 array, not {array.ndim}-D {array.dtype}"
                 )
-        memory: dict[int, npt.NDArray[np.uint8]] = {**regions, INTERNAL: self._shram}
+        memory = Memory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
         with blas.single_thread():
@@ -119,6 +125,8 @@ class Npu:
                 if not fits:
                     _check_access(op, regions)
                 step.run(memory)
+                if observe is not None:
+                    observe(op, memory)
         result = program.timing(ports)
         return Execution(result.ops, result.cycles, result.events)
 

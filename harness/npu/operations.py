@@ -11,10 +11,10 @@ from enum import IntEnum
 
 from harness.npu.featuremap import FeatureMap
 from harness.npu.registers import ElementwiseMode, PoolMode
-from harness.npu.scaling import Rounding, Scale
+from harness.npu.scaling import ONE, Scale
 from harness.npu.weights import Order, ScaleLayout
 
-INTERNAL = -1  # "region" of addresses inside the NPU (SHRAM)
+INTERNAL = -1  # "region" of addresses inside the NPU: SHRAM, or the look-up table memory of an Ethos-U85
 
 
 class Upscale(IntEnum):
@@ -67,15 +67,16 @@ class Kernel:
 class Activation:
     """What happens between scaling and storing: clamp to [minimum, maximum], then an optional look-up.
 
-    `table` is the SHRAM address of a look-up table, or None. `clamp` is false for plain 32-bit outputs, which
-    saturate to int32 instead and get no zero point. A signed 8-bit index counts
-    the table's entries from -128.
+    `table` is the internal address of a look-up table, or None. `clamp` is false for plain 32-bit outputs, which
+    saturate to int32 instead and get no zero point. An index of 8 bits picks an entry (a signed one counts them from
+    -128); one of 16 bits has 512 entries interpolated.
     """
 
     minimum: int
     maximum: int
     clamp: bool = True
     table: int | None = None
+    index_bits: int = 8
     signed_index: bool = True
 
 
@@ -150,36 +151,39 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class OperandScale:
-    """How ADD and SUB scale their inputs: each by a factor, or one by `scaled` and the other by a left shift."""
+class Operand:
+    """An input of ELEMENTWISE: a feature map or one number, and what it is scaled by once its zero point is removed.
 
-    factors: tuple[int, int] = (1, 1)
-    scaled: int | None = None  # 0 or 1: the operand, in operand order, that `scale` applies to
-    scale: Scale | None = None
-    other_shift: int = 0
+    A number has its zero point removed already.
+    """
+
+    source: FeatureMap | int
+    scale: Scale = ONE
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """ELEMENTWISE. `ifm2` is None for unary modes and for a scalar (then `scalar` has it, zero point removed).
+    """ELEMENTWISE. `operands` are in operand order (first minus second), one for unary modes.
 
-    `reversed_operands`: IFM2 is the first operand. `scale` is None where no scaling happens.
+    Operands are scaled, combined, then scaled by `scale`. LRELU scales its one operand by `negative_scale` instead
+    where it is below zero. Shifts to the right round as `scale` does.
     """
 
     offset: int
     name: str
     mode: ElementwiseMode
-    ifm: FeatureMap
-    ifm2: FeatureMap | None
-    scalar: int | None
-    reversed_operands: bool
+    operands: tuple[Operand, ...]
     ofm: FeatureMap
-    operand_scale: OperandScale
-    scale: Scale | None
-    rounding: Rounding
+    scale: Scale
+    negative_scale: Scale
     activation: Activation
     block: Block
     accesses: tuple[Access, ...]
+
+    @property
+    def ifms(self) -> tuple[FeatureMap, ...]:
+        """The operands that are feature maps."""
+        return tuple(operand.source for operand in self.operands if isinstance(operand.source, FeatureMap))
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
 
 def look_up(clamped: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
     """Table entries for clamped values: by value for 8-bit indices, interpolated for 16-bit ones."""
-    if ofm.bits != 16:
+    if activation.index_bits == 8:
         return np.take(table(ofm, activation, memory), clamped - activation.minimum)
     assert activation.table is not None
     raw = memory[INTERNAL][activation.table : activation.table + TABLE_BYTES[16]].view("<i2").astype(np.int64)

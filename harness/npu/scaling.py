@@ -48,6 +48,9 @@ class Scale:
         return self.multiplier == 1 and self.shift == 0
 
 
+ONE = Scale()
+
+
 def scale(values: Int64s, by: Scale) -> Int64s:
     """`values` (any shape) scaled by one Scale; int64."""
     if by.is_one:

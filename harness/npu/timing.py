@@ -146,8 +146,8 @@ def output_cycles(op: Op, configuration: Configuration) -> float:
     two_words, one_word, product32, product, total, largest, other = OUTPUT_CYCLES[configuration.macs]
     each = other
     if isinstance(op, Elementwise):
-        if op.ifm.bits == 32:
-            each = two_words if op.ifm2 is not None else one_word
+        if op.ifms[0].bits == 32:
+            each = two_words if len(op.ifms) > 1 else one_word
         elif op.mode is ElementwiseMode.MUL:
             each = product32 if op.ofm.bits == 32 else product
         elif op.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
@@ -170,4 +170,5 @@ def _cut(size: int, block: int) -> list[tuple[int, int]]:
 def _shapes(op: Op) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     if isinstance(op, Dma):
         return (1, 1, op.length), (1, 1, op.length)
-    return op.ifm.shape, op.ofm.shape
+    source = op.ifms[0] if isinstance(op, Elementwise) else op.ifm
+    return source.shape, op.ofm.shape

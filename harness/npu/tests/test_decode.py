@@ -13,8 +13,9 @@ import pytest
 from harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
 from harness.npu.conformance.compiled import Compiled, compile_graph
 from harness.npu.conformance.graph import Graph
-from harness.npu.decode import decode
-from harness.npu.operations import Convolution, Dma, Elementwise, Op, Pool, Upscale
+from harness.npu.decode import REVERSED, decode
+from harness.npu.featuremap import FeatureMap
+from harness.npu.operations import Convolution, Dma, Elementwise, Pool, Upscale
 from harness.npu.registers import FIRST_REGISTER, LONG, SHORT, Operation
 from harness.npu.stream import commands
 from harness.npu.tests.test_exactness import CASES, NPUS
@@ -144,8 +145,10 @@ def test_operations_hold_the_registers_of_their_time(disassembled: Compiled) -> 
                 values[f"DMA0_{name}"] for name in ("SRC", "DST", "LEN")
             )
             continue
-        check_map("IFM", op, values)
-        check_map("OFM", op, values)
+        second_first = isinstance(op, Elementwise) and len(op.ifms) == 2 and values["IFM2_BROADCAST"] & REVERSED
+        ifms = op.ifms[:: -1 if second_first else 1] if isinstance(op, Elementwise) else (op.ifm,)
+        check_map("IFM", ifms[0], values)
+        check_map("OFM", op.ofm, values)
         assert op.ofm.shape == tuple(values[f"OFM_{axis}_M1"] + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
         if isinstance(op, Convolution):
             for name, (at,) in (("WEIGHT", op.weights.streams), ("SCALE", op.weights.scales)):
@@ -153,13 +156,12 @@ def test_operations_hold_the_registers_of_their_time(disassembled: Compiled) -> 
                 assert (at.region, at.base, at.length) == expected
         if isinstance(op, Pool) and not op.hardware_divide:
             assert op.scale.shift << 32 | op.scale.multiplier == values["OFM_SCALE"]
-        if isinstance(op, Elementwise) and op.ifm2 is not None:
-            check_map("IFM2", op, values)
+        if len(ifms) == 2:
+            check_map("IFM2", ifms[1], values)
 
 
-def check_map(name: str, op: Op, values: dict[str, int]) -> None:
+def check_map(name: str, feature_map: FeatureMap, values: dict[str, int]) -> None:
     """Compares a feature map's place with the registers that say it."""
-    feature_map = getattr(op, name.lower())
     assert feature_map.region == values[f"{name}_REGION"]
     assert feature_map.bases[0] == values[f"{name}_BASE0"]
     assert (feature_map.stride_y, feature_map.stride_x) == (values[f"{name}_STRIDE_Y"], values[f"{name}_STRIDE_X"])

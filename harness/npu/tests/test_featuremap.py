@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from harness.npu.featuremap import BRICK, FeatureMap, Layout
+from harness.npu.featuremap import BRICK, FeatureMap, Layout, Memory
 
 SIZE = 1 << 16
 
@@ -64,14 +66,14 @@ def random_map(generator: random.Random, bits: int, layout: Layout, tiles: int) 
 
 
 @pytest.mark.parametrize("tiles", [1, 2, 4])
-@pytest.mark.parametrize("layout", list(Layout), ids=lambda layout: layout.name)
+@pytest.mark.parametrize("layout", [Layout.NHWC, Layout.BRICKS], ids=lambda layout: layout.name)
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_maps_are_read_and_written_where_they_are(bits: int, layout: Layout, tiles: int) -> None:
     generator = random.Random(bits * 10 + tiles)
     rng = np.random.default_rng(bits)
     for _ in range(6):
         feature_map = random_map(generator, bits, layout, tiles)
-        memory = {1: rng.integers(0, 256, SIZE).astype(np.uint8)}
+        memory = Memory({1: rng.integers(0, 256, SIZE).astype(np.uint8)})
         places = {
             at: address(feature_map, *at) for at in np.ndindex(feature_map.height, feature_map.width, feature_map.depth)
         }
@@ -79,7 +81,7 @@ def test_maps_are_read_and_written_where_they_are(bits: int, layout: Layout, til
         for at, place in places.items():
             raw = memory[1][place : place + feature_map.size].tobytes()
             assert int(loaded[at]) == int.from_bytes(raw, "little", signed=True)
-        written = {1: memory[1].copy()}
+        written = Memory({1: memory[1].copy()})
         values = rng.integers(*feature_map.limits, feature_map.shape, endpoint=True).astype(feature_map.dtype)
         feature_map.store(written, values)
         expected = memory[1].copy()
@@ -94,16 +96,44 @@ def test_maps_are_read_and_written_where_they_are(bits: int, layout: Layout, til
         assert end <= whole_end <= end + (BRICK - 1) * feature_map.size
 
 
+@pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("layout", [Layout.NHWC, Layout.BRICKS], ids=lambda layout: layout.name)
+def test_a_map_may_be_transposed_on_its_way(layout: Layout, axes: tuple[int, int, int]) -> None:
+    """The stored map is an ordinary one; what goes in and comes out has its axes in another order."""
+    stored = random_map(random.Random(str(axes)), 16, layout, 4)
+    back = np.argsort(axes)
+    height, width, depth = (stored.shape[axis] for axis in back)
+    transposed = replace(stored, height=height, width=width, depth=depth, axes=axes)
+    assert transposed.stored_shape == stored.shape
+    assert transposed.extent(whole_bricks=True) == stored.extent(whole_bricks=True)
+    values = np.random.default_rng(0).integers(-99, 99, transposed.shape).astype(np.int16)
+    one, other = Memory({1: np.zeros(SIZE, np.uint8)}), Memory({1: np.zeros(SIZE, np.uint8)})
+    transposed.store(one, values)
+    stored.store(other, values.transpose(axes))
+    assert np.array_equal(one[1], other[1])
+    assert np.array_equal(transposed.load(one), values)
+
+
+def test_a_chain_touches_no_memory() -> None:
+    chain = FeatureMap(2, 3, 4, 5, Layout.CHAIN, 32, True, 0, (0, 0, 0, 0), 0, 0, 0, (1, 1, 1))
+    memory = Memory({})
+    values = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
+    chain.store(memory, values)
+    assert np.array_equal(chain.load(memory), values)
+    assert chain.extent(whole_bricks=True) == (0, 0)
+    assert chain.plain(memory) is None
+
+
 def test_a_map_may_run_backwards() -> None:
     feature_map = FeatureMap(1, 3, 4, 2, Layout.NHWC, 8, True, 0, (60, 0, 0, 0), -16, -3, 0, (4, 3, 3))
-    memory = {1: np.arange(64, dtype=np.uint8)}
+    memory = Memory({1: np.arange(64, dtype=np.uint8)})
     assert feature_map.load(memory)[2, 3].tolist() == [60 - 32 - 9, 60 - 32 - 8]
     assert feature_map.extent(whole_bricks=False) == (60 - 32 - 9, 62)
 
 
 def test_sixteen_bytes_at_odd_addresses() -> None:
     """Whole bricks are moved as one 16-byte value each, whatever their alignment."""
-    memory = {1: np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)}
+    memory = Memory({1: np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)})
     feature_map = FeatureMap(1, 3, 4, 48, Layout.BRICKS, 8, False, 0, (7, 0, 0, 0), 192, 16, 64, (4, 3, 3))
     loaded = feature_map.load(memory)
     assert all(int(loaded[at]) == memory[1][address(feature_map, *at)] for at in np.ndindex(3, 4, 48))

@@ -227,8 +227,8 @@ def test_a_flipped_bit_in_the_weights_shows(seed: int, tosa: bytes, compiled: Co
 def test_tables_survive_in_shram_from_run_to_run(compiled: Compiled) -> None:
     npu = Npu(U55_128)
     npu.run(npu.decode(compiled.stream), compiled.memory([]))
-    assert npu._shram[U55_128.lut_base :].any()
-    assert not npu._shram[: U55_128.lut_base].any()
+    assert npu._internal[U55_128.lut_base :].any()
+    assert not npu._internal[: U55_128.lut_base].any()
 
 
 def test_every_operation_has_a_record_and_cycles_add_up(compiled: Compiled, values: np.ndarray) -> None:
