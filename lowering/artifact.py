@@ -21,7 +21,7 @@ from lowering.profile import Npu
 from lowering.program import DelegateCall, KernelCall, Plan, Program
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _DIGESTS = "SHA256SUMS"
 
 
@@ -40,6 +40,8 @@ class NpuOp:
         source: the user's line that made that call, "net.py:12"; "" when unknown.
         debug_handles: ExecuTorch's handles of those operators.
         vela_cycles: the compiler's estimate. Provenance "vela": not a measurement.
+        tensor: the tensor it writes, or a part of it: a name of the compiled TOSA program where Vela kept it, else one
+            that Vela made up; "" when unknown.
     """
 
     id: str
@@ -51,6 +53,7 @@ class NpuOp:
     source: str
     debug_handles: tuple[int, ...]
     vela_cycles: int
+    tensor: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Delegate:
         vela: the delegate blob, as it is in the .pte.
         npu_ops: in stream order; empty for a .pte that was not lowered here.
         summary: Vela's totals under Vela's names, for example "cycles_total", "sram_memory_used" (KiB).
+        hoisted: whether Vela was given `hoist_tables(tosa)` instead of `tosa`.
     """
 
     index: int
@@ -72,6 +76,7 @@ class Delegate:
     vela: bytes
     npu_ops: tuple[NpuOp, ...] = ()
     summary: Mapping[str, float | str] = field(default_factory=dict)
+    hoisted: bool = False
 
     @cached_property
     def blob(self) -> VelaBlob:
@@ -158,6 +163,7 @@ class Artifact:
                     "instruction": delegate.instruction,
                     "has_tosa": delegate.tosa is not None,
                     "summary": dict(delegate.summary),
+                    "hoisted": delegate.hoisted,
                     "npu_ops": [asdict(op) for op in delegate.npu_ops],
                 }
                 for delegate in self.delegates
@@ -269,4 +275,5 @@ def _delegate(entry: Mapping[str, Any], files: Mapping[str, bytes]) -> Delegate:
         for op in entry["npu_ops"]
     )
     tosa = files[f"{name}.tosa"] if entry["has_tosa"] else None
-    return Delegate(entry["index"], entry["instruction"], tosa, files[f"{name}.vela"], ops, entry["summary"])
+    blob = files[f"{name}.vela"]
+    return Delegate(entry["index"], entry["instruction"], tosa, blob, ops, entry["summary"], entry["hoisted"])

@@ -126,6 +126,7 @@ def build_map(
             source="",
             debug_handles=(),
             vela_cycles=cycles[number],
+            tensor=perf.get("name", ""),
         )
         rows.append(_described(op, primary, sorted(fused), origins, folded, partition))
     _check_coverage(rows, stream)

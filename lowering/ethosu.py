@@ -56,12 +56,13 @@ HOISTED = (
 
 @dataclass(frozen=True)
 class Compiled:
-    """One partition as the backend compiled it."""
+    """One partition as the backend compiled it; the fields are those of `lowering.artifact.Delegate`."""
 
     blob: bytes
     tosa: bytes
     npu_ops: tuple[NpuOp, ...]
     summary: Mapping[str, float | str]
+    hoisted: bool
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ def _backend() -> Any:
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
                 untouched = copy.deepcopy(edge_program)  # passes change the program they work on
-                rescued = False
+                rescued = hoisted = False
                 try:
                     result = EthosUBackend.preprocess(edge_program, specs)
                 except Exception as error:
@@ -217,15 +218,16 @@ def _backend() -> Any:
                 # A rescued program may pad what a table gives, which Vela 5.1 compiles wrongly behind a transposition:
                 # it writes the padded map with the strides of the map without padding.
                 if rescued or overruns(output.parsed):
-                    hoisted = _with_hoisted_tables(output, specs, Path(folder))
-                    if hoisted is not output:
+                    rewritten = _with_hoisted_tables(output, specs, Path(folder))
+                    hoisted = rewritten is not output
+                    if hoisted:
                         capture.notes.append(HOISTED)
-                    output = hoisted
+                    output = rewritten
             partition = Partition(capture.calls, nodes, handles, capture.surviving)
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
             stream = output.parsed.command_stream
             npu_ops = build_map(TosaGraph.parse(output.tosa), output.database, stream, partition, first_id=first_id)
-            capture.partitions.append(Compiled(output.blob, reference, npu_ops, output.summary))
+            capture.partitions.append(Compiled(output.blob, reference, npu_ops, output.summary, hoisted))
             return PreprocessResult(
                 processed_bytes=output.blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
             )

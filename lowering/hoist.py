@@ -7,13 +7,13 @@ names go to its end (its offsets only point forward), and weights, however large
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tosa.TosaGraph import TosaGraph as Buffer
 
+from lowering.editor import Editor
 from lowering.tosa import TosaGraph
 
 _MOVED_OVER = ("TRANSPOSE", "RESHAPE")
@@ -53,7 +53,7 @@ def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
             moved += 1
     if not moved:
         return tosa, 0
-    editor = _Editor(tosa)
+    editor = Editor(tosa)
     editor.reorder(_raw(block), _BLOCK_OPERATORS, [each.table.Pos for each in operators])
     for each in operators:
         if each.changed:
@@ -101,46 +101,3 @@ def _move(
         operators.remove(each)
     at = operators.index(table) + 1
     operators[at:at] = chain
-
-
-class _Editor:
-    """A flatbuffer whose fields are given new values; `data` is the result."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = bytearray(data)
-
-    def reorder(self, table: Any, field: int, positions: Sequence[int]) -> None:
-        """Makes the elements of a vector of tables, in order, those at `positions`."""
-        start = table.Vector(table.Offset(field))
-        for number, position in enumerate(positions):
-            self._point(start + 4 * number, position)
-
-    def set_names(self, table: Any, field: int, names: Sequence[str]) -> None:
-        """Gives a field that is there a new vector of strings."""
-        start = self._vector(table, field, [0] * len(names))
-        for number, name in enumerate(names):
-            encoded = name.encode()
-            self._point(start + 4 * number, self._append(struct.pack("<I", len(encoded)) + encoded + b"\0"))
-
-    def set_numbers(self, table: Any, field: int, numbers: Sequence[int]) -> None:
-        """Gives a field that is there a new vector of int32."""
-        self._vector(table, field, numbers)
-
-    def _vector(self, table: Any, field: int, numbers: Sequence[int]) -> int:
-        """Appends a vector and lets the field point to it; the position of its first element."""
-        if not table.Offset(field):
-            raise ValueError(
-                f"a table of the TOSA program lacks field {field}"
-            )  # lists that are there are never absent
-        position = self._append(struct.pack(f"<I{len(numbers)}i", len(numbers), *numbers))
-        self._point(table.Pos + table.Offset(field), position)
-        return position + 4
-
-    def _append(self, data: bytes) -> int:
-        self.data += bytes(-len(self.data) % 4)
-        position = len(self.data)
-        self.data += data
-        return position
-
-    def _point(self, at: int, target: int) -> None:
-        struct.pack_into("<I", self.data, at, target - at)

@@ -143,7 +143,11 @@ def _delegates(pte: bytes, capture: Any, blobs: Sequence[bytes], label: str) -> 
         # Calls are emitted in graph order. The graph's own object tells partitions with equal blobs apart.
         blob = blobs[number] if number < len(blobs) and blobs[number] == data else data
         compiled = capture.compiled(blob)
-        delegates.append(Delegate(call.delegate, at, compiled.tosa, data, compiled.npu_ops, compiled.summary))
+        delegates.append(
+            Delegate(
+                call.delegate, at, compiled.tosa, data, compiled.npu_ops, compiled.summary, hoisted=compiled.hoisted
+            )
+        )
     return tuple(delegates)
 
 

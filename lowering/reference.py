@@ -8,7 +8,7 @@ imported, fails, or does not report TOSA_VALID is an OracleError.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,12 @@ class ReferenceRun:
     Attributes:
         outputs: the program's outputs, in the program's types and logical shapes.
         delegate_outputs: the outputs of each delegate call, by the call's instruction index (of the last time it ran).
+        delegate_inputs: likewise the inputs, shaped as the delegate's TOSA program takes them.
     """
 
     outputs: tuple[np.ndarray, ...]
     delegate_outputs: Mapping[int, tuple[np.ndarray, ...]]
+    delegate_inputs: Mapping[int, tuple[np.ndarray, ...]] = field(default_factory=dict)
 
 
 class Reference:
@@ -54,7 +56,8 @@ class Reference:
                 )
             self._tosa[delegate.instruction] = delegate.tosa
         self._programs = {at: TosaGraph.parse(tosa) for at, tosa in self._tosa.items()}
-        self._model: Any = _reference_model() if self._tosa else None
+        if self._tosa:
+            reference_model()  # that it is missing is better known before anything runs
 
     def run(self, inputs: Sequence[np.ndarray]) -> ReferenceRun:
         """Computes the answer to one input set.
@@ -70,6 +73,7 @@ class Reference:
         for index, array in zip(plan.inputs, check_inputs(plan.input_tensors, inputs), strict=True):
             store.set(index, array)
         delegate_outputs: dict[int, tuple[np.ndarray, ...]] = {}
+        delegate_inputs: dict[int, tuple[np.ndarray, ...]] = {}
         at = steps = 0
         while at < len(plan.instructions):
             steps += 1
@@ -80,52 +84,68 @@ class Reference:
             if isinstance(instruction, KernelCall):
                 run_kernel(instruction, store)
             elif isinstance(instruction, DelegateCall):
-                delegate_outputs[at] = self._delegate(at, instruction, store)
+                delegate_inputs[at] = self._delegate_inputs(at, instruction, store)
+                delegate_outputs[at] = self._delegate(at, instruction, store, delegate_inputs[at])
             elif isinstance(instruction, MoveCall):
                 store.move(instruction.source, instruction.target)
             elif isinstance(instruction, JumpFalseCall):
                 following = following if store.is_true(instruction.condition) else instruction.destination
             at = following  # a FreeCall has nothing to do here
         outputs = tuple(np.array(store.get(index), order="C") for index in plan.outputs)
-        return ReferenceRun(outputs, delegate_outputs)
+        return ReferenceRun(outputs, delegate_outputs, delegate_inputs)
 
-    def _delegate(self, at: int, call: DelegateCall, store: Store) -> tuple[np.ndarray, ...]:
+    def _delegate_inputs(self, at: int, call: DelegateCall, store: Store) -> tuple[np.ndarray, ...]:
         program = self._programs[at]
-        count = len(program.inputs)
-        if len(call.args) != count + len(program.outputs):
+        if len(call.args) != len(program.inputs) + len(program.outputs):
             raise OracleError(
-                f"instruction {at} passes {len(call.args)} tensors, its TOSA program takes {count} and gives "
-                f"{len(program.outputs)}"
+                f"instruction {at} passes {len(call.args)} tensors, its TOSA program takes {len(program.inputs)} and "
+                f"gives {len(program.outputs)}"
             )
-        tensors = [store.tensor(index) for index in call.args]
-        given = [
-            _to_tosa(store.get(index), tensor, side)
-            for index, tensor, side in zip(call.args, tensors, program.inputs, strict=False)
-        ]
-        answers = self._evaluate(self._tosa[at], given, at)
-        if len(answers) != len(program.outputs):
-            raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(program.outputs)}")
-        results = tuple(_from_tosa(array, tensor) for array, tensor in zip(answers, tensors[count:], strict=True))
-        for index, array in zip(call.args[count:], results, strict=True):
+        return tuple(
+            _to_tosa(store.get(index), store.tensor(index), side)
+            for index, side in zip(call.args, program.inputs, strict=False)
+        )
+
+    def _delegate(
+        self, at: int, call: DelegateCall, store: Store, inputs: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, ...]:
+        answers = evaluate(self._tosa[at], inputs, f"instruction {at}")
+        targets = call.args[len(inputs) :]
+        if len(answers) != len(targets):
+            raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(targets)}")
+        results = tuple(_from_tosa(array, store.tensor(index)) for array, index in zip(answers, targets, strict=True))
+        for index, array in zip(targets, results, strict=True):
             store.set(index, array)
         return results
 
-    def _evaluate(self, tosa: bytes, inputs: list[np.ndarray], at: int) -> Sequence[np.ndarray]:
-        try:
-            with quiet(errors=False):  # it prints a line per call
-                outputs, status = self._model.run(tosa, inputs)
-            valid = status == self._model.GraphStatus.TOSA_VALID
-        except Exception as error:
-            raise_if_interrupted(error)
-            raise OracleError(
-                f"tosa_reference_model failed on instruction {at}: {type(error).__name__}: {error}".split("\n")[0]
-            ) from error
-        if not valid:
-            raise OracleError(
-                f"tosa_reference_model reports {getattr(status, 'name', status)} for instruction {at}, not TOSA_VALID: "
-                "its outputs are no reference"
-            )
-        return [np.asarray(output) for output in outputs]
+
+def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.ndarray, ...]:
+    """The outputs of a TOSA program, as tosa_reference_model computes them.
+
+    Args:
+        tosa: the program's flatbuffer.
+        inputs: of its inputs' shapes and types.
+        what: what to call the program in an error, for example "instruction 3".
+
+    Raises:
+        OracleError: the model is missing, fails, or does not report TOSA_VALID.
+    """
+    model = reference_model()
+    try:
+        with quiet(errors=False):  # it prints a line per call
+            outputs, status = model.run(tosa, list(inputs))
+        valid = status == model.GraphStatus.TOSA_VALID
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise OracleError(
+            f"tosa_reference_model failed on {what}: {type(error).__name__}: {error}".split("\n")[0]
+        ) from error
+    if not valid:
+        raise OracleError(
+            f"tosa_reference_model reports {getattr(status, 'name', status)} for {what}, not TOSA_VALID: "
+            "its outputs are no reference"
+        )
+    return tuple(np.asarray(output) for output in outputs)
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -156,7 +176,8 @@ def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     return np.ascontiguousarray(array.transpose(np.argsort(tensor.dim_order))) if ordered else array
 
 
-def _reference_model() -> Any:
+def reference_model() -> Any:
+    """The module tosa_reference_model; an OracleError when it cannot be imported."""
     try:
         with quiet(errors=False):
             import tosa_reference_model

@@ -25,7 +25,7 @@ KEY = "ab" * 32
 
 def make_artifact(key: str = KEY) -> Artifact:
     plain = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
-    op = NpuOp("npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120)
+    op = NpuOp("npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120, "sum")
     delegate = Delegate(
         0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), {"cycles_total": 120.0, "memory_mode": "M"}
     )
@@ -125,7 +125,7 @@ def test_an_artifact_of_another_schema_is_refused(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.get_or_make(KEY, make_artifact)
     manifest = json.loads((entry(cache) / "artifact.json").read_text())
-    assert manifest["schema_version"] == 2
+    assert manifest["schema_version"] == 3
     manifest["schema_version"] = 99
     text = json.dumps(manifest).encode()
     sums = (entry(cache) / "SHA256SUMS").read_text().splitlines()

@@ -1,0 +1,54 @@
+"""Changing a flatbuffer where it lies: new lists and names go to its end, everything else stays where it is.
+
+Offsets in a flatbuffer only point forward, so what is appended can be pointed to from anywhere, and large vectors
+(weights) are neither parsed nor copied piece by piece.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+
+class Editor:
+    """A flatbuffer whose fields are given new values; `data` is the result."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = bytearray(data)
+
+    def reorder(self, table: Any, field: int, positions: Sequence[int]) -> None:
+        """Makes the elements of a vector of tables, in order, those at `positions`."""
+        start = table.Vector(table.Offset(field))
+        for number, position in enumerate(positions):
+            self._point(start + 4 * number, position)
+
+    def set_names(self, table: Any, field: int, names: Sequence[str]) -> None:
+        """Gives a field that is there a new vector of strings."""
+        start = self._vector(table, field, [0] * len(names))
+        for number, name in enumerate(names):
+            encoded = name.encode()
+            self._point(start + 4 * number, self._append(struct.pack("<I", len(encoded)) + encoded + b"\0"))
+
+    def set_numbers(self, table: Any, field: int, numbers: Sequence[int]) -> None:
+        """Gives a field that is there a new vector of int32."""
+        self._vector(table, field, numbers)
+
+    def _vector(self, table: Any, field: int, numbers: Sequence[int]) -> int:
+        """Appends a vector and lets the field point to it; the position of its first element."""
+        if not table.Offset(field):
+            raise ValueError(
+                f"a table of the TOSA program lacks field {field}"
+            )  # lists that are there are never absent
+        position = self._append(struct.pack(f"<I{len(numbers)}i", len(numbers), *numbers))
+        self._point(table.Pos + table.Offset(field), position)
+        return position + 4
+
+    def _append(self, data: bytes) -> int:
+        self.data += bytes(-len(self.data) % 4)
+        position = len(self.data)
+        self.data += data
+        return position
+
+    def _point(self, at: int, target: int) -> None:
+        struct.pack_into("<I", self.data, at, target - at)
