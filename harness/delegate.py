@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.npu import Execution, Npu
+from harness.npu.npu import Observer
 from lowering.vela import VelaBlob
 
 # How Ethos-U programs of ExecuTorch address memory: region 0 the constants, region 1 the scratch area.
@@ -23,13 +24,14 @@ class DelegateResult:
     execution: Execution
 
 
-def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes]) -> DelegateResult:
+def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Observer | None = None) -> DelegateResult:
     """Execute a delegate blob on `npu`.
 
     Args:
         npu: of the configuration the blob was compiled for.
         blob: the delegate.
         inputs: raw bytes of each input, as the delegate's first arguments lie in memory.
+        observe: is called after each operation, as `Npu.run` does.
 
     Raises:
         Fault: the command stream is not one the NPU can execute.
@@ -41,6 +43,7 @@ def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes]) -> DelegateR
             raise ValueError(f"an input of {place.size} bytes was given {len(data)}")
         scratch[place.offset : place.offset + place.size] = np.frombuffer(data, np.uint8)
     weights = np.frombuffer(blob.weights, np.uint8)
-    execution = npu.run(npu.decode(blob.command_stream), {_WEIGHTS: weights, _SCRATCH: scratch})
+    regions = {_WEIGHTS: weights, _SCRATCH: scratch}
+    execution = npu.run(npu.decode(blob.command_stream), regions, observe=observe)
     outputs = tuple(scratch[place.offset : place.offset + place.size].tobytes() for place in blob.outputs)
     return DelegateResult(outputs, execution)

@@ -26,9 +26,8 @@ KEY = "ab" * 32
 def make_artifact(key: str = KEY) -> Artifact:
     plain = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
     op = NpuOp("npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120, "sum")
-    delegate = Delegate(
-        0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), {"cycles_total": 120.0, "memory_mode": "M"}
-    )
+    summary: dict[str, float | str] = {"cycles_total": 120.0, "memory_mode": "M"}
+    delegate = Delegate(0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), summary, hoisted=True)
     return Artifact(
         key=key,
         model="net.py:add",
@@ -227,7 +226,7 @@ except ToolError as error:
 
 def test_a_disk_that_takes_no_more_is_one_clear_error(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith(f"cache 3 the cache in {tmp_path}/v2 cannot be written: File too large")
+    assert run.stdout.startswith(f"cache 3 the cache in {tmp_path}/v3 cannot be written: File too large")
     assert "free some space" in run.stdout
     assert list((tmp_path / "v2" / "artifacts").iterdir()) == []
     assert Cache(tmp_path).get(KEY) is None
