@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from harness.npu import Configuration, Fault, Npu
-from harness.npu.conformance.compiled import POISON, Compiled
+from harness.npu.conformance.compiled import POISON, Compiled, Slot
 from harness.npu.scaling import Rounding
 from harness.npu.tests.test_decode import build, replaced
 
@@ -93,7 +93,7 @@ def test_maps_in_four_tiles_are_put_together() -> None:
     compiled = build("max pool padded", NPU, LISTING)
     values = np.random.default_rng(0).integers(-128, 128, (1, 16, 15, 19)).astype(np.int8)
     memory = compiled.memory([values])
-    start = compiled.input_offsets[0]
+    start = compiled.inputs[0].offset
     stride_y, stride_x = 15 * 19, 19
     # columns from 6 on, rows from 10 (left) or 3 (right) on, each tile in its own part of a larger memory
     pieces = [values[0, :10, :6], values[0, :3, 6:], values[0, 10:, :6], values[0, 3:, 6:]]
@@ -114,8 +114,8 @@ def test_maps_in_four_tiles_are_put_together() -> None:
     expected = compiled.run([values])[0][0]
     tiled_run = replace(tiled, scratch_bytes=memory[1].size)
     Npu(Configuration.parse(NPU)).run(tiled_run.program(), memory)
-    ((offset, size),) = compiled.outputs
-    assert memory[1][offset : offset + size].tobytes() == expected
+    (output,) = compiled.outputs
+    assert output.of(memory).tobytes() == expected
 
 
 def test_tables_of_words() -> None:
@@ -132,7 +132,7 @@ def test_tables_of_words() -> None:
         ("OFM_STRIDE_X", 19 * 4),
         ("OFM_STRIDE_Y", 6 * 19 * 4),
     )
-    wide = replace(wide, outputs=((4096, 5 * 6 * 19 * 4),))
+    wide = replace(wide, outputs=(Slot(4096, 5 * 6 * 19 * 4),))
     values = np.random.default_rng(1).integers(-128, 128, (1, 5, 6, 19)).astype(np.int8)
     assert op.ofm.stride_x == 19  # type: ignore[union-attr]
     assert dma.length == 256  # type: ignore[union-attr]
