@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import codec
+from harness.npu import codec, fwd
 
 Array = npt.NDArray[Any]
 Compressed = tuple[bytes, ...]
@@ -24,6 +24,7 @@ Compressed = tuple[bytes, ...]
 CACHE_BYTES = 256 << 20
 SCALE_BYTES = 10  # per channel, in every layout
 SHIFT_MASK = 0x3F
+MOST_WEIGHTS = 1 << 26  # in one operation; more than any network has, and a bound on what a corrupt stream can ask for
 
 
 class Order(Protocol):
@@ -124,13 +125,13 @@ def decode(compressed: Compressed, order: Order) -> Array:
     """
     weights = _cache.get((compressed, order))
     if weights is None:
-        weights = _restore(compressed, order, codec.decode(compressed))
+        weights = _restore(compressed, order, () if order.fast else codec.decode(compressed))
     return weights
 
 
 def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
     """Decodes all streams at once that `decode` will be asked for; errors are left for then."""
-    missing = [key for key in dict.fromkeys(wanted) if _cache.get(key) is None]
+    missing = [key for key in dict.fromkeys(wanted) if not key[1].fast and _cache.get(key) is None]
     decoded = iter(codec.decode([stream for compressed, _ in missing for stream in compressed]))
     for compressed, order in missing:
         streams = [next(decoded) for _ in compressed]
@@ -139,17 +140,26 @@ def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
 
 
 def _restore(compressed: Compressed, order: Order, decoded: Sequence[Array | codec.CorruptStream]) -> Array:
-    if len(decoded) != len(order.lengths):
-        raise WeightError(f"{len(decoded)} streams where the registers describe {len(order.lengths)}")
+    """The tensor from what the codec made of the streams, or, if they are in FWD coding, from the streams alone."""
+    lengths = order.lengths
+    if sum(lengths) > MOST_WEIGHTS:
+        raise WeightError(f"the registers describe {sum(lengths)} weights")
+    if len(compressed) != len(lengths):
+        raise WeightError(f"{len(compressed)} streams where the registers describe {len(lengths)}")
     streams: list[Array] = []
-    for stream, expected in zip(decoded, order.lengths, strict=True):
-        if isinstance(stream, codec.CorruptStream):
-            raise WeightError(str(stream))
+    try:
+        for index, expected in enumerate(lengths):
+            stream = fwd.decode(compressed[index], expected) if order.fast else decoded[index]
+            if isinstance(stream, codec.CorruptStream):
+                raise stream
+            streams.append(stream)
+    except codec.CorruptStream as corrupt:
+        raise WeightError(str(corrupt)) from None
+    for stream, expected in zip(streams, lengths, strict=True):
         if stream.size != expected:
             raise WeightError(f"it decodes to {stream.size} weights where the registers describe {expected}")
-        streams.append(stream)
     if all(stream.size == 0 or (stream.min() >= -128 and stream.max() <= 127) for stream in streams):
-        streams = [stream.astype(np.int8) for stream in streams]
+        streams = [stream.astype(np.int8, copy=False) for stream in streams]
     weights = order.restore(streams)
     weights.flags.writeable = False
     _cache.put((compressed, order), weights)

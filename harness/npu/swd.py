@@ -1,0 +1,247 @@
+"""The order in which an Ethos-U85 consumes the weights of a convolution.
+
+It depends on registers only. Its nesting, established for all sizes, is from outer to inner: OFM block; IFM block (last
+to first in every other OFM block); sub-kernel (8 / dilation steps in x, then y); IFM micro-block; OFM micro-block;
+kernel element; IFM step of 8 channels (16 if sparse); group of 4 OFM channels, dealt out to the weight decoders in
+turn; OFM channel; IFM channel. Positions outside of the tensor are zero.
+
+Kernel elements: [part-kernel and depthwise: phase of the stride in y, then x,] rows, each other one from right to left.
+Their number is rounded up. A depthwise stream has further zeros behind every ten elements.
+
+With FWD coding there is one stream, in which the decoders take turns after each rounding unit of elements. Nesting and
+rounding were learnt from Vela's public sources (ethos_u85_weight_encoder.cpp) and checked with what Vela compiles.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
+GROUP = 4  # OFM channels a weight decoder serves at a time
+DEPTHWISE_STEP = 10  # elements behind which a depthwise stream is padded
+
+
+@dataclass(frozen=True, slots=True)
+class SubKernel:
+    """A part of the kernel whose elements follow one another in a stream.
+
+    Attributes:
+        elements: their positions, y * width + x in the whole kernel, in stream order.
+        slots: where they are among all slots of the part: 0, 1, ... but for the gaps in a depthwise stream.
+        padded: number of slots, padding included.
+    """
+
+    elements: tuple[int, ...]
+    slots: tuple[int, ...]
+    padded: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwdOrder:
+    """Shape, coding and order of the weight streams of an operation.
+
+    Attributes:
+        depthwise: one IFM channel per OFM channel.
+        part_kernel: kernel elements before IFM channels ("part-kernel-first"), else depth first.
+        sparse: of four weights along the IFM channels two are zero (WEIGHT_FORMAT, 2:4 sparsity).
+        fast: the stream is in FWD coding.
+        ofm_depth, ifm_depth, height, width: the weight tensor; ifm_depth is 1 if depthwise.
+        stride_y, stride_x, dilation_y, dilation_x: of the kernel.
+        ofm_block: OFM channels in a block (register OFM_BLK_DEPTH_M1 + 1).
+        ofm_ublock: OFM channels in a micro-block, a multiple of GROUP * decoders.
+        ifm_bits: of an IFM element, 8 or 16.
+        macs: of the configuration, in 8-bit multiply-accumulates per cycle.
+        decoders: weight decoders of the configuration; without FWD coding each has a stream.
+    """
+
+    depthwise: bool
+    part_kernel: bool
+    sparse: bool
+    fast: bool
+    ofm_depth: int
+    ifm_depth: int
+    height: int
+    width: int
+    stride_y: int
+    stride_x: int
+    dilation_y: int
+    dilation_x: int
+    ofm_block: int
+    ofm_ublock: int
+    ifm_bits: int
+    macs: int
+    decoders: int
+
+    @property
+    def ifm_block(self) -> int:
+        """IFM channels in a block."""
+        if self.depthwise:
+            return 1
+        if self.part_kernel:
+            return 16
+        if self.sparse:
+            return 128 if self.ifm_bits == 8 else 64
+        return 32 if self.macs <= 256 and self.ofm_ublock == 16 else 64
+
+    @property
+    def ifm_ublock(self) -> int:
+        """IFM channels worked on before the next OFM micro-block."""
+        return 8 if self.part_kernel and self.ifm_bits == 16 and not self.sparse else self.ifm_block
+
+    @property
+    def element_step(self) -> int:
+        """To what the number of elements in a sub-kernel is rounded up."""
+        if self.depthwise:
+            return DEPTHWISE_STEP
+        if self.part_kernel:
+            return 10 if self.ifm_bits == 16 or self.sparse else 5
+        return 1
+
+    @property
+    def depthwise_gap(self) -> int:
+        """Slots without weights behind every DEPTHWISE_STEP elements of a depthwise stream."""
+        if not self.depthwise or (self.ifm_bits != 16 and self.macs <= 256):
+            return 0
+        return 2 if self.macs <= 512 else 6
+
+    @property
+    def subkernels(self) -> tuple[SubKernel, ...]:
+        """The parts of the kernel, in stream order."""
+        phased = self.part_kernel or self.depthwise
+        return _subkernels(
+            (self.height, self.width),
+            (self.stride_y, self.stride_x) if phased else (1, 1),
+            (max(1, SUBKERNEL // self.dilation_y), max(1, SUBKERNEL // self.dilation_x)),
+            self.element_step,
+            self.depthwise_gap,
+        )
+
+    @property
+    def unit(self) -> int:
+        """Weights that a decoder's stream has for a slot: one OFM and one IFM micro-block."""
+        return self.ofm_ublock * self.ifm_ublock // self.decoders
+
+    @property
+    def ifm_blocks(self) -> tuple[int, ...]:
+        """IFM micro-blocks in each IFM block, first to last; only the last block may have fewer."""
+        whole, rest = divmod(self.ifm_depth, self.ifm_block)
+        last = (-(-rest // self.ifm_ublock),) if rest else ()
+        return (self.ifm_block // self.ifm_ublock,) * whole + last
+
+    @property
+    def ofm_groups(self) -> list[tuple[int, int, int]]:
+        """Index of the first, number and depth of equal OFM blocks: all whole ones, then the rest."""
+        whole, rest = divmod(self.ofm_depth, self.ofm_block)
+        groups = [(0, whole, self.ofm_block)] if whole else []
+        return [*groups, (whole, 1, rest)] if rest else groups
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Weights in each stream, padding included."""
+        ofm_ublocks = sum(n * -(-depth // self.ofm_ublock) for _, n, depth in self.ofm_groups)
+        slots = sum(part.padded for part in self.subkernels)
+        length = ofm_ublocks * sum(self.ifm_blocks) * slots * self.unit
+        return (length * self.decoders,) if self.fast else (length,) * self.decoders
+
+    def restore(self, streams: Sequence[Array]) -> Array:
+        """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
+        if self.fast:
+            dealt = streams[0].reshape(-1, self.decoders, self.unit * self.element_step)
+            streams = [dealt[:, decoder].reshape(-1) for decoder in range(self.decoders)]
+        groups, at = [], 0
+        per_ublock = sum(self.ifm_blocks) * sum(part.padded for part in self.subkernels) * self.unit
+        for first, blocks, depth in self.ofm_groups:
+            ublocks = -(-depth // self.ofm_ublock)
+            end = at + blocks * ublocks * per_ublock
+            groups.append(self._restore_blocks([s[at:end].reshape(blocks, -1) for s in streams], first, depth, ublocks))
+            at = end
+        tensor = groups[0] if len(groups) == 1 else np.concatenate(groups)
+        elements = [element for part in self.subkernels for element in part.elements]
+        if elements != sorted(elements):
+            tensor = tensor[:, np.argsort(elements)]
+        return tensor.reshape(self.ofm_depth, self.height, self.width, self.ifm_depth)
+
+    def _restore_blocks(self, streams: Sequence[Array], first: int, depth: int, ublocks: int) -> Array:
+        """Some equal OFM blocks: (channels, elements in stream order, ifm depth) from streams (blocks, stream).
+
+        `first` is the index of the first block, of which every odd one has its IFM blocks last to first.
+        """
+        blocks = streams[0].shape[0]
+        groups = self.ofm_ublock // (GROUP * self.decoders)
+        elements = sum(len(part.elements) for part in self.subkernels)
+        ifm_total = sum(self.ifm_blocks) * self.ifm_ublock
+        tensor = np.empty((blocks, ublocks, groups, self.decoders, GROUP, elements, ifm_total), streams[0].dtype)
+        parities = ((slice(None), False),)
+        if len(self.ifm_blocks) > 1:
+            parities = ((slice(first % 2, None, 2), False), (slice(1 - first % 2, None, 2), True))
+        for decoder, stream in enumerate(streams):
+            for every, backwards in parities:
+                self._restore_stream(stream[every], tensor[every, :, :, decoder], backwards)
+        channels = tensor.reshape(blocks, ublocks * self.ofm_ublock, elements, ifm_total)
+        return channels[:, :depth, :, : self.ifm_depth].reshape(blocks * depth, elements, self.ifm_depth)
+
+    def _restore_stream(self, stream: Array, tensor: Array, backwards: bool) -> None:
+        """Fills `tensor` (blocks, OFM ublocks, groups, GROUP, elements, ifm) from `stream` (blocks, stream)."""
+        blocks, ublocks, groups = tensor.shape[:3]
+        step = 1 if self.depthwise else 16 if self.sparse else 8
+        inner = (groups, GROUP, step)
+        at = 0
+        for z, count, ifm_ublocks in self._ifm_runs(backwards):
+            slots = sum(part.padded for part in self.subkernels)
+            size = ifm_ublocks * ublocks * slots * self.unit
+            run = stream[:, at : at + count * size].reshape(blocks, count, size)
+            if backwards:
+                run = run[:, ::-1]
+            at += count * size
+            begin = element = 0
+            depth = ifm_ublocks * self.ifm_ublock
+            for part in self.subkernels:
+                end = begin + ifm_ublocks * ublocks * part.padded * self.unit
+                used = len(part.elements)
+                source = run[:, :, begin:end].reshape(
+                    blocks, count, ifm_ublocks, ublocks, part.padded, self.ifm_ublock // step, *inner
+                )
+                source = source[:, :, :, :, list(part.slots)] if self.depthwise_gap else source[:, :, :, :, :used]
+                straight = source.transpose(0, 3, 6, 7, 4, 1, 2, 5, 8)
+                target = tensor[..., element : element + used, z : z + count * depth]
+                target[...] = straight.reshape(target.shape)
+                begin, element = end, element + used
+
+    def _ifm_runs(self, backwards: bool) -> list[tuple[int, int, int]]:
+        """First channel, number and micro-blocks of equal IFM blocks, in stream order."""
+        ublocks = self.ifm_blocks
+        last = len(ublocks) - 1
+        if ublocks[last] == ublocks[0]:
+            return [(0, len(ublocks), ublocks[0])]
+        runs = [(0, last, ublocks[0]), (last * self.ifm_block, 1, ublocks[last])]
+        return runs[::-1] if backwards else runs
+
+
+@functools.cache
+def _subkernels(
+    kernel: tuple[int, int], stride: tuple[int, int], reach: tuple[int, int], step: int, gap: int
+) -> tuple[SubKernel, ...]:
+    """The parts of a kernel; all pairs are y, x."""
+    height, width = kernel
+    parts = []
+    for x in range(0, width, reach[1]):
+        for y in range(0, height, reach[0]):
+            rows, columns = range(y, min(y + reach[0], height)), range(x, min(x + reach[1], width))
+            elements = [
+                row * width + column
+                for phase_y in range(stride[0])
+                for phase_x in range(stride[1])
+                for index, row in enumerate(rows[phase_y :: stride[0]])
+                for column in columns[phase_x :: stride[1]][:: -1 if index % 2 else 1]
+            ]
+            slots = tuple(i // step * (step + gap) + i % step for i in range(len(elements)))
+            parts.append(SubKernel(tuple(elements), slots, -(-len(elements) // step) * (step + gap)))
+    return tuple(parts)
