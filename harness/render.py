@@ -34,6 +34,8 @@ def summary(record: Record) -> RenderableType:
         facts.add_row("failure", f"{record.failure.kind}: {record.failure.message}")
         if record.failure.hint:
             facts.add_row("", record.failure.hint)
+    if record.divergence is not None:
+        facts.add_row("divergence", record.divergence.message)
     for note in record.notes:
         facts.add_row("note", note)
     for output in record.outputs:

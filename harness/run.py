@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.attribution import attribute, estimated
+from harness.divergence import localise
 from harness.errors import TargetError
 from harness.image import Plan, pack
 from harness.inputs import InputFile, InputSet
@@ -167,12 +168,17 @@ def run_artifact(
     failure = verdict.failure
     if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in tensors):
         failure = dataclasses.replace(failure, hint=BATCH_HINT)
+    divergence = None
+    if failure is not None:
+        reporter.stage("Looking for the first operation that differs")
+        divergence = localise(artifact, board, references, outcome)
     record = Record(
         verdict=verdict.status,
         model=label,
         npu=str(artifact.npu or board.npu),
         target=describe(board),
         failure=failure,
+        divergence=divergence,
         outputs=verdict.outputs,
         metrics=_metrics(artifact, board, outcome, seconds),
         ops=_ops(artifact, board, outcome),

@@ -101,6 +101,12 @@ def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run) -> tu
     return output, f"{name}: {mismatches} of {found.size} elements differ from {REFERENCE}; first at {first_mismatch}"
 
 
+def same_bits(expected: np.ndarray, found: np.ndarray) -> bool:
+    """Whether shape, dtype and every bit are equal."""
+    alike = expected.shape == found.shape and expected.dtype == found.dtype
+    return alike and not (_bits(expected) != _bits(found)).any()
+
+
 def _bits(array: np.ndarray) -> np.ndarray:
     """The elements as unsigned integers, so that NaNs compare by their bits and -0.0 is not 0.0."""
     if array.dtype == np.bool_:

@@ -162,8 +162,8 @@ def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tu
 
 
 def _to_tosa(array: np.ndarray, tensor: Tensor, side: TosaTensor) -> np.ndarray:
-    """The array as the TOSA program takes it: a delegate gets memory as it is, so shapes follow the memory's order."""
-    ordered = np.ascontiguousarray(array.transpose(tensor.dim_order))
+    """A copy as the TOSA program takes it: a delegate gets memory as it is, so shapes follow the memory's order."""
+    ordered = np.array(array.transpose(tensor.dim_order), order="C")
     if ordered.shape != side.shape:
         raise OracleError(f"tensor {tensor} in memory order is {ordered.shape}, its TOSA program takes {side.shape}")
     return ordered

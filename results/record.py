@@ -91,6 +91,44 @@ class Op:
 
 
 @dataclass(frozen=True)
+class Divergence:
+    """Where a wrong answer begins. What does not apply is None, "" or empty.
+
+    Attributes:
+        place: "npu-op" (the operation of the NPU that is named here), "delegate" (a delegate call, and no nearer),
+            "cpu" (operators outside of delegates), or "unknown" (the search failed; `message` says why).
+        found_by: how an operation was found: "replay" (each operation's result on the functional NPU was compared) or
+            "recompilation" (the delegate was compiled once more with its intermediate tensors as outputs).
+        message: all of it in words.
+        instruction: the method's instruction that calls the delegate.
+        op: the operation's id in `Record.ops`; npu_op, tosa_op, aten_ops, module and source are as there.
+        tensor: the tensor's name in the delegate's TOSA program, with its shape and TOSA type.
+        index: of the first element that differs, in that shape, with the value `expected` by the reference and `found`.
+        mismatches: how many elements of the tensor differ.
+        reproduced: whether the functional NPU, given the reference's inputs, answers exactly as the target did.
+    """
+
+    place: str
+    message: str
+    found_by: str = ""
+    instruction: int | None = None
+    op: str = ""
+    npu_op: str = ""
+    tosa_op: str = ""
+    aten_ops: tuple[str, ...] = ()
+    module: str = ""
+    source: str = ""
+    tensor: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    index: tuple[int, ...] | None = None
+    expected: int | None = None
+    found: int | None = None
+    mismatches: int | None = None
+    reproduced: bool | None = None
+
+
+@dataclass(frozen=True)
 class ArtifactInfo:
     """What ran."""
 
@@ -105,6 +143,7 @@ class Record:
     """A finished run, whatever its verdict.
 
     `notes` are sentences a user should read even when all is well, such as a defect of a tool that was worked around.
+    `divergence` is there when the failure is a mismatch.
     """
 
     verdict: str
@@ -112,6 +151,7 @@ class Record:
     npu: str
     target: TargetInfo
     failure: Failure | None = None
+    divergence: Divergence | None = None
     outputs: tuple[Output, ...] = ()
     metrics: tuple[Metric, ...] = ()
     ops: tuple[Op, ...] = ()
@@ -146,6 +186,7 @@ class Record:
                 npu=str(data["npu"]),
                 target=_known(TargetInfo, data["target"]),
                 failure=None if data["failure"] is None else _known(Failure, data["failure"]),
+                divergence=_divergence(data.get("divergence")),
                 outputs=tuple(_output(item) for item in data["outputs"]),
                 metrics=tuple(_known(Metric, item) for item in data["metrics"]),
                 ops=tuple(_known(Op, {**item, "aten_ops": tuple(item["aten_ops"])}) for item in data["ops"]),
@@ -174,6 +215,13 @@ def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
 
 def _output(data: Mapping[str, Any]) -> Output:
     return _known(Output, {**data, "shape": tuple(data["shape"]), "max_abs_error": float(data["max_abs_error"])})
+
+
+def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:
+    if data is None:
+        return None
+    lists = {name: tuple(data[name]) for name in ("aten_ops", "shape", "index") if data.get(name) is not None}
+    return _known(Divergence, {**data, **lists})
 
 
 def _artifact(data: Mapping[str, Any]) -> ArtifactInfo:
