@@ -97,7 +97,7 @@ def _(graph: Graph, rng: Rng) -> Value:
 def _(graph: Graph, rng: Rng) -> Value:
     source = graph.input((1, 6, 7, 8))
     sums = graph.conv(source, weights(rng, 6, 1, 1, 8), rng.integers(-999, 999, 6))
-    pairs = [((1 << 31) - 1, 31), (1 << 30, 62), (1, 2), ((1 << 31) - 1, 44), (3, 10), (1 << 30, 38)]
+    pairs = [((1 << 31) - 1, 31), (1 << 30, 62), (1, 20), ((1 << 31) - 1, 44), (3, 22), (1 << 30, 38)]
     return graph.rescale(sums, pairs)
 
 

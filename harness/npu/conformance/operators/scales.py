@@ -82,10 +82,14 @@ for source, target, shift in (
         )
 
 for pair in ((1, 2), (1, 62), ((1 << 31) - 1, 62), ((1 << 31) - 1, 31), (1 << 30, 20), (3, 3)):
-    name = f"by {pair[0]} >> {pair[1]}"
-    SCALES.add(f"rescale int8 {name}", one("rescale", SHAPE, "int8", [pair]))
-    limits = (-(1 << 20), 1 << 20) if pair[1] < 31 else None
-    SCALES.add(f"rescale int32 {name}", one("rescale", SHAPE, "int32", [pair], dtype="int32"), limits)
+    name, bound = f"by {pair[0]} >> {pair[1]}", 1 << (pair[1] - 1)  # TOSA wants values below it
+    limits = (-bound, bound - 1)
+    SCALES.add(f"rescale int8 {name}", one("rescale", SHAPE, "int8", [pair]), limits if bound < 128 else None)
+    SCALES.add(
+        f"rescale int32 {name}",
+        one("rescale", SHAPE, "int32", [pair], dtype="int32"),
+        limits if bound < 1 << 31 else None,
+    )
 
 
 @SCALES.program("rescale uint8 to int8")
