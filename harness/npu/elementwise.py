@@ -22,8 +22,10 @@ from harness.npu.scaling import Rounding, scale
 
 Array = npt.NDArray[Any]
 
-UNARY = frozenset({ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.LRELU})
+UNARY = frozenset({ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.LRELU, ElementwiseMode.NOT})
 WORD = 32
+WORD_MASK = (1 << WORD) - 1
+INT32_MAX = (1 << (WORD - 1)) - 1
 
 
 class ElementwiseStep:
@@ -74,14 +76,35 @@ def _shifted_left(op: Elementwise, values: Array, amounts: Array) -> Array:
 
 
 def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
-    """Right shift to nearest, ties up. NATURAL agrees with TOSA's rounding shift, DOUBLE with TensorFlow Lite Micro's
-    softmax, which never has a negative tie; one is refused, as is TRUNCATE (by the decoder)."""
+    """Right shift, to nearest with ties up or down to lower. NATURAL agrees with TOSA's rounding shift, FLOOR with its
+    plain one, DOUBLE with TensorFlow Lite Micro's softmax, which never has a negative tie; one is refused."""
     _check_amounts(op, amounts)
+    if op.scale.rounding is Rounding.FLOOR:
+        return values >> amounts
     half = np.where(amounts > 0, np.int64(1) << np.maximum(amounts - 1, 0), 0)
     negative_tie = (values < 0) & (amounts > 0) & ((values & (2 * half - 1)) == half)
     if op.scale.rounding is Rounding.DOUBLE and np.any(negative_tie):
         raise _unsupported(op, int(amounts.max()), "how a negative value half-way between two results is rounded")
     return (values + half) >> amounts
+
+
+def _shifted_right_unsigned(op: Elementwise, values: Array, amounts: Array) -> Array:
+    """The value's 32 bits shifted right, zeros coming in; as a signed number again."""
+    _check_amounts(op, amounts)
+    shifted = (values & WORD_MASK) >> amounts
+    return np.where(shifted > INT32_MAX, shifted - (1 << WORD), shifted)
+
+
+def _divided(op: Elementwise, values: Array, divisors: Array) -> Array:
+    """Quotients toward zero, as TOSA defines them for divisors other than 0."""
+    if np.any(divisors == 0):
+        raise _unsupported(op, 0, "division by zero")
+    return np.sign(values) * np.sign(divisors) * (np.abs(values) // np.abs(divisors))
+
+
+def _compared(compare: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """All bits set where `compare` holds, else none."""
+    return lambda _, first, second: -compare(first, second).astype(np.int64)
 
 
 COMBINE: dict[ElementwiseMode, Callable[..., Array]] = {
@@ -94,6 +117,17 @@ COMBINE: dict[ElementwiseMode, Callable[..., Array]] = {
     ElementwiseMode.CLZ: _leading_zeros,
     ElementwiseMode.SHL: _shifted_left,
     ElementwiseMode.SHR: _shifted_right,
+    ElementwiseMode.LSR: _shifted_right_unsigned,
+    ElementwiseMode.DIV: _divided,
+    ElementwiseMode.CMP_EQ: _compared(np.equal),
+    ElementwiseMode.CMP_NE: _compared(np.not_equal),
+    ElementwiseMode.CMP_GE: _compared(np.greater_equal),
+    ElementwiseMode.CMP_GT: _compared(np.greater),
+    ElementwiseMode.AND: lambda _, first, second: first & second,
+    ElementwiseMode.OR: lambda _, first, second: first | second,
+    ElementwiseMode.XOR: lambda _, first, second: first ^ second,
+    ElementwiseMode.NOT: lambda _, values: ~values,
+    ElementwiseMode.AND_NOT: lambda _, first, second: first & ~second,
 }
 
 

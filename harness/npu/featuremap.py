@@ -67,8 +67,8 @@ class FeatureMap:
 
     `split`: width of tiles 0 and 2, height of tile 0, height of tile 1. Tiles 0, 1, 2, 3 are upper left, upper right,
     lower left, lower right. `axes`: what is stored as height, width and depth, if the map is transposed on its way to
-    memory (addresses and tiles are those of the stored map). With Layout.CHAIN, `region` is the chain's number and
-    nothing has an address.
+    memory (addresses and tiles are those of the stored map). `reverse`: the axis along which it is stored backwards.
+    With Layout.CHAIN, `region` is the chain's number and nothing has an address.
     """
 
     region: int
@@ -85,6 +85,7 @@ class FeatureMap:
     stride_c: int
     split: tuple[int, int, int]
     axes: tuple[int, int, int] = STRAIGHT
+    reverse: int | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -122,6 +123,15 @@ class FeatureMap:
         """Whether bases 1 to 3 are not used."""
         height, width, _ = self.stored_shape
         return self.split[0] >= width and self.split[1] >= height
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether the stored map is the map itself."""
+        return self.axes == STRAIGHT and self.reverse is None
+
+    def _from_stored(self, stored: Array) -> Array:
+        values = stored.transpose(np.argsort(self.axes))
+        return values if self.reverse is None else np.flip(values, self.reverse)
 
     def tiles(self) -> Iterator[Tile]:
         """The tiles that hold something, in memory's coordinates."""
@@ -171,7 +181,7 @@ class FeatureMap:
             return None
         strides = (self.stride_y, self.stride_x, self.size)
         view: Array = np.ndarray(shape, self.dtype, memory[self.region], self.bases[0], strides)
-        return view if self.axes == STRAIGHT else view.transpose(np.argsort(self.axes))
+        return view if self.is_straight else self._from_stored(view)
 
     def load(self, memory: Memory) -> Array:
         """The map's values, shape (height, width, depth), in its own type; may be a view of memory."""
@@ -181,13 +191,15 @@ class FeatureMap:
         if view is not None:
             return view
         stored = self._load_stored(memory)
-        return stored if self.axes == STRAIGHT else stored.transpose(np.argsort(self.axes))
+        return stored if self.is_straight else self._from_stored(stored)
 
     def store(self, memory: Memory, values: Array) -> None:
         """Writes `values`, shape (height, width, depth), already within the range of the map's type."""
         if self.layout is Layout.CHAIN:
             memory.chains[self.region] = values
             return
+        if self.reverse is not None:
+            values = np.flip(values, self.reverse)
         if self.axes != STRAIGHT:
             values = values.transpose(self.axes)
         for tile in self.tiles():
@@ -250,3 +262,10 @@ class FeatureMap:
             tile.base,
             (self.stride_y, self.stride_x, self.stride_c, self.size),
         )
+
+
+def chain(number: int, shape: tuple[int, int, int], bits: int, signed: bool, zero_point: int) -> FeatureMap:
+    """A map that is passed on from one operation to later ones without a place in memory."""
+    height, width, depth = shape
+    nowhere, split = (0, 0, 0, 0), (width, height, height)
+    return FeatureMap(number, height, width, depth, Layout.CHAIN, bits, signed, zero_point, nowhere, 0, 0, 0, split)

@@ -1,127 +1,234 @@
-"""Fields of registers, and groups of them, as values: feature maps, kernels, scales, activations.
+"""Fields of registers, and groups of them, as values: feature maps, kernels, DMA, weights' places.
 
-A value without a known meaning, or a combination whose arithmetic is not established, ends in a Fault.
+What Ethos-U generations have in common is here; what differs, a dialect's module adds by deriving from Fields. A value
+without a known meaning, or a combination whose arithmetic is not established, ends in a Fault.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
 from harness.npu.configuration import Configuration
-from harness.npu.featuremap import DTYPES, FeatureMap, Layout
-from harness.npu.operations import Access, Activation, Block, Kernel, Upscale
-from harness.npu.output import TABLE_BYTES
-from harness.npu.scaling import Rounding, Scale
+from harness.npu.featuremap import DTYPES, STRAIGHT, FeatureMap, Layout, chain
+from harness.npu.operations import (
+    INTERNAL,
+    Access,
+    Activation,
+    Block,
+    ChannelScales,
+    Dma,
+    Kernel,
+    Stream,
+    Upscale,
+    Weights,
+)
+from harness.npu.registers import Dialect, ElementwiseMode, PoolMode
+from harness.npu.scaling import Scale
 from harness.npu.stream import RegisterFile
 from harness.npu.windows import input_size
 
-MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U55 is built with
+MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U is built with
 MAX_WORK = 1 << 37  # multiplications of one operation; a stream asking for more is broken
-CLIP_RANGES = {2: (0, 255), 3: (-128, 127), 5: (-32768, 32767)}
-TABLE_FUNCTIONS = range(16, 24)
+STRIDE_MODES = 3  # DMA in one, two or three dimensions
 
 
-class Fields:
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """What a precision register says of a feature map: element type, format, and what happens on the way to memory.
+
+    `absent`: an input that is a number instead, or an output that is not produced.
+    """
+
+    layout: Layout
+    bits: int
+    signed: bool
+    axes: tuple[int, int, int] = STRAIGHT
+    reverse: int | None = None
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ElementwiseScales:
+    """Of the operands, in operand order; of the result; and of LRELU's negative operand."""
+
+    operands: tuple[Scale, Scale]
+    result: Scale
+    negative: Scale
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Of ELEMENTWISE.
+
+    Attributes:
+        sources: in operand order; numbers have no zero point any more.
+        bits: of an element.
+        maps: those that are feature maps, by the name of their registers.
+    """
+
+    sources: tuple[FeatureMap | int, ...]
+    bits: int
+    maps: tuple[tuple[str, FeatureMap], ...]
+
+
+class Fields(ABC):
     """Reads groups of registers of a register file."""
 
-    def __init__(self, registers: RegisterFile, configuration: Configuration) -> None:
-        self.configuration = configuration
-        self.get = registers.get
-        self.fault = registers.fault
+    dialect: Dialect
+    max_regions = 8
 
-    def precision(self, name: str, size_at: int) -> tuple[Layout, int, bool]:
-        """Format, bits and sign that a precision register names; the size field starts at bit `size_at`."""
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.registers = RegisterFile(self.dialect)
+        self.get = self.registers.get
+        self.fault = self.registers.fault
+        self.chains: dict[int, FeatureMap] = {}
+
+    # --- what differs between generations
+
+    @abstractmethod
+    def precision(self, name: str) -> Precision:
+        """What the precision register of "IFM", "IFM2" or "OFM" says."""
+
+    @abstractmethod
+    def activation(self, ofm: FeatureMap) -> Activation:
+        """Clamp and look-up for an OFM."""
+
+    @abstractmethod
+    def ublock(self) -> tuple[int, int, int]:
+        """The micro-block of the operation at hand."""
+
+    @abstractmethod
+    def accumulator_bits(self) -> int:
+        """Width of the accumulators."""
+
+    @abstractmethod
+    def ofm_scale(self) -> Scale:
+        """OFM_SCALE, with its rounding."""
+
+    @abstractmethod
+    def channel_rounding(self) -> Scale:
+        """A scale whose rounding is that of scales per channel."""
+
+    @abstractmethod
+    def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
+        """Where the operation's weights and scales are, and in which order they come."""
+
+    @abstractmethod
+    def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
+        """Where a pool's scales per channel are."""
+
+    @abstractmethod
+    def operands(self, mode: ElementwiseMode) -> Inputs:
+        """The inputs of ELEMENTWISE."""
+
+    @abstractmethod
+    def elementwise_scales(self, mode: ElementwiseMode, ifm_bits: int) -> ElementwiseScales:
+        """What is scaled by what."""
+
+    @abstractmethod
+    def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
+        """Whether a pool divides by its number of taps."""
+
+    @abstractmethod
+    def dma(self, length: int) -> Dma:
+        """The transfer that the registers describe, but for its accesses."""
+
+    # --- what they have in common
+
+    def is_global(self) -> bool:
+        """Whether OFM_SCALE applies, not scales per channel."""
+        return bool(self.get("OFM_PRECISION") >> 8 & 1)
+
+    def element(self, name: str, size_at: int) -> tuple[int, bool]:
+        """Bits and sign of an element; the size field of the precision register starts at bit `size_at`."""
         value = self.get(f"{name}_PRECISION")
-        bits = 8 << (value >> size_at & 3)
-        signed = bool(value & 1)
-        layout = value >> 6 & 3
+        bits, signed = 8 << (value >> size_at & 3), bool(value & 1)
         if (bits, signed) not in DTYPES or value & (0xF & ~(1 | 3 << size_at)):
             raise self.fault("unsupported", f"{name}_PRECISION", value, "no known element type")
+        return bits, signed
+
+    def layout(self, name: str) -> Layout:
+        """NHWC or bricks."""
+        value = self.get(f"{name}_PRECISION")
+        layout = value >> 6 & 3
         if layout not in (Layout.NHWC, Layout.BRICKS):
             raise self.fault("parse", f"{name}_PRECISION", value, "neither NHWC nor NHCWB16")
-        return Layout(layout), bits, signed
+        return Layout(layout)
 
     def zero_point(self, name: str, signed: bool) -> int:
         """A zero point, sign-extended if the elements are signed."""
         value = self.get(f"{name}_ZERO_POINT")
         return value - 0x10000 if signed and value >= 0x8000 else value
 
-    def feature_map(self, name: str, size_at: int, height: int, width: int, depth: int) -> FeatureMap:
+    def feature_map(self, name: str, height: int, width: int, depth: int) -> FeatureMap:
         """The feature map that the registers starting with `name` place, of the given shape."""
-        layout, bits, signed = self.precision(name, size_at)
+        precision = self.precision(name)
         get = self.get
-        feature_map = FeatureMap(
+        if precision.absent:
+            raise self.fault("unsupported", f"{name}_PRECISION", get(f"{name}_PRECISION"), "nothing is stored")
+        zero_point = self.zero_point(name, precision.signed)
+        bits, signed = precision.bits, precision.signed
+        if height * width * depth > MAX_ELEMENTS:
+            raise self.fault(
+                "unsupported",
+                f"{name}_REGION",
+                get(f"{name}_REGION"),
+                f"the map has {height * width * depth} elements",
+            )
+        if precision.layout is Layout.CHAIN:
+            shape, region = (height, width, depth), get(f"{name}_REGION")
+            return self._chain(name, chain(region, shape, bits, signed, zero_point))
+        return FeatureMap(
             region=get(f"{name}_REGION"),
             height=height,
             width=width,
             depth=depth,
-            layout=layout,
+            layout=precision.layout,
             bits=bits,
             signed=signed,
-            zero_point=self.zero_point(name, signed),
+            zero_point=zero_point,
             bases=(get(f"{name}_BASE0"), get(f"{name}_BASE1"), get(f"{name}_BASE2"), get(f"{name}_BASE3")),
             stride_y=get(f"{name}_STRIDE_Y"),
             stride_x=get(f"{name}_STRIDE_X"),
-            stride_c=get(f"{name}_STRIDE_C") if layout is Layout.BRICKS else 0,
+            stride_c=get(f"{name}_STRIDE_C") if precision.layout is Layout.BRICKS else 0,
             split=(get(f"{name}_WIDTH0_M1") + 1, get(f"{name}_HEIGHT0_M1") + 1, get(f"{name}_HEIGHT1_M1") + 1),
+            axes=precision.axes,
+            reverse=precision.reverse,
         )
-        if feature_map.elements > MAX_ELEMENTS:
+
+    def _chain(self, name: str, chain: FeatureMap) -> FeatureMap:
+        """Keeps what is put into a chain; what is taken out of one must be what was put in."""
+        if name == "OFM":
+            self.chains[chain.region] = chain
+            return chain
+        source = self.chains.get(chain.region)
+        if source is None:
+            raise self.fault("parse", f"{name}_REGION", chain.region, "nothing was put into this chain")
+        if (source.shape, source.bits, source.signed) != (chain.shape, chain.bits, chain.signed):
             raise self.fault(
-                "unsupported", f"{name}_BASE0", feature_map.bases[0], f"the map has {feature_map.elements} elements"
+                "parse",
+                f"{name}_PRECISION",
+                self.get(f"{name}_PRECISION"),
+                f"the chain holds {source.shape} of {source.bits} bits, not {chain.shape} of {chain.bits}",
             )
-        return feature_map
+        return chain
+
+    def ofm_shape(self) -> tuple[int, int, int]:
+        """Height, width and depth of the OFM, which have registers of their own."""
+        get = self.get
+        return get("OFM_HEIGHT_M1") + 1, get("OFM_WIDTH_M1") + 1, get("OFM_DEPTH_M1") + 1
 
     def ofm(self) -> FeatureMap:
-        """The OFM, whose shape has registers of its own."""
-        get = self.get
-        return self.feature_map("OFM", 1, get("OFM_HEIGHT_M1") + 1, get("OFM_WIDTH_M1") + 1, get("OFM_DEPTH_M1") + 1)
+        """The OFM. Only after the inputs: it may go into the chain that an input comes from."""
+        return self.feature_map("OFM", *self.ofm_shape())
 
     def block(self) -> Block:
         """The OFM block."""
         get = self.get
-        return Block(get("OFM_BLK_HEIGHT_M1") + 1, get("OFM_BLK_WIDTH_M1") + 1, get("OFM_BLK_DEPTH_M1") + 1)
-
-    def rounding(self, register: str) -> Rounding:
-        """The rounding field of a precision register."""
-        value = self.get(register)
-        field = value >> 14
-        if field not in (0, 1, 2):
-            raise self.fault("parse", register, value, "rounding field 3 has no known meaning")
-        return Rounding(field)
-
-    def scale(self, register: str, rounding: Rounding, early_bits: int = 0) -> Scale:
-        """A multiplier and shift."""
-        value = self.get(register)
-        return Scale(value & 0xFFFFFFFF, value >> 32, rounding, early_bits)
-
-    def activation(self, ofm: FeatureMap) -> Activation:
-        """Clamp and look-up for an OFM."""
-        value = self.get("ACTIVATION")
-        function, clip = value & 0xFFF, value >> 12
-        has_table = function in TABLE_FUNCTIONS
-        if function and not has_table:
-            raise self.fault("unsupported", "ACTIVATION", value, f"function {function} is not established")
-        if clip and clip not in CLIP_RANGES:
-            raise self.fault("unsupported", "ACTIVATION", value, f"clip range {clip} is not established")
-        if ofm.bits == 32 and not has_table:
-            return Activation(*ofm.limits, clamp=False)
-        low, high = CLIP_RANGES[clip] if clip else ofm.limits
-        signed = low < 0
-        minimum, maximum = self.get("ACTIVATION_MIN"), self.get("ACTIVATION_MAX")
-        if signed:
-            minimum, maximum = (v - 0x10000 if v >= 0x8000 else v for v in (minimum, maximum))
-        minimum, maximum = max(minimum, low), min(maximum, high)
-        if minimum > maximum:
-            raise self.fault("parse", "ACTIVATION_MIN", minimum, f"above the upper limit {maximum}")
-        if not has_table:
-            return Activation(minimum, maximum)
-        index_bits = 16 if ofm.bits == 16 else 8
-        if high - low >= 1 << index_bits or (ofm.bits == 16 and not signed):
-            raise self.fault(
-                "unsupported", "ACTIVATION", value, "look-up with this range and output is not established"
-            )
-        table = self.configuration.lut_base + 256 * (function - 16)
-        if table + TABLE_BYTES[ofm.bits] > self.configuration.shram_bytes:
-            raise self.fault("parse", "ACTIVATION", value, "the table reaches beyond SHRAM")
-        return Activation(minimum, maximum, table=table, index_bits=index_bits, signed_index=signed)
+        height, width, depth = (get(f"OFM_BLK_{axis}_M1") + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
+        return Block(height, width, depth, self.ublock())
 
     def kernel(self) -> tuple[Kernel, bool]:
         """The kernel, and whether weights come part-kernel-first."""
@@ -156,14 +263,15 @@ class Fields:
             raise self.fault("parse", "IFM_UPSCALE", value, "no known upscaling")
         return Upscale(value)
 
-    def kernel_input(self, kernel: Kernel, upscale: Upscale, ofm: FeatureMap, depth: int) -> FeatureMap:
+    def kernel_input(self, kernel: Kernel, upscale: Upscale, depth: int, name: str = "IFM") -> FeatureMap:
         """The IFM of a convolution or pool, whose height and width follow from the OFM's."""
-        height, width = input_size(kernel, ofm.height, ofm.width)
+        ofm_height, ofm_width, _ = self.ofm_shape()
+        height, width = input_size(kernel, ofm_height, ofm_width)
         if height < 1 or width < 1:
             raise self.fault("parse", "IFM_PAD_TOP", kernel.top, f"padding leaves an input of {height}x{width}")
         if upscale is not Upscale.NONE:
             height, width = -(-height // 2), -(-width // 2)
-        ifm = self.feature_map("IFM", 2, height, width, depth)
+        ifm = self.feature_map(name, height, width, depth)
         low, high = ifm.limits
         if (kernel.padded or upscale is Upscale.ZEROS) and not low <= ifm.zero_point <= high:
             raise self.fault(
@@ -171,12 +279,44 @@ class Fields:
             )
         taps = kernel.height * kernel.width
         padded = (height + kernel.top + kernel.bottom) * (width + kernel.left + kernel.right) * depth
-        if padded > MAX_ELEMENTS or ofm.height * ofm.width * taps * depth > MAX_WORK:
+        if padded > MAX_ELEMENTS or ofm_height * ofm_width * taps * depth > MAX_WORK:
             raise self.fault("unsupported", "KERNEL_HEIGHT_M1", kernel.height - 1, "more work than any real operation")
         return ifm
 
-    def access(self, name: str, feature_map: FeatureMap, *, write: bool) -> Access:
-        """What reading or writing a feature map touches."""
-        begin, end = feature_map.extent(whole_bricks=not write)
-        size = min(feature_map.elements * feature_map.size, end - begin)
-        return Access(f"{name}_BASE0", feature_map.region, begin, end, write, size)
+    def stream(self, name: str, number: int = 0) -> Stream:
+        """Where the stream of weights or scales called `name` ("WEIGHT", "SCALE") with this number is."""
+        prefix = f"{name}{number or ''}"
+        length = self.get(f"{prefix}_LENGTH")
+        base = self.get(f"{prefix}_BASE") if length else 0
+        return Stream(self.get(f"{name}_REGION"), base, length)
+
+    def accesses(
+        self,
+        ofm: FeatureMap,
+        *ifms: tuple[str, FeatureMap],
+        streams: tuple[Stream, ...] = (),
+        scales: tuple[Stream, ...] = (),
+    ) -> tuple[Access, ...]:
+        """What an operation touches: inputs by register name, weights, scales, OFM. Chains have no place."""
+        maps = [(name, ifm, False) for name, ifm in ifms] + [("OFM", ofm, True)]
+        found = []
+        for name, feature_map, write in maps:
+            if feature_map.layout is Layout.CHAIN:
+                continue
+            begin, end = feature_map.extent(whole_bricks=not write)
+            size = min(feature_map.elements * feature_map.size, end - begin)
+            found.append(Access(f"{name}_BASE0", feature_map.region, begin, end, write, size))
+        for name, places in (("WEIGHT", streams), ("SCALE", scales)):
+            for number, at in enumerate(places):
+                if at.length:
+                    register = f"{name}{number or ''}_BASE"
+                    found.append(Access(register, at.region, at.base, at.base + at.length, False, at.length))
+        return tuple(found)
+
+    def dma_region(self, side: str) -> int:
+        """The region of a side of a DMA ("SRC", "DST"), or INTERNAL."""
+        value = self.get(f"DMA0_{side}_REGION")
+        region = INTERNAL if value & 0x100 else value & 0xFF
+        if region >= self.max_regions:
+            raise self.fault("parse", f"DMA0_{side}_REGION", value, f"there are {self.max_regions} regions")
+        return region

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import blas, timing, weights
+from harness.npu import blas, hazards, timing, weights
 from harness.npu.configuration import Configuration
 from harness.npu.convolution import ConvolutionStep
 from harness.npu.decode import decode
@@ -19,8 +20,23 @@ from harness.npu.dma import DmaStep
 from harness.npu.elementwise import ElementwiseStep
 from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
-from harness.npu.operations import INTERNAL, Access, Convolution, Dma, Elementwise, Op, Pool, Stream, Weights
+from harness.npu.hazards import Hazard
+from harness.npu.matmul import MatMulStep
+from harness.npu.operations import (
+    INTERNAL,
+    Access,
+    Convolution,
+    Dma,
+    Elementwise,
+    MatMul,
+    Op,
+    Pool,
+    Resize,
+    Stream,
+    Weights,
+)
 from harness.npu.pooling import PoolStep
+from harness.npu.resize import ResizeStep
 from harness.npu.timing import DEFAULT_PORTS, OpRecord, Timing
 
 Bytes = npt.NDArray[np.uint8]
@@ -52,6 +68,7 @@ class Program:
     """A decoded command stream for one configuration. Made by Npu.decode; holds no memory of any board."""
 
     def __init__(self, stream: bytes, configuration: Configuration) -> None:
+        self.stream = stream
         self.configuration = configuration
         self.ops: tuple[Op, ...] = decode(stream, configuration)
         self.extents: dict[int, Extent] = {}
@@ -61,9 +78,14 @@ class Program:
                 if access.region != INTERNAL and access.end > access.begin:
                     old = self.extents.get(access.region, Extent())
                     self.extents[access.region] = _widened(old, access)
-        self.steps: tuple[Step, ...] = tuple(_step(op) for op in self.ops)
+        self.steps: tuple[Step, ...] = tuple(STEPS[type(op)](op) for op in self.ops)
         self.weight_sources = tuple(_weight_sources(self.ops))
         self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
+
+    @cached_property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What missing waits and block dependencies leave in no order; found once."""
+        return hazards.find(self.ops, self.stream, self.configuration)
 
     def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
         """Modelled cycles of every operation, with regions behind the AXI ports that `ports` names."""
@@ -83,11 +105,15 @@ class Execution:
 
 
 class Npu:
-    """One NPU with its internal memory, which survives from run to run as on a board."""
+    """One NPU with its internal memory, which survives from run to run as on a board.
 
-    def __init__(self, configuration: Configuration) -> None:
+    With `strict`, it refuses to run programs with hazards (see harness/npu/hazards.py).
+    """
+
+    def __init__(self, configuration: Configuration, *, strict: bool = False) -> None:
         self.configuration = configuration
-        self._internal = np.zeros(configuration.shram_bytes, np.uint8)
+        self.strict = strict
+        self._internal = np.zeros(configuration.internal_bytes, np.uint8)
 
     def decode(self, stream: bytes) -> Program:
         """The program of a register command stream (without driver actions); cached by content. Raises Fault."""
@@ -109,14 +135,16 @@ class Npu:
             ports: region -> AXI port (0 or 1) as the driver set it up; only affects timing.
             observe: is called after each operation with it and the memory, e.g. to read its OFM (`op.ofm.load`).
 
-        Raises Fault ("bus" if an access leaves a region or writes to a read-only one); operations before the faulting
-        one have then been executed, as on a board.
+        Raises Fault ("hazard", before the first operation, if strict; "bus" if an access leaves a region or writes to a
+        read-only one); operations before the faulting one have then been executed, as on a board.
         """
         for number, array in regions.items():
             if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
                 raise ValueError(
                     f"region {number} must be a contiguous 1-D uint8 array, not {array.ndim}-D {array.dtype}"
                 )
+        if self.strict and program.hazards:
+            raise program.hazards[0].fault()
         memory = Memory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
@@ -131,14 +159,14 @@ class Npu:
         return Execution(result.ops, result.cycles, result.events)
 
 
-def _step(op: Op) -> Step:
-    if isinstance(op, Convolution):
-        return ConvolutionStep(op)
-    if isinstance(op, Pool):
-        return PoolStep(op)
-    if isinstance(op, Elementwise):
-        return ElementwiseStep(op)
-    return DmaStep(op)
+STEPS: dict[type[Op], Callable[[Any], Step]] = {
+    Convolution: ConvolutionStep,
+    MatMul: MatMulStep,
+    Pool: PoolStep,
+    Elementwise: ElementwiseStep,
+    Resize: ResizeStep,
+    Dma: DmaStep,
+}
 
 
 def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
@@ -149,7 +177,7 @@ def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
     """
     copies: list[Dma] = []
     for op in ops:
-        if isinstance(op, Dma):
+        if isinstance(op, Dma) and op.sizes == (1, 1) and op.index is None:
             copies.append(op)
         elif isinstance(op, Convolution):
             yield replace(op.weights, streams=tuple(_followed(at, copies) for at in op.weights.streams))
@@ -158,9 +186,9 @@ def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
 def _followed(at: Stream, copies: Sequence[Dma]) -> Stream:
     """Where the bytes at `at` came from, if one of the copies so far brought them there."""
     for copy in reversed(copies):
-        offset = at.base - copy.destination
-        if copy.destination_region == at.region and 0 <= offset <= copy.length - at.length:
-            return replace(at, region=copy.source_region, base=copy.source + offset)
+        offset = at.base - copy.destination.base
+        if copy.destination.region == at.region and 0 <= offset <= copy.length - at.length:
+            return replace(at, region=copy.source.region, base=copy.source.base + offset)
     return at
 
 
@@ -193,15 +221,15 @@ def _widened(old: Extent, access: Access) -> Extent:
 def _check_addresses(op: Op, access: Access, configuration: Configuration) -> None:
     if access.begin < 0:
         raise Fault("bus", op.offset, op.name, access.register, access.begin, "strides lead to before its region")
-    if access.region == INTERNAL and access.end > configuration.shram_bytes:
+    if access.region == INTERNAL and access.end > configuration.internal_bytes:
         raise Fault(
             "bus",
             op.offset,
             op.name,
             access.register,
             access.begin,
-            f"beyond the {configuration.shram_bytes} bytes of SHRAM",
-            hint=TABLE_HINT if access.begin == configuration.shram_bytes else None,
+            f"beyond the {configuration.internal_bytes} bytes of internal memory",
+            hint=TABLE_HINT if access.begin == configuration.internal_bytes else None,
         )
 
 

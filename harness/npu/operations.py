@@ -82,11 +82,12 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The OFM block the NPU works on at a time: height, width, depth."""
+    """The OFM block the NPU works on at a time, and the micro-blocks (height, width, depth) it consists of."""
 
     height: int
     width: int
     depth: int
+    ublock: tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,14 @@ class Weights:
     streams: tuple[Stream, ...]
     scales: tuple[Stream, ...]
     order: Order
+    layout: ScaleLayout
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelScales:
+    """Where an operation without weights finds a bias, multiplier and shift for each channel."""
+
+    streams: tuple[Stream, ...]
     layout: ScaleLayout
 
 
@@ -134,7 +143,11 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """POOL. `hardware_divide` asks for the mean over the valid taps instead of `scale`."""
+    """POOL. `hardware_divide` asks for the mean over the valid taps before scaling.
+
+    Scaling is by `channel_scales` and the rounding of `scale` where there are any, else by `scale`. With PoolMode.NONE
+    values only pass the accumulators.
+    """
 
     offset: int
     name: str
@@ -144,6 +157,7 @@ class Pool:
     kernel: Kernel
     upscale: Upscale
     hardware_divide: bool
+    channel_scales: ChannelScales | None
     scale: Scale
     activation: Activation
     block: Block
@@ -187,17 +201,90 @@ class Elementwise:
 
 
 @dataclass(frozen=True, slots=True)
-class Dma:
-    """DMA of `length` bytes between regions; region INTERNAL is SHRAM."""
+class MatMul:
+    """CONV with weights from a feature map: OFM (y, x, o) is the sum over c of IFM (y, x, c) * IFM2 (0, o, c)."""
 
     offset: int
     name: str
-    source_region: int
-    source: int
-    destination_region: int
-    destination: int
-    length: int
+    ifm: FeatureMap
+    ifm2: FeatureMap
+    ofm: FeatureMap
+    scale: Scale
+    activation: Activation
+    block: Block
+    accumulator_bits: int
     accesses: tuple[Access, ...]
 
 
-Op = Convolution | Pool | Elementwise | Dma
+class ResizeMode(IntEnum):
+    """Parameter of RESIZE."""
+
+    BILINEAR = 0
+    REPLICATE = 1
+    NEAREST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAxis:
+    """OFM position p is IFM position (p * step + offset) / scale, in one direction."""
+
+    scale: int
+    step: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """RESIZE; `y` and `x` say where an OFM position is in the IFM."""
+
+    offset: int
+    name: str
+    mode: ResizeMode
+    ifm: FeatureMap
+    ofm: FeatureMap
+    y: ResizeAxis
+    x: ResizeAxis
+    scale: Scale
+    activation: Activation
+    block: Block
+    accesses: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One side of a DMA: sizes[0] * sizes[1] rows, `strides[0]` and `strides[1]` bytes apart."""
+
+    region: int
+    base: int
+    strides: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A list of 32-bit row numbers, 0 to `maximum`, for one side of a DMA; `skip` bytes after each inner list."""
+
+    region: int
+    base: int
+    maximum: int
+    skip: int
+    of_source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    """DMA between regions, one of which may be INTERNAL: sizes[1] times sizes[0] rows of `length` bytes each.
+
+    With an index, the row numbers of one side come from memory instead of counting up.
+    """
+
+    offset: int
+    name: str
+    source: Rows
+    destination: Rows
+    length: int
+    accesses: tuple[Access, ...]
+    sizes: tuple[int, int] = (1, 1)
+    index: Index | None = None
+
+
+Op = Convolution | MatMul | Pool | Elementwise | Resize | Dma

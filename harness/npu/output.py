@@ -18,7 +18,12 @@ from harness.npu.operations import INTERNAL, Activation
 Array = npt.NDArray[Any]
 
 INT32 = np.iinfo(np.int32)
-TABLE_BYTES = {8: 256, 16: 2048, 32: 1024}  # by OFM bits: 256 bytes, 512 slope/base words, 256 int32
+SEGMENTS = 512  # of an interpolated table, each a word of slope and base
+
+
+def table_bytes(index_bits: int, entry_bits: int) -> int:
+    """Size of a look-up table: 256 entries for an 8-bit index, SEGMENTS words for a 16-bit one."""
+    return SEGMENTS * 4 if index_bits == 16 else 256 * entry_bits // 8
 
 
 def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
@@ -34,7 +39,7 @@ def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memor
 def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
     """The entries that clamped values activation.minimum, minimum + 1, ... maximum look up (8-bit indices only)."""
     assert activation.table is not None
-    raw = memory[INTERNAL][activation.table : activation.table + TABLE_BYTES[ofm.bits]]
+    raw = memory[INTERNAL][activation.table : activation.table + table_bytes(8, ofm.bits)]
     entries = raw.view(ofm.dtype)
     first = 128 if activation.signed_index else 0
     return entries[activation.minimum + first : activation.maximum + first + 1]
@@ -45,7 +50,10 @@ def look_up(clamped: Array, ofm: FeatureMap, activation: Activation, memory: Mem
     if activation.index_bits == 8:
         return np.take(table(ofm, activation, memory), clamped - activation.minimum)
     assert activation.table is not None
-    raw = memory[INTERNAL][activation.table : activation.table + TABLE_BYTES[16]].view("<i2").astype(np.int64)
+    end = activation.table + table_bytes(16, ofm.bits)
+    raw = memory[INTERNAL][activation.table : end].view("<i2").astype(np.int64)
     index = (clamped + 32768) >> 7
-    base, slope = raw[0::2][index], raw[1::2][index]
-    return np.clip(base + ((slope * (clamped & 127) + 64) >> 7), -32768, 32767).astype(ofm.dtype)
+    base, rise = raw[0::2][index], raw[1::2][index] * (clamped & 127)
+    if ofm.bits == 32:
+        return ((base << 7) + rise).astype(ofm.dtype)
+    return np.clip(base + ((rise + 64) >> 7), -32768, 32767).astype(ofm.dtype)

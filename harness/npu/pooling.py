@@ -1,4 +1,4 @@
-"""POOL: maximum, average and sum over channels.
+"""POOL: maximum, minimum and its position, average, sums over windows and over channels, or nothing but scaling.
 
 A maximum is over valid taps only; an average without padding is a sum of differences to the zero point, times the
 reciprocal that the compiler put into OFM_SCALE; with padding, the hardware divides by the number of valid taps, to
@@ -16,13 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import output, windows
+from harness.npu import output, weights, windows
+from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Pool
 from harness.npu.registers import PoolMode
-from harness.npu.scaling import Scale, divide_half_away, scale
+from harness.npu.scaling import Scale, divide_half_away, scale, scale_channels
 
 Array = npt.NDArray[Any]
+
+POSITIONS = (PoolMode.ARGMAX_X, PoolMode.ARGMAX_Y)  # OFM_SCALE takes these from above the values; nothing is scaled
 
 
 class PoolStep:
@@ -42,42 +45,59 @@ class PoolStep:
 
     def _pool(self, memory: Memory) -> None:
         op = self.op
-        source = op.ifm.load(memory)
-        if op.mode is PoolMode.REDUCE_SUM:
-            values = source.sum(axis=2, dtype=np.int64, keepdims=True) - op.ifm.zero_point * op.ifm.depth
-        elif op.mode is PoolMode.MAX:
-            values = self._largest(source)
-        else:
-            values = self._sums(source)
+        values = self._reduced(op.ifm.load(memory))
         if op.hardware_divide:
             height, width = windows.input_size(op.kernel, op.ofm.height, op.ofm.width)
             values = divide_half_away(values, windows.valid_taps(op.kernel, height, width, op.ofm))
-        else:
-            values = scale(values, op.scale)
+        if op.mode not in POSITIONS:
+            values = self._scaled(values, memory)
         op.ofm.store(memory, output.finish(values, op.ofm, op.activation, memory))
 
-    def _largest(self, source: Array) -> Array:
-        op, kernel = self.op, self.op.kernel
-        source = windows.enlarge(source, op.upscale, kernel, op.ofm, op.ifm.zero_point)
-        source = windows.pad(source, kernel, op.ifm.limits[0])
+    def _reduced(self, source: Array) -> Array:
+        """What the mode makes of each window, int64."""
+        op, kernel, zero = self.op, self.op.kernel, self.op.ifm.zero_point
+        if op.mode is PoolMode.NONE:
+            return source.astype(np.int64) - zero
+        if op.mode is PoolMode.REDUCE_SUM:
+            return source.sum(axis=2, dtype=np.int64, keepdims=True) - zero * op.ifm.depth
+        edge = {PoolMode.MAX: op.ifm.limits[0], PoolMode.MIN: op.ifm.limits[1]}.get(op.mode, zero)
+        source = windows.enlarge(source, op.upscale, kernel, op.ofm, zero)
+        source = windows.pad(source, kernel, edge)
         taps = windows.view(source, kernel, op.ofm.height, op.ofm.width)
-        columns = functools.reduce(np.maximum, (taps[:, :, :, x] for x in range(kernel.width)))
-        largest = functools.reduce(np.maximum, (columns[:, :, y] for y in range(kernel.height)))
-        return largest.astype(np.int64) - op.ifm.zero_point
-
-    def _sums(self, source: Array) -> Array:
-        op, kernel = self.op, self.op.kernel
-        source = windows.enlarge(source, op.upscale, kernel, op.ofm, op.ifm.zero_point)
-        source = windows.pad(source, kernel, op.ifm.zero_point)
-        taps = windows.view(source, kernel, op.ofm.height, op.ofm.width)
+        if op.mode in (PoolMode.MAX, PoolMode.MIN):
+            choose = np.maximum if op.mode is PoolMode.MAX else np.minimum
+            columns = functools.reduce(choose, (taps[:, :, :, x] for x in range(kernel.width)))
+            chosen = functools.reduce(choose, (columns[:, :, y] for y in range(kernel.height)))
+            return chosen.astype(np.int64) - zero
+        if op.mode in POSITIONS:
+            return _first_largest(taps, op.mode)
         total = taps.sum(axis=(2, 3), dtype=np.int64)
-        return total - op.ifm.zero_point * kernel.height * kernel.width
+        return total - zero * kernel.height * kernel.width
+
+    def _scaled(self, values: Array, memory: Memory) -> Array:
+        op = self.op
+        if op.channel_scales is None:
+            return scale(values, op.scale)
+        buffers = [memory[at.region][at.base : at.base + at.length] for at in op.channel_scales.streams]
+        try:
+            bias, multiplier, shift = weights.decode_scales(buffers, op.ofm.depth, op.channel_scales.layout)
+        except weights.WeightError as error:
+            at = op.channel_scales.streams[0]
+            raise Fault("parse", op.offset, op.name, "SCALE_LENGTH", at.length, str(error)) from error
+        return scale_channels(values + bias, multiplier, shift, op.scale.rounding)
+
+
+def _first_largest(taps: Array, mode: PoolMode) -> Array:
+    """Position of the first largest value in each window (rows, columns, kernel height, kernel width, depth)."""
+    along, across = (3, 2) if mode is PoolMode.ARGMAX_X else (2, 3)
+    return np.asarray(taps.max(axis=across, keepdims=True).argmax(axis=along).squeeze(2), dtype=np.int64)
 
 
 def is_copy(op: Pool) -> bool:
     """Whether the pool stores its input unchanged, whatever its values are."""
     return (
-        op.mode is not PoolMode.REDUCE_SUM
+        op.mode not in (PoolMode.REDUCE_SUM, *POSITIONS)
+        and op.channel_scales is None
         and op.kernel.is_point
         and op.upscale == 0
         and op.ifm.bits == op.ofm.bits == 8
@@ -85,7 +105,8 @@ def is_copy(op: Pool) -> bool:
         and op.ifm.zero_point == op.ofm.zero_point
         and op.activation.table is None
         and (op.activation.minimum, op.activation.maximum) == op.ofm.limits
-        and (op.hardware_divide or _keeps_bytes(op.scale))
+        and op.activation.clamp
+        and _keeps_bytes(op.scale)
     )
 
 

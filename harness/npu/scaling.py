@@ -1,7 +1,7 @@
 """Scaling of accumulators: multiply, round, shift. The one place where rounding is defined.
 
-NATURAL is established with TOSA, DOUBLE with TensorFlow Lite Micro; TRUNCATE is Vela's definition. All arithmetic is
-exact; the slow path through Python integers only serves products beyond 63 bits.
+NATURAL, AWAY and FLOOR are established with TOSA, DOUBLE with TensorFlow Lite Micro; TRUNCATE is Vela's definition.
+All arithmetic is exact; the slow path through Python integers only serves products beyond 63 bits.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ INT64_MAX = (1 << 63) - 1
 
 
 class Rounding(IntEnum):
-    """Rounding fields of the precision registers."""
+    """What happens to the bits that a scale shifts out."""
 
     DOUBLE = 0  # "TFL": round at 31 bits away from zero, then half up
     TRUNCATE = 1  # toward zero
     NATURAL = 2  # half up
+    AWAY = 3  # half away from zero
+    FLOOR = 4  # down
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,11 @@ def _rounded(values: Any, multiplier: Any, shift: Any, rounding: Rounding, early
     product = values * multiplier
     if rounding is Rounding.TRUNCATE:
         return np.where(product < 0, -((-product) >> shift), product >> shift)
+    if rounding is Rounding.FLOOR:
+        return product >> shift
     half = _half(shift, dtype)
+    if rounding is Rounding.AWAY:
+        return np.where(product < 0, -((half - product) >> shift), (product + half) >> shift)
     if rounding is Rounding.DOUBLE:
         threshold = 31 - early_bits
         early = np.where(np.asarray(shift) > threshold, 1 << (threshold - 1), 0).astype(dtype)

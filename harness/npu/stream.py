@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness.npu.fault import Fault
-from harness.npu.registers import CODE_MASK, LONG, PAYLOAD_SHIFT, SHORT, Register
+from harness.npu.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Register
 
 
 def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
@@ -46,7 +46,8 @@ class RegisterFile:
         op: its name, for faults.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
         self.offset = 0
         self.op = "STREAM"
         self._values: dict[str, int] = {}
@@ -66,15 +67,15 @@ class RegisterFile:
 
     def write_short(self, code: int, value: int) -> None:
         """Takes a short register's value."""
-        self._write(SHORT.get(code), code, value)
+        self._write(self.dialect.short.get(code), code, value)
 
     def write_long(self, code: int, value: int) -> None:
         """Takes a long register's value, parameter bits above the payload's."""
-        self._write(LONG.get(code), code, value)
+        self._write(self.dialect.long.get(code), code, value)
 
     def _write(self, register: Register | None, code: int, value: int) -> None:
         if register is None:
-            raise self.fault("parse", "opcode", code, "no Ethos-U55 register has this code")
+            raise self.fault("parse", "opcode", code, "this NPU has no register with this code")
         if value & ~register.valid:
             self.op = register.name
             raise self.fault(

@@ -24,9 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.npu.configuration import Configuration
-from harness.npu.operations import INTERNAL, Convolution, Dma, Elementwise, Op, Pool
+from harness.npu.operations import INTERNAL, Convolution, Dma, Elementwise, MatMul, Op, Pool, Resize
 from harness.npu.registers import ElementwiseMode, PoolMode
-from harness.npu.weight_order import WeightOrder
 
 OVERHEAD = 64  # cycles to start an operation and fill the pipeline: one off-chip read latency of the same configuration
 BYTES_PER_CYCLE = (8.0, 1.0)  # ports 0 and 1
@@ -112,9 +111,9 @@ def model(ops: tuple[Op, ...], configuration: Configuration, ports: Mapping[int,
 
 def engine_cycles(op: Op, configuration: Configuration) -> int:
     """Cycles in which the MAC engine works on `op`."""
-    if isinstance(op, Elementwise | Dma):
+    if isinstance(op, Elementwise | Dma | Resize):
         return 0
-    ublock_height, ublock_width, ublock_depth = configuration.ublock
+    ublock_height, ublock_width, ublock_depth = op.block.ublock
     total = 0
     for height, tall in _cut(op.ofm.height, op.block.height):
         for width, wide in _cut(op.ofm.width, op.block.width):
@@ -125,13 +124,13 @@ def engine_cycles(op: Op, configuration: Configuration) -> int:
     return total
 
 
-def _ublock_cycles(op: Convolution | Pool, positions: int, ublock_depth: int) -> int:
+def _ublock_cycles(op: Convolution | MatMul | Pool, positions: int, ublock_depth: int) -> int:
     """Engine cycles for `positions` micro-blocks side by side, of one micro-block depth."""
+    if isinstance(op, MatMul):
+        return -(-op.ifm.depth // 8) * positions
     if isinstance(op, Convolution):
         order = op.weights.order
-        assert isinstance(order, WeightOrder), "only U55 and U65 are modelled"
-        ifm = sum(n * depth for _, n, depth in order.ifm_groups())
-        per_position = order.padded_elements() * (ifm if order.depthwise else -(-ifm // order.ifm_ublock))
+        per_position = order.height * order.width * (1 if order.depthwise else -(-op.ifm.depth // 8))
         slow = 2 if op.ifm.bits == 16 else 1
         return -(-per_position // 4) * max(4 * positions * slow, 4 * ublock_depth)
     if op.mode is PoolMode.REDUCE_SUM:
@@ -143,7 +142,7 @@ def output_cycles(op: Op, configuration: Configuration) -> float:
     """Cycles the output stage takes for all elements of `op`."""
     if isinstance(op, Dma):
         return 0.0
-    two_words, one_word, product32, product, total, largest, other = OUTPUT_CYCLES[configuration.macs]
+    two_words, one_word, product32, product, total, largest, other = OUTPUT_CYCLES[min(configuration.macs, 256)]
     each = other
     if isinstance(op, Elementwise):
         if op.ifms[0].bits == 32:
@@ -154,7 +153,7 @@ def output_cycles(op: Op, configuration: Configuration) -> float:
             each = total
     elif isinstance(op, Pool):
         each = largest if op.mode is PoolMode.MAX else other
-    elif op.accumulator_bits == 40:
+    elif isinstance(op, Convolution | MatMul) and op.accumulator_bits > 32:
         each = product
     if op.activation.table is not None:
         each = max(each, LOOK_UP_CYCLES)

@@ -22,11 +22,12 @@ def make_target(name: str, npu: Npu) -> Target:
         TargetNotAvailable: the target can't have that NPU, or its simulator is missing.
     """
     if name == "virtual":
-        from harness.npu import CONFIGURATIONS
+        from harness.npu.configuration import CONFIGURATIONS, Generation
         from harness.targets.virtual import VirtualTarget
         from harness.virtual.qemu import find_qemu
 
-        possible = [configuration.name for configuration in CONFIGURATIONS]
+        # A Corstone-300 as QEMU simulates it, whose driver knows the registers of an Ethos-U55.
+        possible = [c.name for c in CONFIGURATIONS if c.generation is Generation.U55]
         if str(npu) not in possible:
             raise TargetNotAvailable(
                 f"the virtual board cannot have an {npu}", hint=f"it can have {', '.join(possible)}"

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
-from harness.npu.conformance.compiled import Compiled, compile_graph
+from harness.npu.conformance.compiled import Compiled, compile_graph, reference
 from harness.npu.conformance.graph import Graph
-from harness.npu.decode import REVERSED, decode
+from harness.npu.decode import decode
 from harness.npu.featuremap import FeatureMap
+from harness.npu.fields_u55 import REVERSED
 from harness.npu.operations import Convolution, Dma, Elementwise, Pool, Upscale
-from harness.npu.registers import FIRST_REGISTER, LONG, SHORT, Operation
+from harness.npu.registers import FIRST_REGISTER, Operation
+from harness.npu.registers_u55 import LONG, SHORT
 from harness.npu.stream import commands
 from harness.npu.tests.test_exactness import CASES, NPUS
 
@@ -115,7 +117,7 @@ def test_kernels_are_those_of_the_disassembly(disassembled: Compiled) -> None:
     for comment, op in zip(comments, kernels, strict=True):
         numbers = [int(number) for number in comment[:-1]]
         assert [op.block.height, op.block.width, op.block.depth] == numbers[10:]
-        if isinstance(op, Elementwise):
+        if not isinstance(op, Convolution | Pool):
             continue
         kernel = op.kernel
         taps = [kernel.width, kernel.height, kernel.stride_x, kernel.stride_y, kernel.dilation_x, kernel.dilation_y]
@@ -141,7 +143,7 @@ def test_operations_hold_the_registers_of_their_time(disassembled: Compiled) -> 
     for op in decode(disassembled.stream, U55_128):
         values = last_values(disassembled, op.offset)
         if isinstance(op, Dma):
-            assert (op.source, op.destination, op.length) == tuple(
+            assert (op.source.base, op.destination.base, op.length) == tuple(
                 values[f"DMA0_{name}"] for name in ("SRC", "DST", "LEN")
             )
             continue
@@ -274,7 +276,7 @@ BAD_VALUES = [
     ("conv", "ACC_FORMAT", 2, "unsupported"),
     ("conv", "IFM_REGION", 9, "parse"),
     ("pooled", "OFM_DEPTH_M1", 5, "unsupported"),
-    ("pooled", "OFM_PRECISION", 0x8001, "unsupported"),  # scales per channel
+    ("pooled", "OFM_PRECISION", 0x8001, "parse"),  # scales per channel
     ("pooled", "KERNEL_STRIDE", 0x1B, "parse"),  # dilation that does not divide the kernel
     ("pooled", "IFM_UPSCALE", 2, "unsupported"),  # zeros
     ("pooled", "IFM_PAD_TOP", 0x7000, "parse"),
@@ -309,12 +311,17 @@ def test_an_unknown_elementwise_mode_is_refused(added: Compiled) -> None:
     assert refused(replaced(added, "ELEMENTWISE", 10)).register == "ELEMENTWISE"
 
 
-def test_a_rescale_per_channel_by_a_pool_is_refused() -> None:
-    """Vela emits it for U55 with a scale buffer that, as far as known, pools do not read there."""
+@pytest.mark.parametrize("npu", NPUS)
+def test_a_rescale_per_channel_is_a_pool_with_scales(npu: str) -> None:
     graph = Graph()
     wide = graph.rescale(graph.input((1, 5, 6, 3)), 1.0, dtype="int32")
     tosa = graph.output(graph.rescale(wide, [(1 << 30, 30), (1 << 30, 31), (1 << 30, 32)])).serialize()
-    assert refused(compile_graph(tosa, "ethos-u55-128").stream).register == "OFM_PRECISION"
+    compiled = compile_graph(tosa, npu)
+    (op,) = compiled.program().ops
+    assert isinstance(op, Pool)
+    assert op.channel_scales is not None
+    values = np.arange(-45, 45, dtype=np.int8).reshape(1, 5, 6, 3)
+    assert compiled.run([values])[0] == reference(tosa, [values])
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,30 +9,40 @@ import pytest
 from ethosu.vela.ethos_u55_regs import ethos_u55_regs as described
 
 from harness.npu import timing
-from harness.npu.configuration import CONFIGURATIONS, Configuration
-from harness.npu.registers import FIRST_REGISTER, LONG, SHORT, ElementwiseMode, Operation, PoolMode, Register
+from harness.npu.configuration import CONFIGURATIONS, Configuration, Generation
+from harness.npu.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode, Register
+from harness.npu.registers_u55 import U55, U65
 
 SECOND_CORE = re.compile(r"NPU_SET_(WEIGHT|SCALE)1_")  # of the U65, which shares the description
+DESCRIBED = [c for c in CONFIGURATIONS if c.generation is not Generation.U85]
 
 
 def test_operations_have_vela_codes() -> None:
     theirs = {m.name.removeprefix("NPU_OP_"): m.value for m in described.cmd0 if m.value < FIRST_REGISTER}
-    assert {op.name: op.value for op in Operation} == theirs
+    assert {op.name: op.value for op in Operation if op in U55.operations} == theirs
 
 
 def test_short_registers_have_vela_codes() -> None:
     theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd0 if m.value >= FIRST_REGISTER}
-    assert {code: register.name for code, register in SHORT.items()} == theirs
+    assert {code: register.name for code, register in U55.short.items()} == theirs
 
 
 def test_long_registers_have_vela_codes() -> None:
     theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd1 if not SECOND_CORE.match(m.name)}
-    assert {code: register.name for code, register in LONG.items()} == theirs
+    assert {code: register.name for code, register in U55.long.items()} == theirs
+
+
+def test_the_second_core_has_vela_codes() -> None:
+    theirs = {m.value: m.name.removeprefix("NPU_SET_") for m in described.cmd1}
+    assert {code: register.name for code, register in U65.long.items()} == theirs
+    assert U65.short == U55.short
 
 
 def test_modes_have_vela_codes() -> None:
-    assert {m.name: m.value for m in PoolMode} == {m.name: m.value for m in described.pooling_mode}
-    assert {m.name: m.value for m in ElementwiseMode} == {m.name: m.value for m in described.elementwise_mode}
+    assert {m.name: m.value for m in PoolMode if m in U55.pools} == {m.name: m.value for m in described.pooling_mode}
+    assert {m.name: m.value for m in ElementwiseMode if m in U55.elementwise} == {
+        m.name: m.value for m in described.elementwise_mode
+    }
 
 
 def described_bits(register: Register) -> int:
@@ -47,17 +57,18 @@ def described_bits(register: Register) -> int:
     return mask
 
 
-@pytest.mark.parametrize("register", SHORT.values(), ids=lambda register: register.name)
+@pytest.mark.parametrize("register", U55.short.values(), ids=lambda register: register.name)
 def test_short_registers_take_no_bit_that_vela_does_not_name(register: Register) -> None:
     assert register.valid & ~described_bits(register) == 0
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+@pytest.mark.parametrize("configuration", DESCRIBED, ids=str)
 def test_configuration_registers(configuration: Configuration) -> None:
     config, identity = described.config_r(), described.id_r()
     config.word, identity.word = configuration.config_word, configuration.id_word
     assert 1 << config.bits.macs_per_cc == configuration.macs
-    assert config.bits.shram_size * 1024 == configuration.shram_bytes
+    assert config.bits.shram_size * 1024 == configuration.internal_bytes * configuration.cores
+    assert config.bits.product == (configuration.generation is Generation.U65)
     assert config.bits.cmd_stream_version == 0
     version = f"{identity.bits.arch_major_rev}.{identity.bits.arch_minor_rev}.{identity.bits.arch_patch_rev}"
     assert version == described.ARCH_VER
@@ -67,7 +78,8 @@ def test_configuration_registers(configuration: Configuration) -> None:
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 def test_micro_blocks_use_every_multiplier(configuration: Configuration) -> None:
     height, width, depth = configuration.ublock
-    assert height * width * depth * configuration.ifm_ublock_depth == configuration.macs
+    cores = 1 if configuration.generation is Generation.U85 else configuration.cores
+    assert height * width * depth * configuration.ifm_ublock_depth * cores == configuration.macs
 
 
 def test_event_numbers_are_velas() -> None:

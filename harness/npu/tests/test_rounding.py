@@ -56,6 +56,11 @@ def exact(value: int, by: Scale) -> int:
     product = Fraction(value * by.multiplier)
     if by.rounding is Rounding.TRUNCATE:
         return int(product / 2**by.shift)
+    if by.rounding is Rounding.FLOOR:
+        return floor(product / 2**by.shift)
+    if by.rounding is Rounding.AWAY:
+        magnitude = floor(abs(product) / 2**by.shift + (Fraction(1, 2) if by.shift else 0))
+        return magnitude if value >= 0 else -magnitude
     if by.rounding is Rounding.DOUBLE and by.shift > 31 - by.early_bits:
         early = 1 << (30 - by.early_bits)
         product += early if value >= 0 else -early

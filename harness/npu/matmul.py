@@ -1,0 +1,56 @@
+"""MATMUL: a convolution of Ethos-U85 whose weights are a feature map. Sums are exact, see `convolution`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.npu import output
+from harness.npu.convolution import FLOAT32_EXACT, FLOAT64_EXACT
+from harness.npu.fault import Fault
+from harness.npu.featuremap import FeatureMap, Memory
+from harness.npu.operations import MatMul
+from harness.npu.scaling import scale
+
+
+class MatMulStep:
+    """Executes one MatMul."""
+
+    def __init__(self, op: MatMul) -> None:
+        self.op = op
+        bound = op.ifm.depth * _largest(op.ifm) * _largest(op.ifm2)
+        if bound >= FLOAT64_EXACT:
+            raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
+        self._dtype: Any = np.float32 if bound < FLOAT32_EXACT else np.float64
+        self._may_overflow = bound >= 1 << (op.accumulator_bits - 1)
+
+    def run(self, memory: Memory) -> None:
+        """Reads both inputs, writes the OFM."""
+        op = self.op
+        first, second = (self._centred(source, memory) for source in (op.ifm, op.ifm2))
+        sums = np.matmul(first, second[0].T).astype(np.int64)
+        if self._may_overflow:
+            worst = int(np.abs(sums).max())
+            if worst >= 1 << (op.accumulator_bits - 1):
+                raise Fault(
+                    "unsupported",
+                    op.offset,
+                    op.name,
+                    "ACC_FORMAT",
+                    op.accumulator_bits,
+                    f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
+                )
+        op.ofm.store(memory, output.finish(scale(sums, op.scale), op.ofm, op.activation, memory))
+
+    def _centred(self, source: FeatureMap, memory: Memory) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = source.load(memory).astype(self._dtype)
+        values -= source.zero_point
+        return values
+
+
+def _largest(source: FeatureMap) -> int:
+    """Largest magnitude of a difference to the zero point."""
+    low, high = source.limits
+    return max(abs(low - source.zero_point), abs(high - source.zero_point))
