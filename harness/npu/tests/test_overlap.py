@@ -1,0 +1,137 @@
+"""Protects the comparison of feature maps byte for byte, against sets of addresses."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from harness.npu.featuremap import BRICK, STRAIGHT, FeatureMap, Layout
+from harness.npu.overlap import Box, common_byte, runs
+
+Rng = np.random.Generator
+
+
+def feature_map(shape: tuple[int, int, int], **changes: object) -> FeatureMap:
+    """An int8 map in NHWC at address 0, without gaps, unless `changes` say otherwise."""
+    height, width, depth = shape
+    fields: dict[str, object] = {
+        "region": 1,
+        "height": height,
+        "width": width,
+        "depth": depth,
+        "layout": Layout.NHWC,
+        "bits": 8,
+        "signed": True,
+        "zero_point": 0,
+        "bases": (0, 0, 0, 0),
+        "stride_y": width * depth,
+        "stride_x": depth,
+        "stride_c": 0,
+        "split": (width, height, height),
+    }
+    return FeatureMap(**(fields | changes))  # type: ignore[arg-type]
+
+
+def addresses(source: FeatureMap, box: Box) -> set[int]:
+    """Every byte of a part of a map, element by element."""
+    found = set()
+    spans = (range(box.y, box.y_end), range(box.x, box.x_end), range(box.c, box.c_end))
+    left, upper, upper_right = source.split
+    for position in itertools.product(*spans):
+        y, x, c = (position[axis] for axis in source.axes)
+        right = x >= left
+        low = y >= (upper_right if right else upper)
+        at = source.bases[right + 2 * low]
+        at += (y - (upper_right if right else upper) * low) * source.stride_y + (x - left * right) * source.stride_x
+        if source.layout is Layout.BRICKS:
+            at += c // BRICK * source.stride_c + c % BRICK * source.size
+        else:
+            at += c * source.size
+        found |= set(range(at, at + source.size))
+    return found
+
+
+def shared(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
+    """The first byte that two parts share, as `runs` and `common_byte` see it."""
+    pairs = itertools.product(runs(one, part), runs(other, other_part))
+    found = [byte for some, more in pairs if (byte := common_byte(some, more)) is not None]
+    return min(found, default=None)
+
+
+def random_box(rng: Rng, shape: tuple[int, int, int]) -> Box:
+    """A part of a map, never empty."""
+    ends = []
+    for size in shape:
+        begin = int(rng.integers(0, size))
+        ends += [begin, int(rng.integers(begin + 1, size + 1))]
+    return Box(*ends)
+
+
+def random_map(rng: Rng) -> FeatureMap:
+    """Any layout, element size, tiling, transposition, and direction."""
+    shape = tuple(int(n) for n in rng.integers(1, (5, 5, 40)))
+    size = int(rng.choice([1, 2, 4]))
+    axes = ((0, 1, 2), (1, 0, 2), (2, 0, 1))[rng.integers(3)]
+    height, width, depth = (shape[axis] for axis in axes)
+    bricks = bool(rng.integers(2))
+    pixel = (BRICK if bricks else depth) * size
+    stride_x = pixel * int(rng.integers(1, 3))
+    stride_c = stride_x * width + 16 * int(rng.integers(2))
+    stride_y = stride_c * -(-depth // BRICK) if bricks else stride_x * width + int(rng.integers(3))
+    if rng.integers(4) == 0:
+        stride_y, stride_x = -stride_y, -stride_x
+    split = tuple(int(rng.integers(1, n + 1)) for n in (width, height, height))
+    bases = tuple(int(rng.integers(2000, 2600)) for _ in range(4))
+    return feature_map(
+        (shape[0], shape[1], shape[2]),
+        layout=Layout.BRICKS if bricks else Layout.NHWC,
+        bits=size * 8,
+        bases=bases,
+        stride_y=stride_y,
+        stride_x=stride_x,
+        stride_c=stride_c if bricks else 0,
+        split=split,
+        axes=axes,
+    )
+
+
+def test_parts_of_maps_share_bytes_where_their_addresses_do() -> None:
+    rng = np.random.default_rng(0)
+    seen = set()
+    for _ in range(400):
+        one, other = random_map(rng), random_map(rng)
+        part, other_part = random_box(rng, one.shape), random_box(rng, other.shape)
+        common = addresses(one, part) & addresses(other, other_part)
+        found = shared(one, part, other, other_part)
+        assert (found is not None) == bool(common)
+        assert found is None or found in common
+        seen.add(bool(common))
+    assert seen == {True, False}
+
+
+def test_runs_cover_what_a_box_covers() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        one = random_map(rng)
+        part = random_box(rng, one.shape)
+        covered: set[int] = set()
+        for some in runs(one, part):
+            starts = some.starts()
+            assert (int(starts[0]), int(starts[-1]) + some.length) == (some.begin, some.end)
+            for start in starts.tolist():
+                covered |= set(range(start, start + some.length))
+        assert covered == addresses(one, part)
+
+
+def test_interleaved_slices_share_nothing() -> None:
+    low = feature_map((4, 4, 8), stride_y=64, stride_x=16)
+    high = feature_map((4, 4, 8), stride_y=64, stride_x=16, bases=(8, 8, 8, 8))
+    assert shared(low, Box.whole(low), high, Box.whole(high)) is None
+    assert shared(low, Box.whole(low), low, Box(3, 4, 3, 4, 7, 8)) == 3 * 64 + 3 * 16 + 7
+
+
+def test_a_chain_is_nowhere() -> None:
+    chain = feature_map((4, 4, 8), layout=Layout.CHAIN)
+    assert list(runs(chain, Box.whole(chain))) == []
+    assert chain.axes == STRAIGHT
