@@ -47,10 +47,9 @@ def reads(kernel: Kernel, source: FeatureMap, configuration: Configuration) -> I
     step = channels_at_a_time(kernel, configuration)
     for index in range(count(kernel)):
         out = written(kernel, index)
-        spans = ((out.c, out.c_end),)
-        if step:
-            spans = tuple((c, min(c + step, source.depth)) for c in range(0, source.depth, step))
-        for c, c_end in spans:
+        starts = range(0, source.depth, step) if step else (out.c,)
+        for c in starts:
+            c_end = min(c + step, source.depth) if step else out.c_end
             yield _read(kernel, source, out, c, c_end)
 
 

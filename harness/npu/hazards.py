@@ -144,8 +144,8 @@ class _Checker:
         for behind, (other, others) in enumerate(reversed(self.transfers)):
             yield from _meetings(other, others, op, touches, ("DMA_WAIT", behind))
         for behind, kernel in enumerate(reversed(self.kernels)):
-            for other, touch in kernel.touches:
-                yield from _meetings(other, [touch], op, touches, ("KERNEL_WAIT", behind))
+            for member, touch in kernel.touches:
+                yield from _meetings(member, [touch], op, touches, ("KERNEL_WAIT", behind))
         self.transfers.append((op, touches))
 
     def _kernel(self, op: blocks.Kernel, gate: Gate) -> Iterator[Hazard]:
