@@ -67,6 +67,9 @@ def run(
     timeout: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
     ] = 120.0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, right answer or not.")
+    ] = False,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
@@ -98,6 +101,7 @@ def run(
                 inputs=inputs,
                 repeat=repeat,
                 timeout=timeout,
+                strict=strict,
                 reporter=live,
             ).record
     except EthosHilError as error:

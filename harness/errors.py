@@ -10,7 +10,8 @@ class TargetError(EthosHilError):
 
     Kinds: "fault" (CPU exception or NPU fault), "timeout", "link" (broken, corrupt or incomplete frames),
     "stale-output" (an answer to another run), "wrong-program" (the device runs another program), "out-of-memory",
-    "unsupported" (operators the firmware lacks), "npu-mismatch", "crashed" (the simulator ended).
+    "unsupported" (operators the firmware lacks), "npu-mismatch", "crashed" (the simulator ended), "hazard" (a command
+    stream lacks a wait).
     """
 
     kind = "fault"

@@ -71,6 +71,7 @@ def run(
     inputs: Path | tuple[InputSet, ...] | None = None,
     repeat: int = 1,
     timeout: float = 120.0,
+    strict: bool = False,
     reporter: Reporter | None = None,
 ) -> Report:
     """Lower `source` (or take it from the cache), run it on `target`, and verify every output.
@@ -82,6 +83,7 @@ def run(
         inputs: an .npz file, input sets, or None for the model's example inputs.
         repeat: executions of each input set.
         timeout: wall seconds for the run on the target.
+        strict: fail where the command stream lacks a wait, even if the answer is right.
         reporter: hears of progress.
 
     Raises:
@@ -90,7 +92,7 @@ def run(
     """
     reporter = reporter or Silent()
     # What can be wrong without a model comes before lowering, which may take a minute.
-    board = make_target(target, npu)
+    board = make_target(target, npu, strict=strict)
     firmware = find_firmware()
     given = InputFile.read(inputs) if isinstance(inputs, Path) else inputs
 

@@ -9,7 +9,8 @@ class Fault(EthosHilError):
     """A command stream cannot be decoded or executed.
 
     Kinds: "parse" (the stream is not a valid one for this NPU), "bus" (an access outside of, or a write to a
-    read-only, region), "unsupported" (valid as far as known, but its arithmetic is not established).
+    read-only, region), "unsupported" (valid as far as known, but its arithmetic is not established), "hazard" (on a
+    strict NPU: a wait is missing; `register` and `value` are the one that would do).
 
     Attributes:
         offset: byte offset in the command stream of the command word that faulted.

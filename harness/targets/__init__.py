@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 TARGETS = ("virtual",)
 
 
-def make_target(name: str, npu: Npu) -> Target:
-    """The target called `name`, with `npu` in it.
+def make_target(name: str, npu: Npu, *, strict: bool = False) -> Target:
+    """The target called `name`, with `npu` in it; `strict` makes it fail on hazards in command streams.
 
     Raises:
         UsageError: there is no such target; says which there are.
@@ -33,5 +33,5 @@ def make_target(name: str, npu: Npu) -> Target:
                 f"the virtual board cannot have an {npu}", hint=f"it can have {', '.join(possible)}"
             )
         find_qemu()  # now, not after a minute of lowering
-        return VirtualTarget(str(npu))
+        return VirtualTarget(str(npu), strict=strict)
     raise UsageError(f"no target is called {name!r}", hint=f"targets: {', '.join(TARGETS)}")

@@ -31,14 +31,15 @@ class VirtualTarget(Target):
     engine: EngineFactory = Engine
     """Runs the NPU's jobs. Tests put broken hardware here, in a subclass."""
 
-    def __init__(self, npu: str) -> None:
-        """A board with `npu`, e.g. "ethos-u55-128".
+    def __init__(self, npu: str, *, strict: bool = False) -> None:
+        """A board with `npu`, e.g. "ethos-u55-128"; a strict one fails on command streams with hazards.
 
         Raises:
             UsageError: the functional model can't be that NPU; says which it can be.
         """
         self._configuration = Configuration.parse(npu)
         self.npu = npu
+        self._strict = strict
         self._image: Image | None = None
         self._machine: Machine | None = None
 
@@ -65,7 +66,9 @@ class VirtualTarget(Target):
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
         try:
-            self._machine = Machine(image.elf, self._configuration, Deadline(timeout), engine=type(self).engine)
+            self._machine = Machine(
+                image.elf, self._configuration, Deadline(timeout), engine=type(self).engine, strict=self._strict
+            )
             while not collector.complete:
                 collector.feed(self._received(self._machine.output()))
                 if collector.started:

@@ -51,8 +51,9 @@ class Machine:
         deadline: Deadline,
         *,
         engine: EngineFactory = Engine,
+        strict: bool = False,
     ) -> None:
-        """Start QEMU with `elf`; the guest waits at reset.
+        """Start QEMU with `elf`; the guest waits at reset. `strict` is the NPU's (see `harness.npu.Npu`).
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start this machine.
@@ -73,7 +74,7 @@ class Machine:
             except (GdbError, QtestError, TimeoutError) as error:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(self._qemu, self._gdb, deadline)
-            self.engine = engine(Npu(configuration), self._memory)
+            self.engine = engine(Npu(configuration, strict=strict), self._memory)
             self.device = Device(configuration.id_word, configuration.config_word, self.engine)
         except BaseException:
             self._qemu.stop()
@@ -183,6 +184,8 @@ class Machine:
         except Unmodelled as error:
             raise self._unsupported(f"{error}, which the virtual board does not model", pc) from error
         except Fault as fault:
+            if fault.kind == "hazard":
+                raise TargetError(fault.message, kind="hazard") from fault
             raise self._unsupported(f"the functional NPU stopped: {fault.message}", pc) from fault
         if self.device.irq != self._irq:
             self._set_irq(self.device.irq, self._deadline)

@@ -52,7 +52,7 @@ def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
 
 
 def test_the_table_covers_every_operation_of_the_command_stream_and_sums_to_the_total() -> None:
-    report = run(load_model(MODEL), NPU)
+    report = run(load_model(MODEL), NPU, strict=True)
     assert not [op for op in report.record.ops if op.id == "unmapped"]
     assert len(report.record.ops) == len(report.artifact.npu_ops)
     total = report.record.metric("npu_cycles")

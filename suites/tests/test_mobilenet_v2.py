@@ -14,7 +14,7 @@ from suites.models.mobilenet_v2 import MobileNetV2
 @pytest.mark.timeout(600)
 def test_mobilenet_v2_is_verified() -> None:
     assert sum(parameter.numel() for parameter in MobileNetV2().parameters()) == 3_504_872
-    report = run(load_model("suites.models.mobilenet_v2:mobilenet_v2"), Npu.parse("ethos-u55-128"))
+    report = run(load_model("suites.models.mobilenet_v2:mobilenet_v2"), Npu.parse("ethos-u55-128"), strict=True)
     assert report.record.verdict == "verified", report.record.failure
     assert len(report.artifact.delegates) == 1
     assert not [op for op in report.record.ops if op.id == "unmapped"]

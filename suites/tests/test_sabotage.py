@@ -21,6 +21,8 @@ from harness.errors import TargetError
 from harness.image import Image
 from harness.npu import Configuration, Fault
 from harness.npu import Npu as FunctionalNpu
+from harness.npu.gates import DMA_WAIT
+from harness.npu.stream import commands
 from harness.run import Report, find_firmware, run, run_artifact
 from harness.targets import make_target
 from harness.targets.base import Outcome, Progress
@@ -99,6 +101,23 @@ def command_stream_start(blob: bytes | bytearray) -> int:
     """Offset, in the blob, of the first command word: after the stream's own header in cmd_data."""
     start = blob.index(b"COP1")
     return start + 32
+
+
+def test_a_missing_wait_is_red_where_it_is_looked_for(artifact: Artifact) -> None:
+    """The functional NPU runs operations in order, so that only a strict one notices."""
+
+    def wait_for_nothing(blob: bytearray) -> None:
+        stream = VelaBlob.parse(bytes(blob)).command_stream
+        start = bytes(blob).index(stream)
+        waits = [at for at, code, _, payload in commands(stream) if code == DMA_WAIT and payload is None]
+        struct.pack_into("<HH", blob, start + waits[-1], DMA_WAIT, 0xF)
+
+    changed = with_blob(artifact, wait_for_nothing)
+    assert execute(changed).record.verdict == "verified"
+    with pytest.raises(TargetError, match=r"missing: DMA_WAIT") as caught:
+        execute(changed, VirtualTarget(str(NPU), strict=True))
+    assert caught.value.kind == "hazard"
+    assert execute(artifact, VirtualTarget(str(NPU), strict=True)).record.verdict == "verified"
 
 
 def flipped(data: bytes, place: int, bit: int) -> bytes:

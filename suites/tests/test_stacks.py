@@ -32,7 +32,7 @@ def npu_for(name: str, seed: int) -> Npu:
 def test_stack_is_verified(name: str, seed: int) -> None:
     """Each network meets three of the four sizes; over the networks, each size meets all kinds of layers."""
     source = from_module(*STACKS[name].example(seed), label=f"{name}-{seed}")
-    report = run(source, npu_for(name, seed))
+    report = run(source, npu_for(name, seed), strict=True)
     assert report.record.verdict == "verified", report.record.failure
     assert report.record.ops
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]

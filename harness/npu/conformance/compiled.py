@@ -96,8 +96,8 @@ class Compiled:
         return memory
 
     def run(self, inputs: Sequence[Array]) -> tuple[list[bytes], Execution]:
-        """Executes on a fresh NPU; the outputs' bytes."""
-        npu = Npu(Configuration.parse(self.npu))
+        """Executes on a fresh NPU that tolerates no hazards; the outputs' bytes."""
+        npu = Npu(Configuration.parse(self.npu), strict=True)
         memory = self.memory(inputs)
         execution = npu.run(npu.decode(self.stream), memory)
         return [slot.of(memory).tobytes() for slot in self.outputs], execution
