@@ -193,8 +193,8 @@ class _Case:
         if reproduced:
             cleared = "" if self.target.kind == "virtual" else ", not the target,"
             return (
-                f"The functional NPU gives the target's outputs exactly, so the compiler or the model of the NPU{cleared} "
-                f"is at fault{ending}"
+                "The functional NPU gives the target's outputs exactly, so the compiler or the model of the NPU"
+                f"{cleared} is at fault{ending}"
             )
         return f"The functional NPU is wrong as well, but not as the target is{ending}"
 

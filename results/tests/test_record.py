@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from results.record import ArtifactInfo, Failure, Metric, Op, Output, Record, TargetInfo
+from results.record import ArtifactInfo, Divergence, Failure, Metric, Op, Output, Record, TargetInfo
 
 RECORD = Record(
     verdict="failed",
@@ -16,6 +16,26 @@ RECORD = Record(
     npu="ethos-u55-128",
     target=TargetInfo("virtual", "virtual", "corstone-300"),
     failure=Failure("mismatch", "3 of 10 elements differ", "look"),
+    divergence=Divergence(
+        "npu-op",
+        "npu00000 is wrong",
+        "replay",
+        1,
+        "npu00000",
+        "Conv2D",
+        "CONV2D",
+        ("aten.convolution.default",),
+        "stem.0",
+        "model.py:12",
+        "tosa_rescale_default",
+        (1, 4, 4, 2),
+        "INT8",
+        (0, 1, 2, 1),
+        -3,
+        4,
+        5,
+        True,
+    ),
     outputs=(Output("output 0", (1, 10), "float32", "tosa_reference_model", 10, 3, math.inf, "[0, 4]"),),
     metrics=(Metric("npu_cycles", 1234, "cycles", "modelled"),),
     ops=(Op("npu00000", "Conv2D", "CONV2D", ("aten.convolution.default",), "stem.0", "model.py:12", 7, "modelled"),),
@@ -37,11 +57,21 @@ def test_json_has_the_documented_fields() -> None:
     assert documented <= data.keys()
     assert data["schema_version"] == 1
     assert {"kind", "message", "hint"} == data["failure"].keys()
+    assert data["divergence"].keys() == {
+        *("place", "message", "found_by", "instruction", "op", "npu_op", "tosa_op", "aten_ops", "module", "source"),
+        *("tensor", "shape", "dtype", "index", "expected", "found", "mismatches", "reproduced"),
+    }
     assert {"name", "kind", "soc"} == data["target"].keys()
     assert {"shape", "dtype", "reference", "mismatches", "max_abs_error"} <= data["outputs"][0].keys()
     assert {"name", "value", "unit", "provenance"} == data["metrics"][0].keys()
     assert {"id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"} == data["ops"][0].keys()
     assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops"} == data["artifact"].keys()
+
+
+def test_a_record_of_before_divergences_were_named_is_read() -> None:
+    data = RECORD.to_json()
+    del data["divergence"]
+    assert Record.from_json(data) == dataclasses.replace(RECORD, divergence=None)
 
 
 def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
@@ -53,7 +83,12 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [field.name for field in dataclasses.fields(Record) if field.name not in ("executions", "notes", "console")]
+    "name",
+    [
+        field.name
+        for field in dataclasses.fields(Record)
+        if field.name not in ("divergence", "executions", "notes", "console")
+    ],
 )
 def test_a_missing_field_is_refused(name: str) -> None:
     data = RECORD.to_json()

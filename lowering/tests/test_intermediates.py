@@ -1,0 +1,73 @@
+"""Every tensor of a TOSA program: what the reference model says of it, and Vela's program that keeps it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lowering.errors import CompileError
+from lowering.intermediates import activations, compiled, computed, values, with_outputs
+from lowering.reference import Reference, evaluate
+from lowering.tests.conftest import Lowered
+from lowering.tosa import TosaGraph
+
+
+@pytest.mark.slow
+def test_outputs_are_what_was_asked_for_and_nothing_else_changes(lowered: Lowered) -> None:
+    tosa = lowered("known").delegates[0].tosa or b""
+    graph = TosaGraph.parse(tosa)
+    names = computed(graph)
+    assert len(names) > 10
+    again = TosaGraph.parse(with_outputs(tosa, names[::-1]))
+    assert tuple(tensor.name for tensor in again.outputs) == names[::-1]
+    assert (again.operators, again.inputs, again.tensors) == (graph.operators, graph.inputs, graph.tensors)
+
+
+@pytest.mark.slow
+def test_values_are_the_programs_own(lowered: Lowered) -> None:
+    """Each tensor has its declared shape, the outputs are the reference's, and what moves values moves these."""
+    artifact = lowered("known")
+    tosa = artifact.delegates[0].tosa or b""
+    graph = TosaGraph.parse(tosa)
+    run = Reference(artifact).run(artifact.example_inputs)
+    (inputs,) = run.delegate_inputs.values()
+    (outputs,) = run.delegate_outputs.values()
+    found = values(tosa, inputs, computed(graph))
+    assert {name: array.shape for name, array in found.items()} == {name: graph.tensors[name].shape for name in found}
+    for tensor, expected in zip(graph.outputs, outputs, strict=True):
+        assert np.array_equal(found[tensor.name].ravel(), expected.ravel())
+    moving = [each for each in graph.operators if each.op in ("RESHAPE", "TRANSPOSE") and each.inputs[0] in found]
+    assert moving
+    for each in moving:
+        assert np.array_equal(np.sort(found[each.inputs[0]], axis=None), np.sort(found[each.outputs[0]], axis=None))
+
+
+@pytest.mark.slow
+def test_the_reference_keeps_each_delegates_inputs(lowered: Lowered) -> None:
+    """As they were when it was called, though the program's memory is used again afterwards."""
+    artifact = lowered("two_partitions")
+    run = Reference(artifact).run(artifact.example_inputs)
+    assert list(run.delegate_inputs) == [delegate.instruction for delegate in artifact.delegates]
+    for delegate in artifact.delegates:
+        assert delegate.tosa is not None
+        (output,) = evaluate(delegate.tosa, run.delegate_inputs[delegate.instruction], "a delegate")
+        assert output.tobytes() == run.delegate_outputs[delegate.instruction][0].tobytes()
+
+
+@pytest.mark.slow
+def test_the_program_compiled_with_activations_as_outputs_has_them(lowered: Lowered) -> None:
+    artifact = lowered("known")
+    graph = TosaGraph.parse(artifact.delegates[0].tosa or b"")
+    names = activations(graph)
+    assert {graph.tensors[name].dtype for name in names} == {"INT8"}
+    assert {tensor.name for tensor in graph.outputs} < set(names) < set(computed(graph))
+    blob = compiled(artifact.delegates[0].tosa or b"", artifact.vela_flags, names)
+    shapes = [tuple(axis for axis in place.shape if axis > 1) for place in blob.outputs]
+    assert shapes == [tuple(axis for axis in graph.tensors[name].shape if axis > 1) for name in names]
+
+
+@pytest.mark.slow
+def test_a_compiler_that_fails_is_one_clear_error(lowered: Lowered) -> None:
+    tosa = lowered("known").delegates[0].tosa or b""
+    with pytest.raises(CompileError, match="Vela fails on the program with 1 tensors as outputs: SystemExit"):
+        compiled(tosa, ("--no-such-flag",), computed(TosaGraph.parse(tosa))[:1])
