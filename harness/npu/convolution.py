@@ -53,7 +53,7 @@ class Requantiser:
     def make(cls, op: Convolution, bias: Array, multiplier: Array, shift: Array, bound: Array) -> Requantiser:
         """`bound`: largest magnitude of each channel's sum of products, before the bias."""
         largest = bound + np.abs(bias)
-        overflow = int(largest.max()) >= 1 << (op.accumulator_bits - 1)
+        overflow = op.start is not None or int(largest.max()) >= 1 << (op.accumulator_bits - 1)
         activation = op.activation
         natural = op.scale.rounding is Rounding.NATURAL or (
             op.scale.rounding is Rounding.DOUBLE and int(shift.max()) <= 31
@@ -76,7 +76,7 @@ class Requantiser:
         """Fills `out` (..., channels) with the elements for `sums` (..., channels), integers in floating point."""
         activation = self.op.activation
         if self.factor is None:
-            out[...] = self._apply_integers(sums, memory)
+            out[...] = self.finish(sums.astype(np.int64), memory)
             return
         if self.bias_first:
             scaled = np.add(sums, self.bias, dtype=np.float64)
@@ -98,23 +98,36 @@ class Requantiser:
                 clamped = output.look_up(clamped, self.op.ofm, activation, memory)
             out[...] = clamped
 
-    def _apply_integers(self, sums: Array, memory: Memory) -> Array:
+    def check(self, accumulators: Array) -> None:
+        """Fault if one of the values (int64) does not fit the accumulator."""
         op = self.op
-        accumulators = sums.astype(np.int64) + self.bias
+        worst = int(np.abs(accumulators).max())
+        if worst >= 1 << (op.accumulator_bits - 1):
+            raise Fault(
+                "unsupported",
+                op.offset,
+                op.name,
+                "ACC_FORMAT",
+                op.accumulator_bits,
+                f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
+            )
+
+    def finish(self, sums: Array, memory: Memory) -> Array:
+        """The elements for `sums` (..., channels), int64."""
+        op = self.op
+        accumulators = sums + self.bias
         if self.overflow:
-            limit = 1 << (op.accumulator_bits - 1)
-            worst = int(np.abs(accumulators).max())
-            if worst >= limit:
-                raise Fault(
-                    "unsupported",
-                    op.offset,
-                    op.name,
-                    "ACC_FORMAT",
-                    op.accumulator_bits,
-                    f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
-                )
+            self.check(accumulators)
         scaled = scale_channels(accumulators, self.multiplier, self.shift, op.scale.rounding)
         return output.finish(scaled, op.ofm, op.activation, memory)
+
+
+class Bare:
+    """In place of a Requantiser: keeps the sums."""
+
+    def apply(self, sums: Array, out: Array, memory: Memory) -> None:
+        """Fills `out` (..., channels), int64, with `sums`."""
+        out[...] = sums
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,7 @@ class Prepared:
     scales: tuple[bytes, ...]
     matrix: Array
     requantiser: Requantiser
+    zero_share: Array  # what the IFM's zero point adds to each channel's sum of products
 
 
 class ConvolutionStep:
@@ -145,17 +159,38 @@ class ConvolutionStep:
         """Reads the IFM, weights and scales, writes the OFM."""
         op = self.op
         prepared = self._prepare(memory)
+        if op.start is not None or op.ofm.is_accumulators:
+            self._accumulate(prepared, memory)
+            return
         source = op.ifm.load(memory)
         target = op.ofm.plain(memory) if self._apart else None
         result = target if target is not None else np.empty(op.ofm.shape, op.ofm.dtype)
-        source = windows.enlarge(source, op.upscale, op.kernel, op.ofm, op.ifm.zero_point)
-        source = windows.pad(source, op.kernel, op.ifm.zero_point)
-        if op.depthwise:
-            self._depthwise(source, prepared, result, memory)
-        else:
-            self._convolve(source, prepared, result, memory)
+        self._multiply(source, prepared, prepared.requantiser, result, memory)
         if target is None:
             op.ofm.store(memory, result)
+
+    def _accumulate(self, prepared: Prepared, memory: Memory) -> None:
+        """Sums that start with other ones, or stay in the accumulators."""
+        op, requantiser = self.op, prepared.requantiser
+        sums = np.empty(op.ofm.shape, np.int64)
+        self._multiply(op.ifm.load(memory), prepared, Bare(), sums, memory)
+        if op.start is not None:
+            sums += op.start.load(memory)
+        if op.ofm.is_accumulators:
+            sums += prepared.zero_share
+            requantiser.check(sums)
+            op.ofm.store(memory, sums)
+        else:
+            op.ofm.store(memory, requantiser.finish(sums, memory))
+
+    def _multiply(
+        self, source: Array, prepared: Prepared, requantiser: Requantiser | Bare, result: Array, memory: Memory
+    ) -> None:
+        op = self.op
+        source = windows.enlarge(source, op.upscale, op.kernel, op.ofm, op.ifm.zero_point)
+        source = windows.pad(source, op.kernel, op.ifm.zero_point)
+        work = self._depthwise if op.depthwise else self._convolve
+        work(source, prepared.matrix, requantiser, result, memory)
 
     def _prepare(self, memory: Memory) -> Prepared:
         op, at = self.op, self.op.weights
@@ -167,9 +202,10 @@ class ConvolutionStep:
             self._prepared = prepared
         return prepared
 
-    def _convolve(self, source: Array, prepared: Prepared, result: Array, memory: Memory) -> None:
-        op, matrix = self.op, prepared.matrix
-        kernel = op.kernel
+    def _convolve(
+        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: Memory
+    ) -> None:
+        op, kernel = self.op, self.op.kernel
         rows, columns, channels = op.ofm.shape
         inputs, _ = matrix.shape
         taps = source if kernel.is_point else windows.view(source, kernel, rows, columns)
@@ -182,11 +218,12 @@ class ConvolutionStep:
             np.copyto(buffer[:count].reshape(part.shape), part)
             np.matmul(buffer[:count], matrix, out=sums[:count])
             here = result[y : y + step]
-            prepared.requantiser.apply(sums[:count].reshape(here.shape), here, memory)
+            requantiser.apply(sums[:count].reshape(here.shape), here, memory)
 
-    def _depthwise(self, source: Array, prepared: Prepared, result: Array, memory: Memory) -> None:
-        op, matrix = self.op, prepared.matrix
-        kernel = op.kernel
+    def _depthwise(
+        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: Memory
+    ) -> None:
+        op, kernel = self.op, self.op.kernel
         rows, columns, channels = op.ofm.shape
         step = max(1, min(rows, CHUNK // max(1, columns * channels)))
         reach = (kernel.height - 1) * kernel.dilation_y + 1
@@ -201,7 +238,7 @@ class ConvolutionStep:
             for tap in range(1, kernel.height * kernel.width):
                 np.multiply(taps[:, :, tap // kernel.width, tap % kernel.width], matrix[tap], out=product)
                 sums += product
-            prepared.requantiser.apply(sums, result[y : y + count], memory)
+            requantiser.apply(sums, result[y : y + count], memory)
 
 
 def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes, ...]) -> Prepared:
@@ -229,5 +266,6 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
     dtype = np.float32 if most < FLOAT32_EXACT else np.float64
     if most >= FLOAT64_EXACT:
         raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
-    requantiser = Requantiser.make(op, bias - total * op.ifm.zero_point, multiplier, shift, bound)
-    return Prepared(compressed, scales, np.ascontiguousarray(flat.T, dtype=dtype), requantiser)
+    share = -total * op.ifm.zero_point
+    requantiser = Requantiser.make(op, bias + share, multiplier, shift, bound)
+    return Prepared(compressed, scales, np.ascontiguousarray(flat.T, dtype=dtype), requantiser, share)

@@ -6,7 +6,7 @@ combination whose arithmetic is not established is refused, not guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from harness.npu.configuration import Configuration, Generation
@@ -15,12 +15,14 @@ from harness.npu.fault import Fault
 from harness.npu.featuremap import FeatureMap
 from harness.npu.fields import MAX_WORK, Fields
 from harness.npu.fields_u55 import FieldsU55, FieldsU65
-from harness.npu.fields_u85 import FieldsU85
+from harness.npu.fields_u85 import FROM_IFM2, FROM_ZERO, FieldsU85
 from harness.npu.operations import (
     Access,
+    Branch,
     Convolution,
     Dma,
     Elementwise,
+    Instruction,
     Kernel,
     MatMul,
     Op,
@@ -43,11 +45,10 @@ FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
 }
 ARGMAX = (PoolMode.ARGMAX_X, PoolMode.ARGMAX_Y)
 ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # takes the position from above the value
-ACCUMULATE_IFM2 = 2
 
 
-def decode(stream: bytes, configuration: Configuration) -> tuple[Op, ...]:
-    """The kernel and DMA operations of a command stream, in order; Fault if it is not understood completely."""
+def decode(stream: bytes, configuration: Configuration) -> tuple[Instruction, ...]:
+    """The operations and branches of a command stream, in order; Fault if it is not understood completely."""
     return _Decoder(configuration).decode(stream)
 
 
@@ -65,26 +66,37 @@ class _Decoder:
             Operation.DMA_START: self._dma,
         }
 
-    def decode(self, stream: bytes) -> tuple[Op, ...]:
+    def decode(self, stream: bytes) -> tuple[Instruction, ...]:
         registers = self.registers
-        ops: list[Op] = []
+        found: list[Instruction] = []
+        targets: dict[int, int] = {}  # number of the next instruction, by offset of a command
         for offset, code, parameter, payload in commands(stream):
             registers.offset = offset
+            targets[offset] = len(found)
             if payload is not None:
-                if code == BRANCH and Operation.RESIZE in self.dialect.operations:
-                    raise registers.fault("unsupported", "BRANCH", payload, "no compiled stream has a branch yet")
+                if code == BRANCH and BRANCH in self.dialect.operations:
+                    found.append(self._branch(parameter, payload))
+                    continue
                 registers.write_long(code, parameter << 32 | payload)
             elif code >= FIRST_REGISTER:
                 registers.write_short(code, parameter)
             elif code == Operation.STOP:
-                return tuple(ops)
+                return tuple(_resolved(one, targets) for one in found)
             elif code not in self.dialect.operations:
                 raise registers.fault("parse", "opcode", code, "this NPU has no operation with this code")
             elif code in self.makers:
                 registers.op = Operation(code).name
-                ops.append(self.makers[code](parameter))
+                found.append(self.makers[code](parameter))
                 registers.op = "STREAM"
         raise Fault("parse", len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
+
+    def _branch(self, parameter: int, payload: int) -> Branch:
+        """BRANCH. What follows, or where it goes to, cannot rely on registers: who comes there differs."""
+        if parameter not in (0, 1):
+            raise self.registers.fault("parse", "BRANCH", parameter, "no known condition")
+        self.registers.forget()
+        self.fields.chains.clear()
+        return Branch(self.registers.offset, "BRANCH", bool(parameter), payload)
 
     def _convolution(self, parameter: int) -> Op:
         if parameter == 1 and isinstance(self.fields, FieldsU85):
@@ -102,10 +114,11 @@ class _Decoder:
         upscale = fields.upscale()
         depth = get("IFM_DEPTH_M1") + 1
         ifm = fields.kernel_input(kernel, upscale, depth)
+        start = fields.start()
         ofm = fields.ofm()
         if depthwise and depth != ofm.depth:
             raise fields.fault("unsupported", "IFM_DEPTH_M1", depth - 1, f"depthwise with {ofm.depth} output channels")
-        if ifm.bits == 32:
+        if ifm.bits > 16:
             raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "convolution of 32-bit inputs")
         weights = fields.weights(kernel, part_kernel, depthwise, ifm, ofm)
         is_global = fields.is_global()
@@ -122,7 +135,10 @@ class _Decoder:
             activation=fields.activation(ofm),
             block=fields.block(),
             accumulator_bits=fields.accumulator_bits(),
-            accesses=fields.accesses(ofm, ("IFM", ifm), streams=weights.streams, scales=weights.scales),
+            accesses=fields.accesses(
+                ofm, ("IFM", ifm), *started(start), streams=weights.streams, scales=weights.scales
+            ),
+            start=start,
         )
 
     def _matmul(self, fields: FieldsU85) -> Op:
@@ -134,15 +150,16 @@ class _Decoder:
             raise fields.fault(
                 "unsupported", "KERNEL_HEIGHT_M1", kernel.height - 1, "a kernel with weights from a feature map"
             )
-        if fields.accumulator_source() or not fields.is_global():
+        if fields.accumulator_source() == FROM_IFM2 or not fields.is_global():
             raise fields.fault(
                 "unsupported", "ACC_FORMAT", get("ACC_FORMAT"), "this kind of product of maps is not established"
             )
         depth = get("IFM_DEPTH_M1") + 1
         ifm = fields.kernel_input(kernel, Upscale.NONE, depth)
         ifm2 = fields.feature_map("IFM2", 1, get("OFM_DEPTH_M1") + 1, depth)
+        start = fields.start()
         ofm = fields.ofm()
-        if ifm.bits == 32 or ifm.bits != ifm2.bits or ofm.elements * depth > MAX_WORK:
+        if ifm.bits > 16 or ifm.bits != ifm2.bits or ofm.elements * depth > MAX_WORK:
             raise fields.fault(
                 "unsupported", "IFM2_PRECISION", get("IFM2_PRECISION"), "inputs of these widths or this size"
             )
@@ -157,6 +174,7 @@ class _Decoder:
             block=fields.block(),
             accumulator_bits=fields.accumulator_bits(),
             accesses=fields.accesses(ofm, ("IFM", ifm), ("IFM2", ifm2)),
+            start=start,
         )
 
     def _pool(self, parameter: int) -> Op:
@@ -205,7 +223,7 @@ class _Decoder:
         """Which of the inputs a pool reads: the second one where accumulators start with it."""
         fields = self.fields
         source = fields.accumulator_source() if isinstance(fields, FieldsU85) else 0
-        if source != (ACCUMULATE_IFM2 if mode is PoolMode.NONE else 0):
+        if source != (FROM_IFM2 if mode is PoolMode.NONE else FROM_ZERO):
             value = self.registers.get("ACC_FORMAT")
             raise fields.fault("unsupported", "ACC_FORMAT", value, "what this pool's accumulators start with")
         return "IFM2" if source else "IFM"
@@ -216,8 +234,8 @@ class _Decoder:
         pointwise = mode in (PoolMode.REDUCE_SUM, PoolMode.NONE)
         if pointwise and not (kernel.is_point and upscale is Upscale.NONE):
             raise fields.fault("unsupported", "KERNEL_HEIGHT_M1", kernel.height - 1, f"{mode.name} over positions")
-        if ifm.bits == 32 and not pointwise:
-            raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "pooling of 32-bit inputs")
+        if ifm.bits == 64 and mode is not PoolMode.NONE:
+            raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "pooling of 64-bit inputs")
         if upscale is Upscale.ZEROS:
             raise fields.fault("unsupported", "IFM_UPSCALE", upscale, "pooling with zeros between elements")
         if kernel.dilation_y > 1 or kernel.dilation_x > 1:
@@ -261,7 +279,7 @@ class _Decoder:
         depth = get("IFM_DEPTH_M1") + 1
         ifm = fields.feature_map("IFM", get("KERNEL_HEIGHT_M1") + 1, get("KERNEL_WIDTH_M1") + 1, depth)
         ofm = fields.ofm()
-        if depth != ofm.depth or ifm.bits == 32 or fields.upscale() is not Upscale.NONE:
+        if depth != ofm.depth or ifm.bits > 16 or fields.upscale() is not Upscale.NONE:
             raise fields.fault("unsupported", "IFM_DEPTH_M1", get("IFM_DEPTH_M1"), "this input cannot be resized")
         return Resize(
             offset=self.registers.offset,
@@ -295,6 +313,20 @@ class _Decoder:
             begin, end = op.index.base + min(0, last), op.index.base + size + max(0, last)
             accesses.append(Access("DMA0_IDX", op.index.region, begin, end, False, size))
         return replace(op, accesses=tuple(accesses))
+
+
+def started(start: FeatureMap | None) -> tuple[tuple[str, FeatureMap], ...]:
+    """What sums start with, as an input by the name of its registers."""
+    return () if start is None else (("IFM2", start),)
+
+
+def _resolved(one: Instruction, targets: Mapping[int, int]) -> Instruction:
+    """An operation as it is, but a branch with the number of the instruction it goes to instead of an offset."""
+    if not isinstance(one, Branch):
+        return one
+    if one.target not in targets:
+        raise Fault("parse", one.offset, one.name, "BRANCH", one.target, "no command before STOP has this offset")
+    return replace(one, target=targets[one.target])
 
 
 def _reach(op: Dma, side: Rows, *, indexed: bool) -> tuple[int, int]:

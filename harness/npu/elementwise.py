@@ -24,8 +24,6 @@ Array = npt.NDArray[Any]
 
 UNARY = frozenset({ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.LRELU, ElementwiseMode.NOT})
 WORD = 32
-WORD_MASK = (1 << WORD) - 1
-INT32_MAX = (1 << (WORD - 1)) - 1
 
 
 class ElementwiseStep:
@@ -67,12 +65,16 @@ def _leading_zeros(_: Elementwise, values: Array) -> Array:
     return np.asarray(WORD - np.frexp(bits.astype(np.float64))[1], dtype=np.int64)
 
 
+def _wrapped(values: Array, bits: int) -> Array:
+    """The signed number that the low `bits` of each value are."""
+    half = 1 << (bits - 1)
+    return ((values + half) & ((1 << bits) - 1)) - half
+
+
 def _shifted_left(op: Elementwise, values: Array, amounts: Array) -> Array:
+    """Left shift; bits that leave a 32-bit word are lost."""
     _check_amounts(op, amounts)
-    shifted = values << amounts
-    if shifted.size and max(abs(int(shifted.min())), abs(int(shifted.max()))) >= 1 << (WORD - 1):
-        raise _unsupported(op, int(amounts.max()), "bits are shifted out, and what then happens is not established")
-    return shifted
+    return _wrapped(values << amounts, WORD)
 
 
 def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
@@ -89,10 +91,10 @@ def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
 
 
 def _shifted_right_unsigned(op: Elementwise, values: Array, amounts: Array) -> Array:
-    """The value's 32 bits shifted right, zeros coming in; as a signed number again."""
+    """The bits that the input has in memory shifted right, zeros coming in; as a signed number again."""
     _check_amounts(op, amounts)
-    shifted = (values & WORD_MASK) >> amounts
-    return np.where(shifted > INT32_MAX, shifted - (1 << WORD), shifted)
+    bits = op.ifms[0].bits
+    return _wrapped((values & ((1 << bits) - 1)) >> amounts, bits)
 
 
 def _divided(op: Elementwise, values: Array, divisors: Array) -> Array:

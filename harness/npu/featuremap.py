@@ -46,7 +46,10 @@ DTYPES: dict[tuple[int, bool], np.dtype[Any]] = {
     (16, False): np.dtype("<u2"),
     (16, True): np.dtype("<i2"),
     (32, True): np.dtype("<i4"),
+    (64, True): np.dtype("<i8"),
 }
+ACCUMULATORS = -1  # the chain that is the accumulators themselves: what one operation leaves in them for the next
+
 _WHOLE_BRICK = {1: np.dtype(np.complex128)}  # a 16-byte type that numpy moves in one go
 
 
@@ -123,6 +126,11 @@ class FeatureMap:
         """Whether bases 1 to 3 are not used."""
         height, width, _ = self.stored_shape
         return self.split[0] >= width and self.split[1] >= height
+
+    @property
+    def is_accumulators(self) -> bool:
+        """Whether this is no map, but what stays in the accumulators."""
+        return self.layout is Layout.CHAIN and self.region == ACCUMULATORS
 
     @property
     def is_straight(self) -> bool:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from harness.npu.configuration import Configuration
-from harness.npu.featuremap import DTYPES, STRAIGHT, FeatureMap, Layout, chain
+from harness.npu.featuremap import ACCUMULATORS, DTYPES, STRAIGHT, FeatureMap, Layout, chain
 from harness.npu.operations import (
     INTERNAL,
     Access,
@@ -77,6 +77,7 @@ class Fields(ABC):
 
     dialect: Dialect
     max_regions = 8
+    max_bits = 32  # of an element
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
@@ -102,6 +103,10 @@ class Fields(ABC):
     @abstractmethod
     def accumulator_bits(self) -> int:
         """Width of the accumulators."""
+
+    @abstractmethod
+    def start(self) -> FeatureMap | None:
+        """What the sums of a convolution start with, or None for zero."""
 
     @abstractmethod
     def ofm_scale(self) -> Scale:
@@ -145,7 +150,7 @@ class Fields(ABC):
         """Bits and sign of an element; the size field of the precision register starts at bit `size_at`."""
         value = self.get(f"{name}_PRECISION")
         bits, signed = 8 << (value >> size_at & 3), bool(value & 1)
-        if (bits, signed) not in DTYPES or value & (0xF & ~(1 | 3 << size_at)):
+        if (bits, signed) not in DTYPES or bits > self.max_bits or value & (0xF & ~(1 | 3 << size_at)):
             raise self.fault("unsupported", f"{name}_PRECISION", value, "no known element type")
         return bits, signed
 
@@ -198,6 +203,11 @@ class Fields(ABC):
             reverse=precision.reverse,
         )
 
+    def accumulators(self, *, write: bool) -> FeatureMap:
+        """The accumulators as the OFM, or as what the sums of the next operation start with."""
+        name = "OFM" if write else "IFM2"
+        return self._chain(name, chain(ACCUMULATORS, self.ofm_shape(), 64, True, 0))
+
     def _chain(self, name: str, chain: FeatureMap) -> FeatureMap:
         """Keeps what is put into a chain; what is taken out of one must be what was put in."""
         if name == "OFM":
@@ -222,7 +232,9 @@ class Fields(ABC):
 
     def ofm(self) -> FeatureMap:
         """The OFM. Only after the inputs: it may go into the chain that an input comes from."""
-        return self.feature_map("OFM", *self.ofm_shape())
+        height, width, depth = self.ofm_shape()
+        self.chains.pop(ACCUMULATORS, None)  # whatever they held for the next operation is gone after this one
+        return self.feature_map("OFM", height, width, depth)
 
     def block(self) -> Block:
         """The OFM block."""

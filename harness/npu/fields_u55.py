@@ -46,6 +46,10 @@ class FieldsU55(Fields):
             raise self.fault("unsupported", "ACC_FORMAT", value, "accumulator format is not established")
         return 40 if value else 32
 
+    def start(self) -> FeatureMap | None:
+        """Always zero."""
+        return None
+
     def rounding(self, register: str) -> Rounding:
         """The rounding field of a precision register."""
         value = self.get(register)

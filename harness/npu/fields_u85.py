@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from harness.npu import registers_u85
 from harness.npu.elementwise import UNARY
+from harness.npu.fault import Fault
 from harness.npu.featuremap import STRAIGHT, FeatureMap, Layout
 from harness.npu.fields import MAX_ELEMENTS, ElementwiseScales, Fields, Inputs, Precision
 from harness.npu.operations import (
@@ -41,6 +42,11 @@ GROUP = 4  # OFM channels of a weight decoder
 # By function of ACTIVATION: bits of the index, its sign, bits of an entry.
 TABLES = {1: (8, False, 8), 4: (8, True, 8), 5: (8, True, 16), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
 SCALAR = 1 << 3
+FROM_ZERO, GOING_ON, FROM_IFM2 = 0, 1, 2  # accumulators: input field of ACC_FORMAT
+WIDE_MULTIPLIER_HINT = (
+    "Vela 5.1 emits this for 16-bit convolutions whose scales have 32-bit multipliers, of which it stores 15 bits; the "
+    "results would be wrong on hardware too. Compile for an Ethos-U55 or U65, or use 8-bit activations"
+)
 MAX_EARLY_BITS = 30
 BITWISE = (
     ElementwiseMode.AND,
@@ -55,6 +61,7 @@ class FieldsU85(Fields):
     """The dialect of Ethos-U85."""
 
     dialect = registers_u85.U85
+    max_bits = 64
 
     def precision(self, name: str) -> Precision:
         """Type, format, storage; for the OFM also how it is turned on its way to memory."""
@@ -87,17 +94,37 @@ class FieldsU85(Fields):
         raise self.fault("parse", "ACC_FORMAT", value, "this NPU has no such micro-block")
 
     def accumulator_bits(self) -> int:
-        """32 or 48; accumulators must start at zero and be put out."""
+        """32 or 48."""
         value = self.get("ACC_FORMAT")
         if value & 3 not in (0, 1):
             raise self.fault("parse", "ACC_FORMAT", value, "accumulator format is not known")
-        if value >> 6 & 1:
-            raise self.fault("unsupported", "ACC_FORMAT", value, "accumulators that are not put out")
         return 48 if value & 3 else 32
 
     def accumulator_source(self) -> int:
-        """0: accumulators start at zero, 1: they go on, 2: they come from IFM2."""
+        """FROM_ZERO, GOING_ON or FROM_IFM2."""
         return self.get("ACC_FORMAT") >> 4 & 3
+
+    def start(self) -> FeatureMap | None:
+        """IFM2, as wide as accumulators are stored, or what the last operation left in them."""
+        source = self.accumulator_source()
+        if source == FROM_ZERO:
+            return None
+        if source == GOING_ON:
+            return self.accumulators(write=False)
+        start = self.feature_map("IFM2", *self.ofm_shape())
+        expected = 32 if self.accumulator_bits() == 32 else 64
+        if source != FROM_IFM2 or start.bits != expected:
+            raise self.fault("parse", "ACC_FORMAT", self.get("ACC_FORMAT"), f"sums start with {start.bits}-bit values")
+        return start
+
+    def ofm(self) -> FeatureMap:
+        """The OFM, or the accumulators where they are not put out."""
+        value = self.get("ACC_FORMAT")
+        if not value >> 6 & 1:
+            return super().ofm()
+        if not self.precision("OFM").absent:
+            raise self.fault("parse", "ACC_FORMAT", value, "accumulators are not put out, but an OFM is stored")
+        return self.accumulators(write=True)
 
     def scale(self, name: str) -> Scale:
         """The scale register of "IFM", "IFM2" or "OFM"."""
@@ -126,10 +153,10 @@ class FieldsU85(Fields):
             raise self.fault("unsupported", "ACTIVATION", value, f"function {function} is not established")
         index_bits, signed, bits = TABLES.get(function, (ofm.bits, ofm.signed, ofm.bits))
         low, high = (-(1 << index_bits - 1), (1 << index_bits - 1) - 1) if signed else (0, (1 << index_bits) - 1)
-        if not function and (free or ofm.bits == 32):
+        if not function and (free or ofm.bits >= 32):
             if not free:
                 raise self.fault("unsupported", "ACTIVATION", value, "clamping a 32-bit output is not established")
-            return Activation(low, high, clamp=ofm.bits != 32)
+            return Activation(low, high, clamp=False, wraps=ofm.bits < 32)
         if not free:
             minimum, maximum = self.get("ACTIVATION_MIN"), self.get("ACTIVATION_MAX")
             if signed:
@@ -150,10 +177,6 @@ class FieldsU85(Fields):
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
         """One stream of weights for each decoder, or only one if they are in FWD coding; one of scales."""
-        if self.accumulator_source():
-            raise self.fault(
-                "unsupported", "ACC_FORMAT", self.get("ACC_FORMAT"), "a convolution whose sums do not start at zero"
-            )
         form = self.get("WEIGHT_FORMAT")
         cores = self.configuration.cores
         order = SwdOrder(
@@ -181,7 +204,23 @@ class FieldsU85(Fields):
             )
         streams = tuple(self.stream("WEIGHT", number) for number in range(1 if order.fast else cores))
         scales = self.channel_scales(ofm)
+        if scales.layout is ScaleLayout.I48 and not self.is_global():
+            self._check_multiplier()
         return Weights(streams, scales.streams, order, scales.layout)
+
+    def _check_multiplier(self) -> None:
+        """OFM_SCALE repeats the scale of the first channel, uncut: it tells whether the stored ones fit 15 bits."""
+        value = self.get("OFM_SCALE")
+        if value & 0xFFFFFFFF >= 1 << 15:
+            raise Fault(
+                "unsupported",
+                self.registers.offset,
+                self.registers.op,
+                "OFM_SCALE",
+                value,
+                "48-bit accumulators have multipliers of 15 bits",
+                hint=WIDE_MULTIPLIER_HINT,
+            )
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
         """One stream, of a layout that goes with the accumulators."""
@@ -200,9 +239,9 @@ class FieldsU85(Fields):
         bits = {source.bits for _, source in maps}
         if not bits:
             raise self.fault("unsupported", "IFM_BROADCAST", self.get("IFM_BROADCAST"), "an operation on numbers alone")
-        if len(bits) > 1:
+        if len(bits) > 1 or max(bits) > 32:
             value = self.get("IFM2_PRECISION")
-            raise self.fault("unsupported", "IFM2_PRECISION", value, "inputs of different widths")
+            raise self.fault("unsupported", "IFM2_PRECISION", value, "inputs of different or 64-bit widths")
         if mode in BITWISE and any(self.get(f"{name}_ZERO_POINT") for name in names):
             value = self.get("IFM_ZERO_POINT")
             raise self.fault("unsupported", "IFM_ZERO_POINT", value, "bits of values with a zero point")

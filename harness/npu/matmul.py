@@ -24,13 +24,15 @@ class MatMulStep:
         if bound >= FLOAT64_EXACT:
             raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
         self._dtype: Any = np.float32 if bound < FLOAT32_EXACT else np.float64
-        self._may_overflow = bound >= 1 << (op.accumulator_bits - 1)
+        self._may_overflow = op.start is not None or bound >= 1 << (op.accumulator_bits - 1)
 
     def run(self, memory: Memory) -> None:
         """Reads both inputs, writes the OFM."""
         op = self.op
         first, second = (self._centred(source, memory) for source in (op.ifm, op.ifm2))
         sums = np.matmul(first, second[0].T).astype(np.int64)
+        if op.start is not None:
+            sums += op.start.load(memory)
         if self._may_overflow:
             worst = int(np.abs(sums).max())
             if worst >= 1 << (op.accumulator_bits - 1):
@@ -42,7 +44,10 @@ class MatMulStep:
                     op.accumulator_bits,
                     f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
                 )
-        op.ofm.store(memory, output.finish(scale(sums, op.scale), op.ofm, op.activation, memory))
+        if op.ofm.is_accumulators:
+            op.ofm.store(memory, sums)
+        else:
+            op.ofm.store(memory, output.finish(scale(sums, op.scale), op.ofm, op.activation, memory))
 
     def _centred(self, source: FeatureMap, memory: Memory) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = source.load(memory).astype(self._dtype)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import blas, hazards, timing, weights
+from harness.npu import blas, branch, hazards, timing, weights
 from harness.npu.configuration import Configuration
 from harness.npu.convolution import ConvolutionStep
 from harness.npu.decode import decode
@@ -25,6 +25,7 @@ from harness.npu.matmul import MatMulStep
 from harness.npu.operations import (
     INTERNAL,
     Access,
+    Branch,
     Convolution,
     Dma,
     Elementwise,
@@ -45,6 +46,7 @@ TABLE_HINT = (
     "as at a model's input or output; compile for ethos-u55-128 or -256, or put the activation elsewhere"
 )
 Observer = Callable[[Op, Memory], None]
+MAX_BRANCHES = 10_000  # of one run; a stream that takes more is taken to have no end
 PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
 
 
@@ -70,7 +72,8 @@ class Program:
     def __init__(self, stream: bytes, configuration: Configuration) -> None:
         self.stream = stream
         self.configuration = configuration
-        self.ops: tuple[Op, ...] = decode(stream, configuration)
+        self.instructions = decode(stream, configuration)
+        self.ops: tuple[Op, ...] = tuple(one for one in self.instructions if not isinstance(one, Branch))
         self.extents: dict[int, Extent] = {}
         for op in self.ops:
             for access in op.accesses:
@@ -86,6 +89,31 @@ class Program:
     def hazards(self) -> tuple[Hazard, ...]:
         """What missing waits and block dependencies leave in no order; found once."""
         return hazards.find(self.ops, self.stream, self.configuration)
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether the order of operations depends on data."""
+        return len(self.ops) < len(self.instructions)
+
+    def path(self, memory: Memory) -> Iterator[tuple[Op, Step]]:
+        """Operations in the order in which they run; each must have been executed before the next is asked for."""
+        if not self.has_branches:
+            yield from zip(self.ops, self.steps, strict=True)
+            return
+        steps = dict(zip(self.ops, self.steps, strict=True))
+        at, taken, last = 0, 0, None
+        while at < len(self.instructions):
+            one = self.instructions[at]
+            at += 1
+            if not isinstance(one, Branch):
+                yield one, steps[one]
+                last = one
+            elif not one.conditional or branch.flag(one, last, memory):
+                at = one.target
+                taken += 1
+                if taken > MAX_BRANCHES:
+                    message = f"more than {MAX_BRANCHES} branches are taken"
+                    raise Fault("unsupported", one.offset, one.name, "BRANCH", one.target, message)
 
     def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
         """Modelled cycles of every operation, with regions behind the AXI ports that `ports` names."""
@@ -148,14 +176,17 @@ class Npu:
         memory = Memory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
+        ran = []
         with blas.single_thread():
-            for op, step in zip(program.ops, program.steps, strict=True):
+            for op, step in program.path(memory):
                 if not fits:
                     _check_access(op, regions)
                 step.run(memory)
+                ran.append(op)
                 if observe is not None:
                     observe(op, memory)
-        result = program.timing(ports)
+        known = not program.has_branches
+        result = program.timing(ports) if known else timing.model(tuple(ran), self.configuration, ports)
         return Execution(result.ops, result.cycles, result.events)
 
 

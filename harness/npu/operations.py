@@ -68,13 +68,15 @@ class Activation:
     """What happens between scaling and storing: clamp to [minimum, maximum], then an optional look-up.
 
     `table` is the internal address of a look-up table, or None. `clamp` is false for plain 32-bit outputs, which
-    saturate to int32 instead and get no zero point. An index of 8 bits picks an entry (a signed one counts them from
+    saturate to int32 instead and get no zero point; and where a clamp is switched off for smaller ones, which then wrap
+    around (`wraps`). An index of 8 bits picks an entry (a signed one counts them from
     -128); one of 16 bits has 512 entries interpolated.
     """
 
     minimum: int
     maximum: int
     clamp: bool = True
+    wraps: bool = False
     table: int | None = None
     index_bits: int = 8
     signed_index: bool = True
@@ -119,7 +121,10 @@ class ChannelScales:
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """CONV or DEPTHWISE. `scale` applies to all channels when `per_channel` is false."""
+    """CONV or DEPTHWISE. `scale` applies to all channels when `per_channel` is false.
+
+    `start`: what sums start with, if not with zero. An OFM that is the chain ACCUMULATORS gets the bare sums.
+    """
 
     offset: int
     name: str
@@ -134,6 +139,7 @@ class Convolution:
     block: Block
     accumulator_bits: int
     accesses: tuple[Access, ...]
+    start: FeatureMap | None = None
 
     @property
     def depthwise(self) -> bool:
@@ -202,7 +208,10 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class MatMul:
-    """CONV with weights from a feature map: OFM (y, x, o) is the sum over c of IFM (y, x, c) * IFM2 (0, o, c)."""
+    """CONV with weights from a feature map: OFM (y, x, o) is the sum over c of IFM (y, x, c) * IFM2 (0, o, c).
+
+    `start` and the OFM: as for Convolution.
+    """
 
     offset: int
     name: str
@@ -214,6 +223,7 @@ class MatMul:
     block: Block
     accumulator_bits: int
     accesses: tuple[Access, ...]
+    start: FeatureMap | None = None
 
 
 class ResizeMode(IntEnum):
@@ -287,4 +297,18 @@ class Dma:
     index: Index | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """BRANCH to instruction number `target` of the program, always or only if the flag is set.
+
+    The flag is whether the one element that the last operation stored differs from zero.
+    """
+
+    offset: int
+    name: str
+    conditional: bool
+    target: int
+
+
 Op = Convolution | MatMul | Pool | Elementwise | Resize | Dma
+Instruction = Op | Branch

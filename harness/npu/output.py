@@ -17,7 +17,6 @@ from harness.npu.operations import INTERNAL, Activation
 
 Array = npt.NDArray[Any]
 
-INT32 = np.iinfo(np.int32)
 SEGMENTS = 512  # of an interpolated table, each a word of slope and base
 
 
@@ -29,7 +28,9 @@ def table_bytes(index_bits: int, entry_bits: int) -> int:
 def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
     """Scaled int64 values, shape of the OFM, as elements of its type."""
     if not activation.clamp:
-        return np.clip(values, INT32.min, INT32.max).astype(ofm.dtype)
+        if activation.wraps:
+            return (values + ofm.zero_point).astype(ofm.dtype)
+        return np.clip(values, *ofm.limits).astype(ofm.dtype)
     clamped = np.clip(values + ofm.zero_point, activation.minimum, activation.maximum)
     if activation.table is not None:
         return look_up(clamped, ofm, activation, memory)

@@ -49,6 +49,9 @@ class PoolStep:
         if op.hardware_divide:
             height, width = windows.input_size(op.kernel, op.ofm.height, op.ofm.width)
             values = divide_half_away(values, windows.valid_taps(op.kernel, height, width, op.ofm))
+        if op.ofm.is_accumulators:
+            op.ofm.store(memory, values)
+            return
         if op.mode not in POSITIONS:
             values = self._scaled(values, memory)
         op.ofm.store(memory, output.finish(values, op.ofm, op.activation, memory))

@@ -76,4 +76,4 @@ LONG = {code: register for code, register in U55_LONG.items() if register.name n
 
 BRANCH = 0x100  # the one operation with a payload
 
-U85 = Dialect(SHORT, LONG, frozenset(Operation), frozenset(PoolMode), frozenset(ElementwiseMode))
+U85 = Dialect(SHORT, LONG, frozenset(Operation) | {BRANCH}, frozenset(PoolMode), frozenset(ElementwiseMode))

@@ -65,6 +65,10 @@ class RegisterFile:
                 "parse", register, 0, "the operation needs this register, which was never written"
             ) from None
 
+    def forget(self) -> None:
+        """Drops all values."""
+        self._values.clear()
+
     def write_short(self, code: int, value: int) -> None:
         """Takes a short register's value."""
         self._write(self.dialect.short.get(code), code, value)
