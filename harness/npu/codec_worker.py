@@ -1,39 +1,58 @@
 """Decodes weight streams in a process of its own; run by codec.py as a script, imports nothing of the project.
 
-Standard input: for each stream its length (32 bits, little-endian) and bytes. Standard output: for each stream the
-number of weights (32 bits, little-endian) and the weights (16 bits each). The decoder calls exit() when it runs past
-the end of a corrupt stream, after a message on standard output; what is missing then tells the parent which stream.
+A batch is announced on standard input: the number of streams, then for each its bytes and the weights it should have
+(32 bits each, little-endian). The streams lie one behind the other at the start of a shared file; their weights (16
+bits each) are put behind them, from the next even byte on. Standard output gets the number of weights of each stream
+as soon as it is decoded; weights that are not as many as expected are not stored.
+
+The decoder calls exit() when it runs past the end of a corrupt stream, after a message on standard output: the answer
+that is missing then tells the parent which stream. When the parent is gone, standard input ends, and so does this.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
+import resource
 import struct
 import sys
 
+MEMORY_BYTES = 1 << 30  # at most; a corrupt stream may otherwise expand to zeros without end
 
-def main(library_path: str) -> None:
+
+def main(library_path: str, memory: int) -> None:
     """Serves standard input until it ends."""
-    results = os.fdopen(os.dup(1), "wb")
+    answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the decoder prints
     library = ctypes.CDLL(library_path)
     # int mlw_decode(uint8_t *in, int in_size, int16_t **out, int verbose), as in Vela's public mlw_decode.h
     decode, free = library.mlw_decode, library.mlw_free_outbuf
-    decode.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int)
+    decode.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int)
     decode.restype = ctypes.c_int
     free.argtypes = (ctypes.c_void_p,)
     free.restype = None
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     while header := sys.stdin.buffer.read(4):
-        stream = sys.stdin.buffer.read(struct.unpack("<I", header)[0])
-        out = ctypes.c_void_p()
-        count = max(0, decode(stream, len(stream), ctypes.byref(out), 0)) if stream else 0
-        results.write(struct.pack("<I", count))
-        if count:
-            results.write((ctypes.c_char * (2 * count)).from_address(out.value or 0))
-            free(out)
-        results.flush()
+        (count,) = struct.unpack("<I", header)
+        sizes = list(struct.iter_unpack("<II", sys.stdin.buffer.read(8 * count)))
+        with mmap.mmap(memory, os.fstat(memory).st_size) as shared:
+            anchor = ctypes.c_char.from_buffer(shared)
+            source = ctypes.addressof(anchor)
+            target = source + (sum(length for length, _ in sizes) + 1) // 2 * 2
+            for length, expected in sizes:
+                out = ctypes.c_void_p()
+                found = max(0, decode(source, length, ctypes.byref(out), 0)) if length else 0
+                if found:
+                    if found == expected:
+                        ctypes.memmove(target, out, 2 * found)
+                    free(out)
+                os.write(answers, struct.pack("<I", found))
+                source += length
+                target += 2 * expected
+            del anchor
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], int(sys.argv[2]))

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.npu.weight_order import WORD, words
+
 Array = npt.NDArray[Any]
 
 SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
@@ -153,65 +155,73 @@ class SwdOrder:
 
     def restore(self, streams: Sequence[Array]) -> Array:
         """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
-        if self.fast:
-            dealt = streams[0].reshape(-1, self.decoders, self.unit * self.element_step)
-            streams = [dealt[:, decoder].reshape(-1) for decoder in range(self.decoders)]
+        word = 1 if self.depthwise else WORD
+        moved = [words(stream, word) for stream in self._deal(streams)]
         groups, at = [], 0
-        per_ublock = sum(self.ifm_blocks) * sum(part.padded for part in self.subkernels) * self.unit
+        per_ublock = sum(self.ifm_blocks) * sum(part.padded for part in self.subkernels) * self.unit // word
         for first, blocks, depth in self.ofm_groups:
             ublocks = -(-depth // self.ofm_ublock)
             end = at + blocks * ublocks * per_ublock
-            groups.append(self._restore_blocks([s[at:end].reshape(blocks, -1) for s in streams], first, depth, ublocks))
+            parts = [stream[at:end].reshape(blocks, ublocks * per_ublock) for stream in moved]
+            groups.append(self._restore_blocks(parts, first, depth, word))
             at = end
         tensor = groups[0] if len(groups) == 1 else np.concatenate(groups)
         elements = [element for part in self.subkernels for element in part.elements]
         if elements != sorted(elements):
             tensor = tensor[:, np.argsort(elements)]
+        tensor = np.ascontiguousarray(tensor).view(streams[0].dtype)[:, :, : self.ifm_depth]
         return tensor.reshape(self.ofm_depth, self.height, self.width, self.ifm_depth)
 
-    def _restore_blocks(self, streams: Sequence[Array], first: int, depth: int, ublocks: int) -> Array:
-        """Some equal OFM blocks: (channels, elements in stream order, ifm depth) from streams (blocks, stream).
+    def _deal(self, streams: Sequence[Array]) -> Sequence[Array]:
+        """One stream for each decoder."""
+        if not self.fast or self.decoders == 1:
+            return streams
+        dealt = streams[0].reshape(-1, self.decoders, self.unit * self.element_step)
+        return [dealt[:, decoder].reshape(-1) for decoder in range(self.decoders)]
 
-        `first` is the index of the first block, of which every odd one has its IFM blocks last to first.
+    def _restore_blocks(self, streams: Sequence[Array], first: int, depth: int, word: int) -> Array:
+        """Some equal OFM blocks: (channels, elements in stream order, words of IFM channels).
+
+        `streams` (blocks, words) start with block number `first`; every odd one has its IFM blocks last to first.
         """
         blocks = streams[0].shape[0]
+        ublocks = -(-depth // self.ofm_ublock)
         groups = self.ofm_ublock // (GROUP * self.decoders)
         elements = sum(len(part.elements) for part in self.subkernels)
-        ifm_total = sum(self.ifm_blocks) * self.ifm_ublock
-        tensor = np.empty((blocks, ublocks, groups, self.decoders, GROUP, elements, ifm_total), streams[0].dtype)
-        parities = ((slice(None), False),)
+        ifm_words = sum(self.ifm_blocks) * self.ifm_ublock // word
+        tensor = np.empty((blocks, ublocks, groups, self.decoders, GROUP, elements, ifm_words), streams[0].dtype)
+        parities: tuple[tuple[slice, bool], ...] = ((slice(None), False),)
         if len(self.ifm_blocks) > 1:
             parities = ((slice(first % 2, None, 2), False), (slice(1 - first % 2, None, 2), True))
         for decoder, stream in enumerate(streams):
             for every, backwards in parities:
-                self._restore_stream(stream[every], tensor[every, :, :, decoder], backwards)
-        channels = tensor.reshape(blocks, ublocks * self.ofm_ublock, elements, ifm_total)
-        return channels[:, :depth, :, : self.ifm_depth].reshape(blocks * depth, elements, self.ifm_depth)
+                self._restore_stream(stream[every], tensor[every, :, :, decoder], backwards, word)
+        channels = tensor.reshape(blocks, ublocks * self.ofm_ublock, elements, ifm_words)
+        return channels[:, :depth].reshape(blocks * depth, elements, ifm_words)
 
-    def _restore_stream(self, stream: Array, tensor: Array, backwards: bool) -> None:
-        """Fills `tensor` (blocks, OFM ublocks, groups, GROUP, elements, ifm) from `stream` (blocks, stream)."""
+    def _restore_stream(self, stream: Array, tensor: Array, backwards: bool, word: int) -> None:
+        """Fills `tensor` (blocks, OFM ublocks, groups, GROUP, elements, words) from `stream` (blocks, words)."""
         blocks, ublocks, groups = tensor.shape[:3]
-        step = 1 if self.depthwise else 16 if self.sparse else 8
-        inner = (groups, GROUP, step)
+        step = 1 if self.depthwise or not self.sparse else 16 // word
         at = 0
         for z, count, ifm_ublocks in self._ifm_runs(backwards):
-            slots = sum(part.padded for part in self.subkernels)
-            size = ifm_ublocks * ublocks * slots * self.unit
+            deep = self.ifm_ublock // word
+            per_slot = ifm_ublocks * ublocks * self.unit // word
+            size = per_slot * sum(part.padded for part in self.subkernels)
             run = stream[:, at : at + count * size].reshape(blocks, count, size)
             if backwards:
                 run = run[:, ::-1]
             at += count * size
             begin = element = 0
-            depth = ifm_ublocks * self.ifm_ublock
             for part in self.subkernels:
-                end = begin + ifm_ublocks * ublocks * part.padded * self.unit
-                used = len(part.elements)
+                end = begin + per_slot * part.padded
                 source = run[:, :, begin:end].reshape(
-                    blocks, count, ifm_ublocks, ublocks, part.padded, self.ifm_ublock // step, *inner
+                    blocks, count, ifm_ublocks, ublocks, part.padded, deep // step, groups, GROUP, step
                 )
+                used = len(part.elements)
                 source = source[:, :, :, :, list(part.slots)] if self.depthwise_gap else source[:, :, :, :, :used]
                 straight = source.transpose(0, 3, 6, 7, 4, 1, 2, 5, 8)
-                target = tensor[..., element : element + used, z : z + count * depth]
+                target = tensor[..., element : element + used, z // word : z // word + count * ifm_ublocks * deep]
                 target[...] = straight.reshape(target.shape)
                 begin, element = end, element + used
 

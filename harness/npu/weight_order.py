@@ -20,6 +20,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
+WORD = 8  # weights along the IFM channels that always stay together: a micro-block
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,57 +120,53 @@ class WeightOrder:
 
     def _restore(self, stream: Array, core: int) -> Array:
         """The part of the weight tensor that a core owns."""
+        word = 1 if self.depthwise else WORD
+        moved = words(stream, word)
         groups = self.ofm_groups(core)
-        ifm_total = sum(n * depth for _, n, depth in self.ifm_groups())
-        weights = np.zeros((sum(n * depth for _, n, depth in groups), self.height, self.width, ifm_total), stream.dtype)
+        ifm_total = sum(n * depth for _, n, depth in self.ifm_groups()) // word
+        weights = np.empty((sum(n * depth for _, n, depth in groups), self.height, self.width, ifm_total), moved.dtype)
         at = 0
         elements = self.padded_elements()
         for z, blocks, depth in groups:
             depth_up = _up(depth, self.ofm_ublock)
             count = blocks * depth_up * ifm_total * elements
-            part = stream[at : at + count].reshape(blocks, depth_up * ifm_total * elements)
-            self._restore_blocks(part, weights[z : z + blocks * depth], depth, depth_up)
+            part = moved[at : at + count].reshape(blocks, depth_up * ifm_total * elements)
+            self._restore_blocks(part, weights[z : z + blocks * depth], depth, word)
             at += count
-        return weights[:, :, :, : self.ifm_depth]
+        return weights.view(stream.dtype)[:, :, :, : self.ifm_depth]
 
-    def _restore_blocks(self, part: Array, weights: Array, depth: int, depth_up: int) -> None:
-        """Fills `weights` (blocks * depth, height, width, ifm) from `part` (blocks, stream of one block)."""
+    def _restore_blocks(self, part: Array, weights: Array, depth: int, word: int) -> None:
+        """Fills `weights` (blocks * depth, height, width, ifm) from `part` (blocks, stream of one block), in words."""
         blocks = part.shape[0]
+        ofm_ublocks = -(-depth // self.ofm_ublock)
         at = 0
-        elements = self.padded_elements()
         for z, ifm_blocks, ifm_depth in self.ifm_groups():
-            size = depth_up * ifm_depth * elements
+            ifm_ublocks = ifm_depth // word
+            per_element = ofm_ublocks * self.ofm_ublock * ifm_ublocks
+            size = per_element * self.padded_elements()
             one = part[:, at : at + ifm_blocks * size].reshape(blocks, ifm_blocks, size)
             at += ifm_blocks * size
             begin = 0
             for y, x, height, width in self.subkernels():
-                used, padded = height * width, _up(height * width, self.element_step)
-                end = begin + depth_up * ifm_depth * padded
-                source = self._straighten(one[:, :, begin:end], depth_up, ifm_depth, padded)
+                padded = _up(height * width, self.element_step)
+                end = begin + per_element * padded
+                if self.part_kernel:
+                    order, axes = (ifm_ublocks, ofm_ublocks, padded, self.ofm_ublock), (0, 3, 5, 4, 1, 2)
+                else:
+                    order, axes = (ofm_ublocks, padded, ifm_ublocks, self.ofm_ublock), (0, 2, 5, 3, 1, 4)
+                source = one[:, :, begin:end].reshape(blocks, ifm_blocks, *order).transpose(axes)
                 begin = end
-                # source: blocks, ifm_blocks, ofm, element, ifm
-                target = weights[:, y : y + height, x : x + width, z : z + ifm_blocks * ifm_depth]
-                target[...] = (
-                    source[:, :, :depth, :used]
-                    .reshape(blocks, ifm_blocks, depth, height, width, ifm_depth)
-                    .transpose(0, 2, 3, 4, 1, 5)
-                    .reshape(target.shape)
+                # blocks, OFM micro-blocks, OFM channels, elements, IFM blocks, IFM micro-blocks
+                straight = source[:, :, :, : height * width].reshape(
+                    blocks, -1, height, width, ifm_blocks * ifm_ublocks
                 )
+                target = weights[:, y : y + height, x : x + width, z // word : z // word + ifm_blocks * ifm_ublocks]
+                target[...] = straight[:, :depth].reshape(target.shape)
 
-    def _straighten(self, source: Array, ofm: int, ifm: int, elements: int) -> Array:
-        """(blocks, ifm blocks, stream) to (blocks, ifm blocks, ofm, element, ifm)."""
-        blocks, ifm_blocks = source.shape[:2]
-        ifm_ublock = 1 if self.depthwise else self.ifm_ublock
-        ifm_ublocks, ofm_ublocks = ifm // ifm_ublock, ofm // self.ofm_ublock
-        if self.part_kernel:
-            order = (ifm_ublocks, ofm_ublocks, elements, self.ofm_ublock, ifm_ublock)
-            axes = (0, 1, 3, 5, 4, 2, 6)
-        else:
-            order = (ofm_ublocks, elements, ifm_ublocks, self.ofm_ublock, ifm_ublock)
-            axes = (0, 1, 2, 5, 3, 4, 6)
-        return (
-            source.reshape(blocks, ifm_blocks, *order).transpose(axes).reshape(blocks, ifm_blocks, ofm, elements, ifm)
-        )
+
+def words(stream: Array, count: int) -> Array:
+    """A stream with items of `count` (1 or WORD) weights: moving these costs a fraction of moving single weights."""
+    return stream if count == 1 else stream.view(np.int64 if stream.itemsize == 1 else np.complex128)
 
 
 def _up(value: int, step: int) -> int:

@@ -6,7 +6,6 @@ on registers only: `weight_order` describes Ethos-U55 and U65, `swd` describes U
 
 from __future__ import annotations
 
-import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -53,6 +52,10 @@ class Order(Protocol):
     @property
     def width(self) -> int:
         """Kernel elements in x."""
+
+    @property
+    def ifm_block(self) -> int:
+        """IFM channels that the NPU sums over before it goes on to the next ones."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -111,11 +114,13 @@ class _Cache:
 
 
 _cache = _Cache(CACHE_BYTES)
+_pending: dict[tuple[Compressed, Order], tuple[codec.Batch, int]] = {}  # the batch, and where in it the streams start
 
 
 def forget() -> None:
     """Drops all decoded weights."""
     _cache.clear()
+    _pending.clear()
 
 
 def decode(compressed: Compressed, order: Order) -> Array:
@@ -123,47 +128,58 @@ def decode(compressed: Compressed, order: Order) -> Array:
 
     Type int8 where all values fit, else int16 (weights have 9 bits). Raises WeightError.
     """
-    weights = _cache.get((compressed, order))
+    key = compressed, order
+    weights = _cache.get(key)
     if weights is None:
-        weights = _restore(compressed, order, () if order.fast else codec.decode(compressed))
+        weights = order.restore(_decode(key))
+        weights.flags.writeable = False
+        _cache.put(key, weights)
     return weights
 
 
 def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
-    """Decodes all streams at once that `decode` will be asked for; errors are left for then."""
-    missing = [key for key in dict.fromkeys(wanted) if not key[1].fast and _cache.get(key) is None]
-    decoded = iter(codec.decode([stream for compressed, _ in missing for stream in compressed]))
-    for compressed, order in missing:
-        streams = [next(decoded) for _ in compressed]
-        with contextlib.suppress(WeightError):
-            _restore(compressed, order, streams)
+    """Starts to decode all streams that `decode` will be asked for, in that order; errors are left for then."""
+    streams: list[tuple[bytes, int]] = []
+    starts = {}
+    for key in dict.fromkeys(wanted):
+        if key not in _pending and _cache.get(key) is None and not key[1].fast and not _problem(*key):
+            starts[key] = len(streams)
+            streams += zip(key[0], key[1].lengths, strict=True)
+    if streams:
+        batch = codec.Batch(streams)
+        batch.start()
+        _pending.update({key: (batch, start) for key, start in starts.items()})
 
 
-def _restore(compressed: Compressed, order: Order, decoded: Sequence[Array | codec.CorruptStream]) -> Array:
-    """The tensor from what the codec made of the streams, or, if they are in FWD coding, from the streams alone."""
-    lengths = order.lengths
-    if sum(lengths) > MOST_WEIGHTS:
-        raise WeightError(f"the registers describe {sum(lengths)} weights")
-    if len(compressed) != len(lengths):
-        raise WeightError(f"{len(compressed)} streams where the registers describe {len(lengths)}")
+def _decode(key: tuple[Compressed, Order]) -> list[Array]:
+    """The weights of each stream, in stream order."""
+    compressed, order = key
+    if problem := _problem(*key):
+        raise WeightError(problem)
+    wanted = list(zip(compressed, order.lengths, strict=True))
+    batch, start = _pending.pop(key, (codec.Batch(wanted), 0))
     streams: list[Array] = []
-    try:
-        for index, expected in enumerate(lengths):
-            stream = fwd.decode(compressed[index], expected) if order.fast else decoded[index]
-            if isinstance(stream, codec.CorruptStream):
-                raise stream
-            streams.append(stream)
-    except codec.CorruptStream as corrupt:
-        raise WeightError(str(corrupt)) from None
-    for stream, expected in zip(streams, lengths, strict=True):
-        if stream.size != expected:
-            raise WeightError(f"it decodes to {stream.size} weights where the registers describe {expected}")
+    for index, (stream, length) in enumerate(wanted, start):
+        try:
+            result = fwd.decode(stream, length) if order.fast else batch.take(index)
+        except codec.CorruptStream as corrupt:
+            result = corrupt
+        if isinstance(result, codec.CorruptStream):
+            raise WeightError(str(result))
+        streams.append(result)
     if all(stream.size == 0 or (stream.min() >= -128 and stream.max() <= 127) for stream in streams):
-        streams = [stream.astype(np.int8, copy=False) for stream in streams]
-    weights = order.restore(streams)
-    weights.flags.writeable = False
-    _cache.put((compressed, order), weights)
-    return weights
+        return [stream.astype(np.int8, copy=False) for stream in streams]
+    return streams
+
+
+def _problem(compressed: Compressed, order: Order) -> str | None:
+    """Why the streams cannot be decoded, as far as their number and length tell."""
+    lengths = order.lengths
+    if len(compressed) != len(lengths):
+        return f"{len(compressed)} streams where the registers describe {len(lengths)}"
+    if sum(lengths) > MOST_WEIGHTS:
+        return f"the registers describe {sum(lengths)} weights"
+    return None
 
 
 def decode_scales(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -111,14 +110,14 @@ def test_all_weights_of_a_program_are_decoded_at_once(monkeypatch: pytest.Monkey
     program = compiled.program()
     assert any(isinstance(op, Dma) and op.destination.region == 1 for op in program.ops)
     batches: list[int] = []
-    decode = codec.decode
+    start = codec.Batch.start
 
-    def counted(streams: Sequence[bytes]) -> list[codec.Weights | codec.CorruptStream]:
-        batches.append(len(streams))
-        return decode(streams)
+    def counted(batch: codec.Batch) -> None:
+        batches.append(len(batch._streams))
+        start(batch)
 
-    monkeypatch.setattr(codec, "decode", counted)
-    monkeypatch.setattr(weights, "_cache", weights._Cache(weights.CACHE_BYTES))
+    monkeypatch.setattr(codec.Batch, "start", counted)
+    weights.forget()
     compiled.run([])
     assert batches == [len(program.weight_sources)]
     assert batches[0] > 1

@@ -1,189 +1,166 @@
-"""Protects weights: decoding, their order, and that no stream, however damaged, takes the process with it."""
+"""Protects decoded weights and scales: decoded once, in any order, with errors where they belong."""
 
 from __future__ import annotations
 
-import random
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from ethosu import mlw_codec
 
 from harness.npu import codec, weights
+from harness.npu.swd import SwdOrder
+from harness.npu.tests.test_codec import encoded, some_weights
 from harness.npu.weight_order import WeightOrder
-from harness.npu.weights import ScaleLayout, WeightError
-from lowering.errors import ToolError
+from harness.npu.weights import Compressed, Order, ScaleLayout, WeightError
+
+ORDER = WeightOrder(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8)
+CORES = replace(ORDER, cores=2)
 
 
-def encoded(values: np.ndarray) -> bytes:
-    """A stream of weights."""
-    return bytes(mlw_codec.encode(values.ravel().tolist()))
+@pytest.fixture(autouse=True)
+def _cold() -> Iterator[None]:
+    weights.forget()
+    yield
+    weights.forget()
 
 
-def some_weights(count: int, seed: int = 0) -> np.ndarray:
-    """Weights with runs of zeros and both extremes of 9 bits."""
-    rng = np.random.default_rng(seed)
-    values = rng.integers(-255, 256, count) * (rng.random(count) < 0.6)
-    values[: count // 3] = 0
-    return values
+def key(seed: int, order: Order = ORDER) -> tuple[Compressed, Order]:
+    """Streams for an order."""
+    return tuple(encoded(some_weights(length, seed + n)) for n, length in enumerate(order.lengths)), order
 
 
-def test_the_worker_decodes_as_the_python_function_does() -> None:
-    streams = [encoded(some_weights(count, count)) for count in (1, 16, 1000, 40000)]
-    for stream, decoded in zip(streams, codec.decode(streams), strict=True):
-        assert isinstance(decoded, np.ndarray)
-        assert decoded.tolist() == list(mlw_codec.decode(bytearray(stream)))
+def expected(seed: int, order: Order = ORDER) -> np.ndarray:
+    """The weights in them."""
+    return order.restore([some_weights(length, seed + n).astype(np.int16) for n, length in enumerate(order.lengths)])
 
 
-def test_large_batches_are_shared_and_keep_their_order() -> None:
-    streams = [encoded(some_weights(30000, seed)) for seed in range(18)]
-    assert sum(map(len, streams)) > codec.PARALLEL_BYTES
-    together = codec.decode(streams)
-    alone = [codec.decode([stream])[0] for stream in streams[::5]]
-    for one, other in zip(together[::5], alone, strict=True):
-        assert np.array_equal(one, other)  # type: ignore[arg-type]
+@pytest.fixture
+def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Number of streams in each batch that the codec is given."""
+    counted: list[int] = []
+
+    class Counted(codec.Batch):
+        def start(self) -> None:
+            counted.append(len(self._streams))
+            super().start()
+
+    monkeypatch.setattr(codec, "Batch", Counted)
+    return counted
 
 
-def test_no_streams_need_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec.subprocess, "run", None)
-    assert codec.decode([]) == []
-
-
-def test_a_corrupt_stream_is_told_from_its_neighbours() -> None:
-    good = encoded(some_weights(500))
-    results = codec.decode([good, b"", good[: len(good) // 2], good, b"\0" * 64, good])
-    kinds = [type(result) for result in results]
-    assert kinds == [np.ndarray, np.ndarray, codec.CorruptStream, np.ndarray, codec.CorruptStream, np.ndarray]
-    assert all(np.array_equal(results[i], results[0]) for i in (3, 5))  # type: ignore[arg-type]
-    assert results[1].size == 0  # type: ignore[union-attr]
-
-
-def test_flipped_bits_end_in_weights_or_an_error() -> None:
-    generator = random.Random(3)
-    good = encoded(some_weights(300))
-    damaged = []
-    for _ in range(40):
-        stream = bytearray(good)
-        at = generator.randrange(len(stream) * 8)
-        stream[at // 8] ^= 1 << at % 8
-        damaged.append(bytes(stream))
-    results = codec.decode(damaged)
-    assert {type(result) for result in results} == {np.ndarray, codec.CorruptStream}
-    original = codec.decode([good])[0]
-    same = [np.array_equal(result, original) for result in results if isinstance(result, np.ndarray)]  # type: ignore[arg-type]
-    assert sum(same) < len(same) // 2  # bits of padding change nothing
-
-
-def test_a_decoder_that_does_not_answer_is_a_corrupt_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    sleeper = tmp_path / "sleeper.py"
-    sleeper.write_text("import time\ntime.sleep(60)\n")
-    monkeypatch.setattr(codec, "WORKER", sleeper)
-    monkeypatch.setattr(codec, "TIMEOUT_SECONDS", 0.2)
-    assert isinstance(codec.decode([b"x"])[0], codec.CorruptStream)
-
-
-def test_a_missing_decoder_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match="not installed"):
-        codec.decode([b"x"])
-
-
-def test_a_decoder_without_the_expected_functions_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.py"
-    broken.write_text("raise AttributeError('undefined symbol: mlw_decode')\n")
-    monkeypatch.setattr(codec, "WORKER", broken)
-    with pytest.raises(ToolError, match="mlw_decode"):
-        codec.decode([b"x"])
-
-
-# --- the order, against a literal walk through the nesting of the stream
-
-
-def walk(order: WeightOrder, tensor: np.ndarray) -> list[int]:
-    """The stream of a weight tensor (ofm, height, width, ifm), element by element."""
-    stream = []
-    for ofm_block in range(0, order.ofm_depth, order.ofm_block):
-        ofm_in_block = min(order.ofm_block, order.ofm_depth - ofm_block)
-        for ifm_block in range(0, 1 if order.depthwise else order.ifm_depth, order.ifm_block):
-            in_block = order.ifm_block
-            if order.depthwise:
-                in_block = order.ifm_ublock
-            elif order.part_kernel:
-                in_block = min(in_block, order.ifm_depth - ifm_block)
-            for y, x, height, width in order.subkernels():
-                count = -(-height * width // order.element_step) * order.element_step
-                outer = in_block if order.part_kernel else 1
-                inner = 1 if order.part_kernel else in_block
-                for ifm_outer in range(0, outer, order.ifm_ublock):
-                    for ofm in range(0, ofm_in_block, order.ofm_ublock):
-                        for element in range(count):
-                            for ifm_inner in range(0, inner, order.ifm_ublock):
-                                for z in range(order.ofm_ublock):
-                                    for i in range(1 if order.depthwise else order.ifm_ublock):
-                                        at = (
-                                            ofm_block + ofm + z,
-                                            y + element // width,
-                                            x + element % width,
-                                            ifm_block + ifm_outer + ifm_inner + i,
-                                        )
-                                        inside = element < height * width and ofm + z < ofm_in_block
-                                        inside = inside and at[3] < order.ifm_depth
-                                        stream.append(int(tensor[at]) if inside else 0)
-    return stream
-
-
-ORDERS = {
-    "depth first": WeightOrder(False, False, 21, 37, 3, 3, 1, 1, 16, 8, 8, 8),
-    "depth first, 16 bit": WeightOrder(False, False, 21, 37, 3, 3, 1, 1, 16, 8, 8, 16),
-    "part kernel": WeightOrder(False, True, 21, 37, 3, 3, 1, 1, 16, 8, 8, 8),
-    "part kernel, 16 bit": WeightOrder(False, True, 21, 9, 3, 3, 1, 1, 16, 8, 8, 16),
-    "part kernel, large": WeightOrder(False, True, 9, 5, 9, 10, 1, 1, 8, 8, 8, 8),
-    "part kernel, dilated": WeightOrder(False, True, 9, 5, 5, 6, 2, 1, 8, 8, 8, 8),
-    "depth first, large": WeightOrder(False, False, 9, 5, 17, 1, 1, 2, 8, 8, 8, 8),
-    "micro-blocks of four": WeightOrder(False, True, 10, 20, 3, 3, 1, 1, 12, 4, 8, 8),
-    "depthwise": WeightOrder(True, False, 21, 1, 3, 3, 1, 1, 16, 8, 8, 8),
-    "depthwise, large": WeightOrder(True, False, 21, 1, 9, 9, 1, 1, 16, 4, 8, 8),
-    "point": WeightOrder(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8),
-}
-
-
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-def test_order(order: WeightOrder) -> None:
-    shape = (order.ofm_depth, order.height, order.width, order.ifm_depth)
-    tensor = np.random.default_rng(0).integers(-128, 128, shape)
-    stream = np.array(walk(order, tensor), np.int16)
-    assert order.lengths == (stream.size,)
-    assert np.array_equal(order.restore([stream]), tensor)
-
-
-def test_a_stream_of_another_length_is_refused() -> None:
-    order = ORDERS["depthwise"]
-    with pytest.raises(WeightError, match=f"decodes to 10 weights where the registers describe {order.lengths[0]}"):
-        weights.decode((encoded(some_weights(10)),), order)
-
-
-def test_weights_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    order = ORDERS["point"]
-    stream = encoded(some_weights(order.lengths[0], seed=77))
-    first = weights.decode((stream,), order)
-    monkeypatch.setattr(codec, "decode", None)
-    assert weights.decode((bytes(stream),), order) is first
+def test_weights_are_decoded_once(batches: list[int]) -> None:
+    compressed, order = key(77)
+    first = weights.decode(compressed, order)
+    assert np.array_equal(first, expected(77))
+    assert weights.decode(tuple(bytes(bytearray(stream)) for stream in compressed), order) is first
+    assert batches == [1]
     assert not first.flags.writeable
+
+
+def test_prefetched_weights_are_one_batch(batches: list[int]) -> None:
+    keys = [key(1), key(2, CORES), key(4)]
+    weights.prefetch([*keys, keys[0]])
+    for (compressed, order), seed in reversed(list(zip(keys, (1, 2, 4), strict=True))):
+        assert np.array_equal(weights.decode(compressed, order), expected(seed, order))
+    assert batches == [4]
+    weights.prefetch(keys)
+    assert batches == [4]
+
+
+def test_what_is_prefetched_is_not_prefetched_again(batches: list[int]) -> None:
+    weights.prefetch([key(1)])
+    weights.prefetch([key(1), key(2)])
+    assert batches == [1, 1]
+    for seed in (1, 2):
+        assert np.array_equal(weights.decode(*key(seed)), expected(seed))
+
+
+def test_a_prefetched_error_waits_until_it_is_asked_for() -> None:
+    good, short, wrong = key(1), ((encoded(some_weights(10)),), ORDER), ((b"", b""), ORDER)
+    weights.prefetch([short, good, wrong])
+    assert np.array_equal(weights.decode(*good), expected(1))
+    for _ in range(2):
+        with pytest.raises(WeightError, match=f"decodes to 10 weights where .* describe {ORDER.lengths[0]}"):
+            weights.decode(*short)
+        with pytest.raises(WeightError, match="2 streams where the registers describe 1"):
+            weights.decode(*wrong)
+
+
+def test_a_corrupt_stream_is_named() -> None:
+    with pytest.raises(WeightError, match="does not come to its end"):
+        weights.decode((bytes(64),), ORDER)
+
+
+def test_registers_that_ask_for_too_much_are_refused_before_anything_is_allocated(batches: list[int]) -> None:
+    huge = replace(ORDER, ofm_depth=1 << 16, ifm_depth=1 << 16)
+    weights.prefetch([((b"",), huge)])
+    with pytest.raises(WeightError, match="describe 4294967296 weights"):
+        weights.decode((b"",), huge)
+    fast = SwdOrder(False, False, False, True, 1 << 16, 1 << 16, 1, 1, 1, 1, 1, 1, 64, 16, 8, 512, 2)
+    with pytest.raises(WeightError, match="describe 4294967296 weights"):
+        weights.decode((bytes(32),), fast)
+    assert not batches
+
+
+@pytest.mark.parametrize(("low", "high", "dtype"), [(-128, 127, np.int8), (-129, 127, np.int16), (-128, 128, np.int16)])
+def test_the_smallest_type_that_fits(low: int, high: int, dtype: type) -> None:
+    values = np.zeros(ORDER.lengths[0], np.int64)
+    values[:2] = low, high
+    decoded = weights.decode((encoded(values),), ORDER)
+    assert decoded.dtype == dtype
+    assert (decoded.min(), decoded.max()) == (low, high)
 
 
 def test_the_cache_forgets_the_oldest_first() -> None:
     cache = weights._Cache(limit=1000)
-    order = ORDERS["point"]
-    for key in range(5):
-        cache.put(((bytes([key]),), order), np.zeros(400, np.int8))
-    assert [cache.get(((bytes([key]),), order)) is not None for key in range(5)] == [False, False, False, True, True]
+    for number in range(5):
+        cache.put(((bytes([number]),), ORDER), np.zeros(400, np.int8))
+    assert [cache.get(((bytes([number]),), ORDER)) is not None for number in range(5)] == [False] * 3 + [True] * 2
     assert cache.used == 802
 
 
-def test_scale_buffer() -> None:
-    buffer = bytearray()
-    rows = [(-(1 << 39), (1 << 32) - 1, 63), ((1 << 39) - 1, 0, 0), (-1, 1 << 30, 31)]
-    for bias, multiplier, shift in rows:
-        buffer += bias.to_bytes(5, "little", signed=True) + multiplier.to_bytes(4, "little") + bytes([shift])
-    decoded = weights.decode_scales([np.frombuffer(bytes(buffer) + bytes(2), np.uint8)], 3, ScaleLayout.I40)
+def records(rows: Sequence[tuple[int, int, int]], layout: ScaleLayout) -> np.ndarray:
+    """A scale buffer, padded."""
+    bias_bytes, multiplier_bytes, _ = layout.value
+    packed = b"".join(
+        bias.to_bytes(bias_bytes, "little", signed=True)
+        + multiplier.to_bytes(multiplier_bytes, "little")
+        + bytes([shift])
+        + bytes(9 - bias_bytes - multiplier_bytes)
+        for bias, multiplier, shift in rows
+    )
+    return np.frombuffer(packed + bytes(2), np.uint8)
+
+
+@pytest.mark.parametrize("layout", ScaleLayout)
+def test_scale_buffer(layout: ScaleLayout) -> None:
+    bias_bytes, _, bits = layout.value
+    most = 1 << 8 * bias_bytes - 1
+    rows = [(-most, (1 << bits) - 1, 63), (most - 1, 0, 0), (-1, 1 << bits - 1, 31)]
+    decoded = weights.decode_scales([records(rows, layout)], 3, layout)
     assert [tuple(int(v) for v in row) for row in zip(*decoded, strict=True)] == rows
+    assert {array.dtype for array in decoded} == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize("layout", [ScaleLayout.I32, ScaleLayout.I48])
+def test_unused_bits_of_a_scale_buffer_are_ignored(layout: ScaleLayout) -> None:
+    buffer = records([(5, 7, 9)], layout).copy()
+    bias_bytes, multiplier_bytes, _ = layout.value
+    buffer[bias_bytes + multiplier_bytes - 1] |= 0x80
+    buffer[bias_bytes + multiplier_bytes] |= 0xC0
+    buffer[9] = 0xFF
+    assert [int(array[0]) for array in weights.decode_scales([buffer], 1, layout)] == [5, 7, 9]
+
+
+def test_the_scale_buffers_of_two_cores_take_turns() -> None:
+    rows = [(number, 10 + number, number % 64) for number in range(5)]
+    buffers = [records(rows[core::2], ScaleLayout.I40) for core in (0, 1)]
+    decoded = weights.decode_scales(buffers, 5, ScaleLayout.I40)
+    assert [tuple(int(v) for v in row) for row in zip(*decoded, strict=True)] == rows
+
+
+def test_a_scale_buffer_that_is_too_short_is_refused() -> None:
+    buffer = records([(1, 2, 3)] * 3, ScaleLayout.I40)
+    with pytest.raises(WeightError, match="29 bytes of scales for 3 channels"):
+        weights.decode_scales([buffer[:29]], 3, ScaleLayout.I40)

@@ -1,0 +1,181 @@
+"""Convolutions as Vela encodes them: graphs with known weights, and what their streams hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from harness.npu import weights
+from harness.npu.conformance.compiled import Compiled, compile_graph
+from harness.npu.conformance.graph import Graph, Value
+from harness.npu.dma import DmaStep
+from harness.npu.featuremap import Memory
+from harness.npu.operations import INTERNAL, Convolution, Dma, Weights
+from harness.npu.weights import Array, Compressed, Order
+
+Build = Callable[[Graph, np.random.Generator], tuple[Value, Array, Array]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A convolution of a stream: its registers resolved, the bytes of its streams, and what was put in."""
+
+    at: Weights
+    compressed: Compressed
+    scales: tuple[np.ndarray, ...]
+
+    @property
+    def order(self) -> Order:
+        """The order that the registers describe."""
+        return self.at.order
+
+    def tensor(self) -> Array:
+        """The weights."""
+        return weights.decode(self.compressed, self.at.order)
+
+    def bias(self) -> Array:
+        """The biases."""
+        return weights.decode_scales(self.scales, self.at.order.ofm_depth, self.at.layout)[0]
+
+
+def some(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
+    """Weights (..., input channels) of a kind that makes Vela choose another coding."""
+    if kind == "few":
+        return rng.choice([-3, 0, 1, 50], shape)
+    if kind == "sixteen":
+        return rng.choice(np.arange(-96, 112, 13), shape)
+    values = rng.integers(-127, 128, shape)
+    if kind == "zeros":
+        values *= rng.random(shape) < 0.2
+    if kind == "sparse":  # two zeros in every four input channels
+        values.reshape(-1, 4)[:, ::2] = 0
+    return values
+
+
+def conv(
+    inputs: int,
+    outputs: int,
+    kernel: tuple[int, int] = (1, 1),
+    size: tuple[int, int] = (12, 12),
+    *,
+    dtype: str = "int8",
+    kind: str = "full",
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+) -> Build:
+    """CONV2D."""
+
+    def build(graph: Graph, rng: np.random.Generator) -> tuple[Value, Array, Array]:
+        values = some(rng, (outputs, *kernel, inputs), kind)
+        bias = rng.integers(-100000, 100000, outputs)
+        source = graph.input((1, *size, inputs), dtype)
+        return graph.conv(source, values, bias, stride=stride, dilation=dilation), values, bias
+
+    return build
+
+
+def depthwise(
+    channels: int,
+    kernel: tuple[int, int] = (3, 3),
+    size: tuple[int, int] = (12, 12),
+    *,
+    dtype: str = "int8",
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+) -> Build:
+    """DEPTHWISE_CONV2D."""
+
+    def build(graph: Graph, rng: np.random.Generator) -> tuple[Value, Array, Array]:
+        values = some(rng, (*kernel, channels, 1), "full")
+        bias = rng.integers(-100000, 100000, channels)
+        source = graph.input((1, *size, channels), dtype)
+        result = graph.depthwise(source, values, bias, stride=stride, dilation=dilation)
+        return result, values.transpose(2, 0, 1, 3), bias
+
+    return build
+
+
+CASES: dict[str, Build] = {
+    "point": conv(64, 48),
+    "point, odd depths": conv(37, 21),
+    "point, deep": conv(200, 150, size=(4, 4)),
+    "point, many blocks": conv(150, 300, size=(8, 8)),
+    "one output": conv(64, 1),
+    "one input": conv(1, 17, (3, 3)),
+    "linear": conv(300, 100, size=(1, 1)),
+    "3x3": conv(32, 24, (3, 3)),
+    "3x3, few inputs": conv(3, 24, (3, 3)),
+    "3x3, odd depths": conv(19, 70, (3, 3)),
+    "3x3, many blocks": conv(70, 300, (3, 3), (8, 8)),
+    "3x3, split in depth": conv(128, 512, (3, 3), (20, 20)),
+    "9x9": conv(5, 12, (9, 9)),
+    "9x10": conv(40, 20, (9, 10), (12, 14)),
+    "17x3": conv(7, 9, (17, 3), (20, 9)),
+    "strided": conv(16, 20, (3, 3), (13, 13), stride=(2, 2)),
+    "strided 3, 2": conv(16, 20, (5, 4), (14, 14), stride=(3, 2)),
+    "strided, few inputs": conv(3, 20, (7, 7), (15, 15), stride=(2, 2)),
+    "dilated": conv(16, 20, (3, 3), dilation=(2, 2)),
+    "dilated, large": conv(12, 10, (5, 5), (16, 16), dilation=(2, 1)),
+    "depthwise": depthwise(24),
+    "depthwise, wide": depthwise(300),
+    "depthwise 1x9": depthwise(33, (1, 9)),
+    "depthwise 9x9": depthwise(19, (9, 9)),
+    "depthwise, strided": depthwise(37, (5, 5), (13, 13), stride=(2, 2)),
+    "depthwise, dilated": depthwise(40, dilation=(2, 2)),
+    "depthwise, one channel": depthwise(1),
+    "16 bit, point": conv(40, 24, dtype="int16"),
+    "16 bit, point, deep": conv(200, 48, size=(1, 3), dtype="int16"),
+    "16 bit, linear": conv(77, 33, size=(1, 1), dtype="int16"),
+    "16 bit, 3x3": conv(20, 24, (3, 3), dtype="int16"),
+    "16 bit, 3x3, few inputs": conv(3, 24, (3, 3), dtype="int16"),
+    "16 bit, 3x3, many blocks": conv(37, 170, (3, 3), dtype="int16"),
+    "16 bit, strided": conv(24, 33, (3, 3), (13, 13), dtype="int16", stride=(2, 2)),
+    "16 bit, depthwise": depthwise(70, (5, 5), (13, 13), dtype="int16", stride=(2, 2)),
+    "few values": conv(64, 48, kind="few"),
+    "few values, 3x3": conv(40, 48, (3, 3), kind="few"),
+    "sixteen values": conv(64, 48, kind="sixteen"),
+    "mostly zeros": conv(64, 48, (3, 3), kind="zeros"),
+    "sparse": conv(128, 48, kind="sparse"),
+    "sparse, many blocks": conv(300, 300, size=(8, 8), kind="sparse"),
+    "sparse, 3x3": conv(72, 200, (3, 3), (8, 8), kind="sparse"),
+    "sparse, 16 bit": conv(64, 40, (3, 3), kind="sparse", dtype="int16"),
+    "sparse, 16 bit, point": conv(200, 16, size=(5, 3), kind="sparse", dtype="int16"),
+}
+
+
+@cache
+def compiled(name: str, npu: str, *flags: str) -> tuple[Compiled, Array, Array]:
+    """A case for a configuration, with the weights (output, height, width, input) and biases put in."""
+    graph = Graph()
+    result, values, bias = CASES[name](graph, np.random.default_rng(len(name)))
+    dtype = "int16" if result.dtype == "int48" else "int8"
+    graph.output(graph.rescale(result, 0.001, dtype=dtype))
+    return compile_graph(graph.serialize(), npu, *flags), values, bias
+
+
+def encoded(program: Compiled) -> Iterator[Encoded]:
+    """Its convolutions, with the bytes that they find where they look for them."""
+    memory = Memory({**program.memory([]), INTERNAL: np.zeros(1 << 16, np.uint8)})
+    for op in program.program().ops:
+        if isinstance(op, Dma):
+            DmaStep(op).run(memory)
+        elif isinstance(op, Convolution):
+            streams, scales = (
+                [memory[at.region][at.base : at.base + at.length].copy() for at in places]
+                for places in (op.weights.streams, op.weights.scales)
+            )
+            yield Encoded(op.weights, tuple(stream.tobytes() for stream in streams), tuple(scales))
+
+
+def check(name: str, npu: str, *flags: str) -> list[Encoded]:
+    """Compares all weights and biases of a case with those put in; its convolutions."""
+    program, values, bias = compiled(name, npu, *flags)
+    found = list(encoded(program))
+    decoded = np.concatenate([one.tensor() for one in found])
+    assert decoded.shape == values.shape
+    assert np.array_equal(decoded, values)
+    assert np.array_equal(np.concatenate([one.bias() for one in found]), bias)
+    return found
