@@ -9,7 +9,7 @@ BIN := .venv/bin
 ELF := build/firmware/corstone300/ethos-hil.elf
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup demo test lint format bench firmware clean
+.PHONY: help setup demo test lint format bench conformance firmware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ format: setup ## Format the code in place
 
 bench: setup ## Print sizes, times and ratios, measured now on this machine
 	@$(BIN)/python -m suites.bench
+
+conformance: setup ## Compare every operator on every Ethos-U with the TOSA reference model (minutes)
+	@$(BIN)/python -m harness.npu.conformance -j $(JOBS)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && cmake --preset corstone300 && cmake --build --preset corstone300

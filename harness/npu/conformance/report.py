@@ -21,10 +21,19 @@ def summary(verdicts: Sequence[Verdict]) -> RenderableType:
         if reasons:
             parts += ["", f"{outcome}, by reason:"]
             parts += [Text(f"  {len(programs):4} programs: {reason}") for reason, programs in reasons]
-    failed = [verdict for verdict in verdicts if verdict.outcome.failed]
+    failed: dict[str, list[str]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.outcome.failed:
+            failed[f"{verdict.outcome}: {verdict.program}: {verdict.detail}"].append(f"{verdict.npu} {verdict.mode}")
     if failed:
-        parts += ["", "failures:", *(Text(f"  {verdict}") for verdict in failed)]
+        parts += ["", "failures:"]
+        parts += [Text(f"  {what} ({_shortened(places)})") for what, places in failed.items()]
     return Group(*parts)
+
+
+def _shortened(places: Sequence[str]) -> str:
+    more = len(places) - 2
+    return "; ".join(places[:2]) + (f"; and {more} more" if more > 0 else "")
 
 
 def outcomes(verdicts: Sequence[Verdict]) -> Table:

@@ -117,8 +117,8 @@ for dtype in ("int8", "int16"):
     for shape in (SHAPE, (3, 5, 6, 20)):
         SCALES.add(f"clamp {dtype} of {shape[0]}", one("clamp", shape, dtype, -30, 99))
 for dtype in ("int8", "int16", "int32"):
-    limits = (-(2**31) + 1, 2**31 - 1) if dtype == "int32" else None
-    SCALES.add(f"{dtype} negate", one("negate", RAMP, dtype, (zero_of(dtype, 3), zero_of(dtype, -5))), limits)
+    within = (-(2**31) + 1, 2**31 - 1) if dtype == "int32" else None
+    SCALES.add(f"{dtype} negate", one("negate", RAMP, dtype, (zero_of(dtype, 3), zero_of(dtype, -5))), within)
     SCALES.add(f"{dtype} identity", one("unary", SHAPE, dtype, before=["IDENTITY"]))
 SCALES.add("int32 abs", lambda graph, rng: graph.unary("ABS", graph.input(SHAPE, "int32")), (-(2**31) + 1, 2**31 - 1))
 SCALES.add(
