@@ -104,6 +104,9 @@ class FieldsU55(Fields):
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
         """One stream of weights and one of scales for each core."""
+        block, cores = self.get("OFM_BLK_DEPTH_M1") + 1, self.configuration.cores
+        if block < cores:
+            raise self.fault("parse", "OFM_BLK_DEPTH_M1", block - 1, f"{cores} cores cannot share it")
         order = WeightOrder(
             depthwise=depthwise,
             part_kernel=part_kernel and not depthwise,
@@ -113,18 +116,17 @@ class FieldsU55(Fields):
             width=kernel.width,
             dilation_y=kernel.dilation_y,
             dilation_x=kernel.dilation_x,
-            ofm_block=self.get("OFM_BLK_DEPTH_M1") + 1,
+            ofm_block=block,
             ofm_ublock=self.configuration.ublock[2],
             ifm_ublock=self.configuration.ifm_ublock_depth,
             ifm_bits=ifm.bits,
-            cores=self.configuration.cores,
+            cores=cores,
         )
         if sum(order.lengths) > MAX_ELEMENTS:
             raise self.fault(
                 "unsupported", "IFM_DEPTH_M1", ifm.depth - 1, f"{sum(order.lengths)} weights in one operation"
             )
-        cores = range(self.configuration.cores)
-        streams = tuple(self.stream("WEIGHT", core) for core in cores)
+        streams = tuple(self.stream("WEIGHT", core) for core in range(cores))
         return Weights(streams, self._scales(ofm.depth), order, ScaleLayout.I40)
 
     def _scales(self, channels: int) -> tuple[Stream, ...]:

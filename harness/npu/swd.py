@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu.weight_order import WORD, words
+from harness.npu.weight_order import WORD, cut, up, words
 
 Array = npt.NDArray[Any]
 
@@ -115,16 +115,24 @@ class SwdOrder:
         return 2 if self.macs <= 512 else 6
 
     @property
+    def reach(self) -> tuple[int, int]:
+        """Elements in a column and in a row of a sub-kernel."""
+        return max(1, SUBKERNEL // self.dilation_y), max(1, SUBKERNEL // self.dilation_x)
+
+    @property
     def subkernels(self) -> tuple[SubKernel, ...]:
         """The parts of the kernel, in stream order."""
         phased = self.part_kernel or self.depthwise
-        return _subkernels(
-            (self.height, self.width),
-            (self.stride_y, self.stride_x) if phased else (1, 1),
-            (max(1, SUBKERNEL // self.dilation_y), max(1, SUBKERNEL // self.dilation_x)),
-            self.element_step,
-            self.depthwise_gap,
-        )
+        stride = (self.stride_y, self.stride_x) if phased else (1, 1)
+        return _subkernels((self.height, self.width), stride, self.reach, self.element_step, self.depthwise_gap)
+
+    @property
+    def slots(self) -> int:
+        """Kernel elements including padding, over all sub-kernels."""
+        rows, columns = cut(self.height, self.reach[0]), cut(self.width, self.reach[1])
+        step = self.element_step
+        padded = sum(m * n * up(h * w, step) for _, m, h in rows for _, n, w in columns)
+        return padded // step * (step + self.depthwise_gap)
 
     @property
     def unit(self) -> int:
@@ -132,25 +140,21 @@ class SwdOrder:
         return self.ofm_ublock * self.ifm_ublock // self.decoders
 
     @property
-    def ifm_blocks(self) -> tuple[int, ...]:
-        """IFM micro-blocks in each IFM block, first to last; only the last block may have fewer."""
-        whole, rest = divmod(self.ifm_depth, self.ifm_block)
-        last = (-(-rest // self.ifm_ublock),) if rest else ()
-        return (self.ifm_block // self.ifm_ublock,) * whole + last
+    def ifm_groups(self) -> list[tuple[int, int, int]]:
+        """First channel, number and micro-blocks of equal IFM blocks: all whole ones, then a smaller one."""
+        padded = up(self.ifm_depth, self.ifm_ublock)
+        return [(z, count, depth // self.ifm_ublock) for z, count, depth in cut(padded, self.ifm_block)]
 
     @property
-    def ofm_groups(self) -> list[tuple[int, int, int]]:
-        """Index of the first, number and depth of equal OFM blocks: all whole ones, then the rest."""
-        whole, rest = divmod(self.ofm_depth, self.ofm_block)
-        groups = [(0, whole, self.ofm_block)] if whole else []
-        return [*groups, (whole, 1, rest)] if rest else groups
+    def ifm_ublocks(self) -> int:
+        """IFM micro-blocks in all IFM blocks."""
+        return -(-self.ifm_depth // self.ifm_ublock)
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Weights in each stream, padding included."""
-        ofm_ublocks = sum(n * -(-depth // self.ofm_ublock) for _, n, depth in self.ofm_groups)
-        slots = sum(part.padded for part in self.subkernels)
-        length = ofm_ublocks * sum(self.ifm_blocks) * slots * self.unit
+        ofm_ublocks = sum(n * -(-depth // self.ofm_ublock) for _, n, depth in cut(self.ofm_depth, self.ofm_block))
+        length = ofm_ublocks * self.ifm_ublocks * self.slots * self.unit
         return (length * self.decoders,) if self.fast else (length,) * self.decoders
 
     def restore(self, streams: Sequence[Array]) -> Array:
@@ -158,12 +162,12 @@ class SwdOrder:
         word = 1 if self.depthwise else WORD
         moved = [words(stream, word) for stream in self._deal(streams)]
         groups, at = [], 0
-        per_ublock = sum(self.ifm_blocks) * sum(part.padded for part in self.subkernels) * self.unit // word
-        for first, blocks, depth in self.ofm_groups:
+        per_ublock = self.ifm_ublocks * self.slots * self.unit // word
+        for z, blocks, depth in cut(self.ofm_depth, self.ofm_block):
             ublocks = -(-depth // self.ofm_ublock)
             end = at + blocks * ublocks * per_ublock
             parts = [stream[at:end].reshape(blocks, ublocks * per_ublock) for stream in moved]
-            groups.append(self._restore_blocks(parts, first, depth, word))
+            groups.append(self._restore_blocks(parts, z // self.ofm_block, depth, word))
             at = end
         tensor = groups[0] if len(groups) == 1 else np.concatenate(groups)
         elements = [element for part in self.subkernels for element in part.elements]
@@ -187,11 +191,11 @@ class SwdOrder:
         blocks = streams[0].shape[0]
         ublocks = -(-depth // self.ofm_ublock)
         groups = self.ofm_ublock // (GROUP * self.decoders)
-        elements = sum(len(part.elements) for part in self.subkernels)
-        ifm_words = sum(self.ifm_blocks) * self.ifm_ublock // word
+        elements = self.height * self.width
+        ifm_words = self.ifm_ublocks * self.ifm_ublock // word
         tensor = np.empty((blocks, ublocks, groups, self.decoders, GROUP, elements, ifm_words), streams[0].dtype)
         parities: tuple[tuple[slice, bool], ...] = ((slice(None), False),)
-        if len(self.ifm_blocks) > 1:
+        if self.ifm_depth > self.ifm_block:
             parities = ((slice(first % 2, None, 2), False), (slice(1 - first % 2, None, 2), True))
         for decoder, stream in enumerate(streams):
             for every, backwards in parities:
@@ -204,10 +208,10 @@ class SwdOrder:
         blocks, ublocks, groups = tensor.shape[:3]
         step = 1 if self.depthwise or not self.sparse else 16 // word
         at = 0
-        for z, count, ifm_ublocks in self._ifm_runs(backwards):
+        for z, count, ifm_ublocks in self.ifm_groups[:: -1 if backwards else 1]:
             deep = self.ifm_ublock // word
             per_slot = ifm_ublocks * ublocks * self.unit // word
-            size = per_slot * sum(part.padded for part in self.subkernels)
+            size = per_slot * self.slots
             run = stream[:, at : at + count * size].reshape(blocks, count, size)
             if backwards:
                 run = run[:, ::-1]
@@ -224,15 +228,6 @@ class SwdOrder:
                 target = tensor[..., element : element + used, z // word : z // word + count * ifm_ublocks * deep]
                 target[...] = straight.reshape(target.shape)
                 begin, element = end, element + used
-
-    def _ifm_runs(self, backwards: bool) -> list[tuple[int, int, int]]:
-        """First channel, number and micro-blocks of equal IFM blocks, in stream order."""
-        ublocks = self.ifm_blocks
-        last = len(ublocks) - 1
-        if ublocks[last] == ublocks[0]:
-            return [(0, len(ublocks), ublocks[0])]
-        runs = [(0, last, ublocks[0]), (last * self.ifm_block, 1, ublocks[last])]
-        return runs[::-1] if backwards else runs
 
 
 @functools.cache

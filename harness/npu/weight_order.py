@@ -73,15 +73,20 @@ class WeightOrder:
 
     def subkernels(self) -> Iterator[tuple[int, int, int, int]]:
         """y, x, height, width of each sub-kernel, in stream order."""
-        step_y = max(1, SUBKERNEL // self.dilation_y)
-        step_x = max(1, SUBKERNEL // self.dilation_x)
+        step_y, step_x = self._reach(self.dilation_y), self._reach(self.dilation_x)
         for y in range(0, self.height, step_y):
             for x in range(0, self.width, step_x):
                 yield y, x, min(step_y, self.height - y), min(step_x, self.width - x)
 
     def padded_elements(self) -> int:
         """Kernel elements including padding, over all sub-kernels."""
-        return sum(_up(h * w, self.element_step) for _, _, h, w in self.subkernels())
+        rows, columns = cut(self.height, self._reach(self.dilation_y)), cut(self.width, self._reach(self.dilation_x))
+        return sum(m * n * up(h * w, self.element_step) for _, m, h in rows for _, n, w in columns)
+
+    @staticmethod
+    def _reach(dilation: int) -> int:
+        """Elements in a row or column of a sub-kernel."""
+        return max(1, SUBKERNEL // dilation)
 
     def ofm_groups(self, core: int = 0) -> list[tuple[int, int, int]]:
         """First channel, number and depth of a core's equal OFM blocks: all whole ones, then the rest.
@@ -89,7 +94,7 @@ class WeightOrder:
         Channels are counted among those that the core owns.
         """
         owned = (self.ofm_depth + self.cores - 1 - core) // self.cores
-        return _groups(owned, (self.ofm_block + self.cores - 1 - core) // self.cores)
+        return cut(owned, (self.ofm_block + self.cores - 1 - core) // self.cores)
 
     def ifm_groups(self) -> list[tuple[int, int, int]]:
         """First channel, number and depth in channels (whole micro-blocks) of equal IFM blocks."""
@@ -97,14 +102,14 @@ class WeightOrder:
             return [(0, 1, 1)]
         if not self.part_kernel:
             return [(0, -(-self.ifm_depth // self.ifm_block), self.ifm_block)]
-        return [(z, n, _up(depth, self.ifm_ublock)) for z, n, depth in _groups(self.ifm_depth, self.ifm_block)]
+        return [(z, n, up(depth, self.ifm_ublock)) for z, n, depth in cut(self.ifm_depth, self.ifm_block)]
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Weights in each core's stream, padding included."""
         ifm = sum(n * depth for _, n, depth in self.ifm_groups()) * self.padded_elements()
         return tuple(
-            ifm * sum(n * _up(depth, self.ofm_ublock) for _, n, depth in self.ofm_groups(core))
+            ifm * sum(n * up(depth, self.ofm_ublock) for _, n, depth in self.ofm_groups(core))
             for core in range(self.cores)
         )
 
@@ -128,7 +133,7 @@ class WeightOrder:
         at = 0
         elements = self.padded_elements()
         for z, blocks, depth in groups:
-            depth_up = _up(depth, self.ofm_ublock)
+            depth_up = up(depth, self.ofm_ublock)
             count = blocks * depth_up * ifm_total * elements
             part = moved[at : at + count].reshape(blocks, depth_up * ifm_total * elements)
             self._restore_blocks(part, weights[z : z + blocks * depth], depth, word)
@@ -148,7 +153,7 @@ class WeightOrder:
             at += ifm_blocks * size
             begin = 0
             for y, x, height, width in self.subkernels():
-                padded = _up(height * width, self.element_step)
+                padded = up(height * width, self.element_step)
                 end = begin + per_element * padded
                 if self.part_kernel:
                     order, axes = (ifm_ublocks, ofm_ublocks, padded, self.ofm_ublock), (0, 3, 5, 4, 1, 2)
@@ -169,11 +174,13 @@ def words(stream: Array, count: int) -> Array:
     return stream if count == 1 else stream.view(np.int64 if stream.itemsize == 1 else np.complex128)
 
 
-def _up(value: int, step: int) -> int:
+def up(value: int, step: int) -> int:
+    """The next multiple of `step`."""
     return -(-value // step) * step
 
 
-def _groups(total: int, block: int) -> list[tuple[int, int, int]]:
-    whole, rest = divmod(total, block) if total else (0, 0)
-    groups = [(0, whole, block)] if whole else []
-    return [*groups, (whole * block, 1, rest)] if rest else groups
+def cut(total: int, size: int) -> list[tuple[int, int, int]]:
+    """First, number and size of the equal pieces of `total`: all whole ones, then the rest."""
+    whole, rest = divmod(total, size) if total else (0, 0)
+    pieces = [(0, whole, size)] if whole else []
+    return [*pieces, (whole * size, 1, rest)] if rest else pieces

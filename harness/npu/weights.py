@@ -23,6 +23,7 @@ Compressed = tuple[bytes, ...]
 CACHE_BYTES = 256 << 20
 SCALE_BYTES = 10  # per channel, in every layout
 SHIFT_MASK = 0x3F
+MOST_ELEMENTS = 1 << 16  # in a kernel; Vela makes at most 64 x 64
 MOST_WEIGHTS = 1 << 26  # in one operation; more than any network has, and a bound on what a corrupt stream can ask for
 
 
@@ -179,6 +180,8 @@ def _problem(compressed: Compressed, order: Order) -> str | None:
         return f"{len(compressed)} streams where the registers describe {len(lengths)}"
     if sum(lengths) > MOST_WEIGHTS:
         return f"the registers describe {sum(lengths)} weights"
+    if order.height * order.width > MOST_ELEMENTS:
+        return f"the registers describe a kernel of {order.height} x {order.width}"
     return None
 
 

@@ -13,10 +13,12 @@ import pytest
 from harness.npu import weights
 from harness.npu.conformance.compiled import compile_graph
 from harness.npu.conformance.graph import Graph
+from harness.npu.fault import Fault
 from harness.npu.tests.encoded import CASES, Encoded, check, compiled, encoded
 from harness.npu.weight_order import WeightOrder
 from harness.npu.weights import ScaleLayout, WeightError
 
+OFM_BLK_DEPTH_M1 = 0x117  # opcode
 U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))
 
 
@@ -66,6 +68,15 @@ def test_every_field_matters(field: str) -> None:
     assert other != order
     with contextlib.suppress(WeightError):
         assert not np.array_equal(weights.decode(one.compressed[: other.cores], other), one.tensor())
+
+
+def test_a_block_that_two_cores_cannot_share_is_a_fault() -> None:
+    program, _, _ = compiled("linear", "ethos-u65-512")
+    words = np.frombuffer(program.stream, "<u4").copy()
+    (at,) = (i for i, word in enumerate(words) if word & 0xFFFF == OFM_BLK_DEPTH_M1)
+    words[at] = OFM_BLK_DEPTH_M1
+    with pytest.raises(Fault, match="OFM_BLK_DEPTH_M1 is 0: 2 cores cannot share it"):
+        replace(program, stream=words.tobytes()).program()
 
 
 @pytest.mark.parametrize("npu", U55_U65)

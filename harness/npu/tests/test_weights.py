@@ -103,6 +103,19 @@ def test_registers_that_ask_for_too_much_are_refused_before_anything_is_allocate
     assert not batches
 
 
+@pytest.mark.parametrize(
+    "order", [ORDER, SwdOrder(True, False, False, False, 1, 1, 1, 1, 1, 1, 1, 1, 16, 16, 8, 512, 2)]
+)
+def test_a_kernel_beyond_reason_is_refused_at_once(order: Order, batches: list[int]) -> None:
+    huge = replace(order, ofm_depth=1, ifm_depth=1, height=300, width=300)  # type: ignore[type-var]
+    with pytest.raises(WeightError, match="a kernel of 300 x 300"):
+        weights.decode((b"",) * len(huge.lengths), huge)
+    huge = replace(order, height=1 << 16, width=1 << 16)  # type: ignore[type-var]
+    with pytest.raises(WeightError, match="weights"):
+        weights.decode((b"",) * len(huge.lengths), huge)
+    assert not batches
+
+
 @pytest.mark.parametrize(("low", "high", "dtype"), [(-128, 127, np.int8), (-129, 127, np.int16), (-128, 128, np.int16)])
 def test_the_smallest_type_that_fits(low: int, high: int, dtype: type) -> None:
     values = np.zeros(ORDER.lengths[0], np.int64)
