@@ -65,14 +65,16 @@ def conv(
     kind: str = "full",
     stride: tuple[int, int] = (1, 1),
     dilation: tuple[int, int] = (1, 1),
+    zero: int = 0,
 ) -> Build:
-    """CONV2D."""
+    """CONV2D; `zero` is the weights' zero point, which Vela takes off them."""
 
     def build(graph: Graph, rng: np.random.Generator) -> tuple[Value, Array, Array]:
         values = some(rng, (outputs, *kernel, inputs), kind)
         bias = rng.integers(-100000, 100000, outputs)
         source = graph.input((1, *size, inputs), dtype)
-        return graph.conv(source, values, bias, stride=stride, dilation=dilation), values, bias
+        result = graph.conv(source, values, bias, stride=stride, dilation=dilation, weight_zero=zero)
+        return result, values - zero, bias
 
     return build
 
@@ -134,6 +136,9 @@ CASES: dict[str, Build] = {
     "16 bit, 3x3, many blocks": conv(37, 170, (3, 3), dtype="int16"),
     "16 bit, strided": conv(24, 33, (3, 3), (13, 13), dtype="int16", stride=(2, 2)),
     "16 bit, depthwise": depthwise(70, (5, 5), (13, 13), dtype="int16", stride=(2, 2)),
+    "9 bits": conv(40, 24, (3, 3), zero=100),
+    "9 bits, depth first": conv(100, 24, zero=-100),
+    "16 bit, 9 bits": conv(37, 70, (3, 3), dtype="int16", zero=60),
     "few values": conv(64, 48, kind="few"),
     "few values, 3x3": conv(40, 48, (3, 3), kind="few"),
     "sixteen values": conv(64, 48, kind="sixteen"),
@@ -147,13 +152,13 @@ CASES: dict[str, Build] = {
 
 
 @cache
-def compiled(name: str, npu: str, *flags: str) -> tuple[Compiled, Array, Array]:
+def compiled(name: str, npu: str, *flags: str, mode: str | None = None) -> tuple[Compiled, Array, Array]:
     """A case for a configuration, with the weights (output, height, width, input) and biases put in."""
     graph = Graph()
     result, values, bias = CASES[name](graph, np.random.default_rng(len(name)))
     dtype = "int16" if result.dtype == "int48" else "int8"
     graph.output(graph.rescale(result, 0.001, dtype=dtype))
-    return compile_graph(graph.serialize(), npu, *flags), values, bias
+    return compile_graph(graph.serialize(), npu, *flags, mode=mode), values, bias
 
 
 def encoded(program: Compiled) -> Iterator[Encoded]:
@@ -170,9 +175,9 @@ def encoded(program: Compiled) -> Iterator[Encoded]:
             yield Encoded(op.weights, tuple(stream.tobytes() for stream in streams), tuple(scales))
 
 
-def check(name: str, npu: str, *flags: str) -> list[Encoded]:
+def check(name: str, npu: str, *flags: str, mode: str | None = None) -> list[Encoded]:
     """Compares all weights and biases of a case with those put in; its convolutions."""
-    program, values, bias = compiled(name, npu, *flags)
+    program, values, bias = compiled(name, npu, *flags, mode=mode)
     found = list(encoded(program))
     decoded = np.concatenate([one.tensor() for one in found])
     assert decoded.shape == values.shape

@@ -97,6 +97,13 @@ def test_every_field_matters(field: str) -> None:
         assert not np.array_equal(weights.decode(streams, other), one.tensor())
 
 
+@pytest.mark.parametrize("flags", CODINGS.values(), ids=CODINGS.keys())
+def test_weights_in_parts_that_are_brought_nearer_one_after_the_other(flags: tuple[str, ...]) -> None:
+    found = check("3x3, split in depth", "ethos-u85-256", *flags, mode="Shared_Sram")
+    assert len(found) > 1
+    assert {order_of(one).fast for one in found} == {not flags}
+
+
 def test_a_stream_in_another_coding_is_refused() -> None:
     (one,) = check("point", "ethos-u85-512", "--disable-fwd")
     with pytest.raises(WeightError, match="FWD"):

@@ -27,13 +27,14 @@ class Windows(Tensors):
         stride: tuple[int, int] = (1, 1),
         dilation: tuple[int, int] = (1, 1),
         weight_type: str = "int8",
+        weight_zero: int = 0,
     ) -> Value:
         """CONV2D; weights (output, height, width, input), maybe a value; result int32, or int48 of int16."""
         attribute = ts.TosaSerializerAttribute()
         accumulator = ACCUMULATORS[source.dtype]
         attribute.Conv2dAttribute(list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
         shape = _window_shape(source, weights.shape[1:3], pad, stride, dilation, weights.shape[0])
-        return self._kernel_op(ts.Op.CONV2D, attribute, source, weights, bias, zero, shape, weight_type)
+        return self._kernel_op(ts.Op.CONV2D, attribute, source, weights, bias, zero, shape, weight_type, weight_zero)
 
     def conv3d(
         self,
@@ -168,10 +169,11 @@ class Windows(Tensors):
         zero: int,
         shape: tuple[int, ...],
         weight_type: str = "int8",
+        weight_zero: int = 0,
     ) -> Value:
         accumulator = ACCUMULATORS[source.dtype]
         held = weights if isinstance(weights, Value) else self.const(weights, weight_type)
-        zeros = [self.const([zero], source.dtype), self.const([0], held.dtype)]
+        zeros = [self.const([zero], source.dtype), self.const([weight_zero], held.dtype)]
         return self._op(op, attribute, [source, held, self.const(bias, accumulator), *zeros], shape, accumulator)
 
 
