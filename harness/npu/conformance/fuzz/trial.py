@@ -163,9 +163,8 @@ def _difference(first: _Run, second: _Run) -> str:
     """How the second run's end differs: the NPU then depends on bytes outside of what it should read."""
     said = [str(run.fault and run.fault.message) for run in (first, second)]
     if said[0] != said[1]:
-        both = first.fault is not None and second.fault is not None
         # Faults that quote the size of a region may do so.
-        if not (both and first.fault.kind == second.fault.kind == "bus"):
+        if not all(run.fault is not None and run.fault.kind == "bus" for run in (first, second)):
             return f"bytes outside of regions matter: once {said[0]}, once {said[1]}"
     for number, now in second.memory.regions.items():
         if not np.array_equal(now, first.memory.regions[number][: now.size]):
