@@ -64,11 +64,8 @@ class Requantiser:
             return cls(op, bias, multiplier, shift, None, 0.0, True, overflow)
         factor = multiplier * np.exp2(-shift.astype(np.float64))
         addend = 0.5 + op.ofm.zero_point - activation.minimum
-        fused = all(
-            int(most) * int(m) + (reach << int(s)) < FLOAT64_EXACT
-            for most, m, s in zip(largest, multiplier, shift, strict=True)
-        )
-        if fused:
+        products = largest.astype(np.float64) * multiplier + np.ldexp(float(reach), shift)
+        if products.max() < FLOAT64_EXACT - 8:  # each is off by less than 8 where that matters
             return cls(op, bias, multiplier, shift, factor, bias * factor + addend, False, overflow)
         return cls(op, bias, multiplier, shift, factor, addend, True, overflow)
 
@@ -268,4 +265,8 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
         raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
     share = -total * op.ifm.zero_point
     requantiser = Requantiser.make(op, bias + share, multiplier, shift, bound)
-    return Prepared(compressed, scales, np.ascontiguousarray(flat.T, dtype=dtype), requantiser, share)
+    # Products of matrices take a transposed one as fast; products by tap want a tap's weights side by side.
+    matrix = flat.astype(dtype).T
+    if op.depthwise:
+        matrix = np.ascontiguousarray(matrix)
+    return Prepared(compressed, scales, matrix, requantiser, share)
