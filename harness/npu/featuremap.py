@@ -50,8 +50,6 @@ DTYPES: dict[tuple[int, bool], np.dtype[Any]] = {
 }
 ACCUMULATORS = -1  # the chain that is the accumulators themselves: what one operation leaves in them for the next
 
-_WHOLE_BRICK = {1: np.dtype(np.complex128)}  # a 16-byte type that numpy moves in one go
-
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -227,29 +225,21 @@ class FeatureMap:
         if self.layout is Layout.NHWC:
             return self._rows(memory, tile, depth)
         count = -(-depth // BRICK)
-        move = _WHOLE_BRICK.get(self.size)
-        if move is not None:
-            bricks: Array = np.ndarray(
-                (height, width, count),
-                move,
-                memory[self.region],
-                tile.base,
-                (self.stride_y, self.stride_x, self.stride_c),
-            )
-            lanes = np.ascontiguousarray(bricks).view(self.dtype).reshape(height, width, count * BRICK)
-        else:
-            lanes = np.ascontiguousarray(self._lanes(memory, tile, count)).reshape(height, width, -1)
-        return lanes[:, :, :depth]
+        lanes = np.ascontiguousarray(self._bricks(memory, tile, count)).view(self.dtype)
+        return lanes.reshape(height, width, count * BRICK)[:, :, :depth]
 
     def _store_tile(self, memory: Memory, tile: Tile, values: Array) -> None:
-        height, width, depth = values.shape
+        depth = values.shape[2]
         if self.layout is Layout.NHWC:
             self._rows(memory, tile, depth)[...] = values
             return
         whole, rest = divmod(depth, BRICK)
         if whole:
-            lanes = values[:, :, : whole * BRICK].reshape(height, width, whole, BRICK)
-            self._lanes(memory, tile, whole)[...] = lanes
+            values = np.ascontiguousarray(values)
+            target = self._bricks(memory, tile, whole)
+            target[...] = np.ndarray(
+                target.shape, target.dtype, values, 0, (*values.strides[:2], BRICK * values.itemsize)
+            )
         if rest:
             self._lanes(memory, tile, whole + 1, rest)[:, :, whole] = values[:, :, whole * BRICK :]
 
@@ -260,6 +250,16 @@ class FeatureMap:
             memory[self.region],
             tile.base,
             (self.stride_y, self.stride_x, self.size),
+        )
+
+    def _bricks(self, memory: Memory, tile: Tile, count: int) -> Array:
+        """Each brick as one element, which numpy moves in one go."""
+        return np.ndarray(
+            (tile.y_end - tile.y, tile.x_end - tile.x, count),
+            np.dtype((np.void, BRICK * self.size)),
+            memory[self.region],
+            tile.base,
+            (self.stride_y, self.stride_x, self.stride_c),
         )
 
     def _lanes(self, memory: Memory, tile: Tile, bricks: int, lanes: int = BRICK) -> Array:

@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.npu import output
-from harness.npu.convolution import FLOAT32_EXACT, FLOAT64_EXACT
+from harness.npu.convolution import FLOAT32_EXACT
 from harness.npu.fault import Fault
 from harness.npu.featuremap import FeatureMap, Memory
 from harness.npu.operations import MatMul
+from harness.npu.requantiser import FLOAT64_EXACT
 from harness.npu.scaling import scale
 
 
