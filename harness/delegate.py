@@ -11,8 +11,9 @@ from harness.npu import Execution, Npu
 from harness.npu.npu import Observer
 from lowering.vela import VelaBlob
 
-# How Ethos-U programs of ExecuTorch address memory: region 0 the constants, region 1 the scratch area.
-_WEIGHTS, _SCRATCH = 0, 1
+# How Ethos-U programs of ExecuTorch address memory: region 0 the constants, region 1 the scratch area, region 2 fast
+# memory, which the runtime has and a delegate does not say the size of.
+_WEIGHTS, _SCRATCH, _FAST = 0, 1, 2
 _POISON = 0x5A  # memory nobody wrote; zeros would hide reads of it
 
 
@@ -42,8 +43,11 @@ def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Obs
         if len(data) != place.size:
             raise ValueError(f"an input of {place.size} bytes was given {len(data)}")
         scratch[place.offset : place.offset + place.size] = np.frombuffer(data, np.uint8)
-    weights = np.frombuffer(blob.weights, np.uint8)
-    regions = {_WEIGHTS: weights, _SCRATCH: scratch}
-    execution = npu.run(npu.decode(blob.command_stream), regions, observe=observe)
+    program = npu.decode(blob.command_stream)
+    regions = {_WEIGHTS: np.frombuffer(blob.weights, np.uint8), _SCRATCH: scratch}
+    if _FAST in program.extents:
+        fast = program.extents[_FAST]
+        regions[_FAST] = np.full(max(fast.read_end, fast.write_end), _POISON, np.uint8)
+    execution = npu.run(program, regions, observe=observe)
     outputs = tuple(scratch[place.offset : place.offset + place.size].tobytes() for place in blob.outputs)
     return DelegateResult(outputs, execution)

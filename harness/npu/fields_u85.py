@@ -146,7 +146,9 @@ class FieldsU85(Fields):
         return Scale(rounding=self.scale("OFM").rounding)
 
     def activation(self, ofm: FeatureMap) -> Activation:
-        """Clamp unless switched off, and a table by the types of its index and entries."""
+        """Clamp unless switched off, and a table by the types of index and entries; nothing if accumulators stay."""
+        if ofm.is_accumulators:
+            return Activation(*ofm.limits, clamp=False)
         value = self.get("ACTIVATION")
         function, number, free = value & 0x1F, value >> 5 & 7, bool(value >> 12)
         if function and function not in TABLES:

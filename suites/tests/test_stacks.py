@@ -7,7 +7,7 @@ import pytest
 import tosa_reference_model
 
 from harness.delegate import run_delegate
-from harness.npu import Configuration
+from harness.npu import CONFIGURATIONS
 from harness.npu import Npu as FunctionalNpu
 from harness.run import run
 from lowering.hoist import hoist_tables
@@ -39,8 +39,8 @@ def test_stack_is_verified(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_every_size_of_npu_computes_what_the_reference_model_does(name: str) -> None:
-    """The same TOSA program compiled for all four sizes, on random int8 inputs from end to end of their range."""
+def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
+    """The same TOSA program compiled for all configurations, on random int8 inputs from end to end of their range."""
     from executorch.backends.arm.arm_vela import vela_compile
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
@@ -54,16 +54,16 @@ def test_every_size_of_npu_computes_what_the_reference_model_does(name: str) -> 
         ]
         expected, status = tosa_reference_model.run(delegate.tosa, inputs)
         assert status == tosa_reference_model.GraphStatus.TOSA_VALID
-        for macs in SIZES:
-            flags = EthosUCompileSpec(f"ethos-u55-{macs}").compiler_flags
+        for configuration in CONFIGURATIONS:
+            flags = EthosUCompileSpec(configuration.name).compiler_flags
             blob = VelaBlob.parse(vela_compile(delegate.tosa, list(flags)), name)
             if artifact.notes or overruns(blob):  # what lowering does about it, tested in lowering/tests
                 blob = VelaBlob.parse(vela_compile(hoist_tables(delegate.tosa)[0], list(flags)), name)
             result = run_delegate(
-                FunctionalNpu(Configuration.parse(f"ethos-u55-{macs}")), blob, [value.tobytes() for value in inputs]
+                FunctionalNpu(configuration, strict=True), blob, [value.tobytes() for value in inputs]
             )
             for output, value in zip(result.outputs, expected, strict=True):
-                assert output == np.asarray(value).tobytes(), f"ethos-u55-{macs}"
+                assert output == np.asarray(value).tobytes(), configuration.name
 
 
 def tosa_shapes(tosa: bytes) -> list[tuple[int, ...]]:
