@@ -1,0 +1,39 @@
+"""Protects the arithmetic of products beyond 63 bits, which operations on 32-bit values reach."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.npu.scaling import INT64_MAX, Rounding, Scale, scale, scale_channels
+from harness.npu.tests.test_rounding import exact
+
+ENDS = (-INT64_MAX - 1, -INT64_MAX, -(1 << 62), -(1 << 32), -1, 0, 1, (1 << 32) - 1, 1 << 62, INT64_MAX)
+
+
+def saturated(value: int, by: Scale) -> int:
+    return max(-INT64_MAX - 1, min(INT64_MAX, exact(value, by)))
+
+
+@pytest.mark.parametrize("early_bits", [0, 20])
+@pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
+def test_wide_products_are_exact(rounding: Rounding, early_bits: int) -> None:
+    rng = np.random.default_rng(early_bits)
+    for shift in (0, 1, 17, 31, 32, 33, 48, 62, 63):
+        for multiplier in (0, 1, 1 << 31, (1 << 32) - 1, int(rng.integers(1 << 32))):
+            by = Scale(multiplier, shift, rounding, early_bits)
+            drawn = rng.integers(-(1 << 63), INT64_MAX, 12, endpoint=True) >> rng.integers(0, 40, 12)
+            ties = [((2 * k + 1) << shift) // (2 * max(multiplier, 1)) for k in (-(1 << 30), -2, 1, 1 << 30)]
+            values = [*ENDS, *map(int, drawn), *(v for v in ties if abs(v) <= INT64_MAX)]
+            assert scale(np.array(values, np.int64), by).tolist() == [saturated(v, by) for v in values]
+
+
+@pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
+def test_wide_products_are_exact_per_channel(rounding: Rounding) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.integers(-(1 << 63), INT64_MAX, (20, 64), endpoint=True) >> rng.integers(0, 60, (20, 64))
+    multipliers, shifts = rng.integers(0, 1 << 32, 64), np.arange(64)
+    result = scale_channels(values, multipliers, shifts, rounding)
+    for channel, column in enumerate(values.T.tolist()):
+        by = Scale(int(multipliers[channel]), channel, rounding)
+        assert result[:, channel].tolist() == [saturated(v, by) for v in column]
