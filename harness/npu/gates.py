@@ -40,6 +40,8 @@ def gates(stream: bytes, ops: Sequence[Op]) -> tuple[Gate, ...]:
     transfers: int | None = None
     blocks = 0
     for offset, code, parameter, payload in commands(stream):
+        if len(found) == len(wanted):
+            break  # what follows was not decoded, and need not even consist of commands
         if offset in wanted:
             found[offset] = Gate(kernels, transfers, blocks)
             kernels = transfers = None
