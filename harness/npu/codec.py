@@ -12,7 +12,6 @@ on decoding while this process uses what it has: a `Batch` is waited for only as
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib.util
 import os
 import select
@@ -54,9 +53,13 @@ class _Worker:
         # -I -S: isolated and quick to start. A process group of its own: Ctrl-C is for this process alone.
         command = [sys.executable, "-I", "-S", str(WORKER), found.origin, str(self.memory)]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=(self.memory,), process_group=0
-        )
+        try:
+            self.process = subprocess.Popen(
+                command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=(self.memory,), process_group=0
+            )
+        except OSError as error:
+            os.close(self.memory)
+            raise ToolError(f"a process for Vela's weight decoder cannot be started: {error}") from error
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         assert self.process.stderr is not None
@@ -127,53 +130,55 @@ class Batch:
         """Has the streams decoded in the background, once the batch before is done. Raises ToolError."""
         with _lock:
             if _worker is not None and _worker.batch is not None and _worker.batch is not self:
-                _worker.batch._finish()
+                _worker.batch._advance(len(_worker.batch._streams))
             worker = _running()
             worker.batch = self
             rest = self._streams[len(self._results) :]
             self._offset = _even(sum(len(stream) for stream, _ in rest))
-            with contextlib.suppress(BrokenPipeError):  # the answer will be missing
+            try:
                 worker.send(rest)
+            except BrokenPipeError:
+                pass  # the answer will be missing
+            except BaseException:
+                stop()  # which part of the request it has is not known
+                raise
 
     def take(self, index: int) -> Weights | CorruptStream:
         """The weights of a stream (int16, in stream order), or what is wrong with it; once only. Raises ToolError."""
         with _lock:
-            while len(self._results) <= index:
-                self._advance()
+            self._advance(index + 1)
             result, self._results[index] = self._results[index], None
             assert result is not None, "each result can be taken once"
             return result
 
-    def _finish(self) -> None:
-        while not self.done:
-            self._advance()
-
-    def _advance(self) -> None:
-        """Waits for one more result."""
-        if _worker is None or _worker.batch is not self:
-            self.start()
-        worker = _worker
-        assert worker is not None
-        _, expected = self._streams[len(self._results)]
+    def _advance(self, count: int) -> None:
+        """Waits until there are `count` results."""
         try:
-            count = worker.answer()
-            result = worker.weights(self._offset, count) if count == expected else None
+            while len(self._results) < count:
+                if _worker is None or _worker.batch is not self:
+                    self.start()
+                assert _worker is not None
+                self._results.append(self._receive(_worker))
+                if self.done and _worker is not None:
+                    _worker.release()
         except BaseException:
-            stop()  # its next answers would be taken for those of other streams
+            stop()  # which of its answers are still to come is not known
             raise
-        self._offset += 2 * expected
+
+    def _receive(self, worker: _Worker) -> Weights | CorruptStream:
+        """The next result."""
+        _, expected = self._streams[len(self._results)]
+        count = worker.answer()
         if count is None:
             errors = stop()
             if errors:
                 raise ToolError(f"Vela's weight decoder cannot be used: {errors}", hint="reinstall ethos-u-vela")
-            self._results.append(CorruptStream("the decoder does not come to its end"))
-        elif result is None:
-            problem = f"it decodes to {count} weights where the registers describe {expected}"
-            self._results.append(CorruptStream(problem))
-        else:
-            self._results.append(result)
-        if self.done and worker is _worker:
-            worker.release()
+            return CorruptStream("the decoder does not come to its end")
+        offset = self._offset
+        self._offset += 2 * expected
+        if count != expected:
+            return CorruptStream(f"it decodes to {count} weights where the registers describe {expected}")
+        return worker.weights(offset, count)
 
 
 def decode(streams: Sequence[tuple[bytes, int]]) -> list[Weights | CorruptStream]:

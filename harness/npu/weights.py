@@ -24,7 +24,7 @@ CACHE_BYTES = 256 << 20
 SCALE_BYTES = 10  # per channel, in every layout
 SHIFT_MASK = 0x3F
 MOST_ELEMENTS = 1 << 16  # in a kernel; Vela makes at most 64 x 64
-MOST_WEIGHTS = 1 << 26  # in one operation; more than any network has, and a bound on what a corrupt stream can ask for
+MOST_WEIGHTS = 1 << 26  # in one operation, and in a batch; a bound on the memory that a corrupt stream can ask for
 
 
 class Order(Protocol):
@@ -139,17 +139,23 @@ def decode(compressed: Compressed, order: Order) -> Array:
 
 
 def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
-    """Starts to decode all streams that `decode` will be asked for, in that order; errors are left for then."""
+    """Starts to decode what `decode` will be asked for, in that order, up to MOST_WEIGHTS; errors are left for then."""
     streams: list[tuple[bytes, int]] = []
-    starts = {}
+    starts, kept, total = {}, {}, 0
     for key in dict.fromkeys(wanted):
-        if key not in _pending and _cache.get(key) is None and not key[1].fast and not _problem(*key):
+        if key in _pending:
+            kept[key] = _pending[key]
+        elif _cache.get(key) is None and not key[1].fast and not _problem(*key):
+            total += sum(key[1].lengths)
+            if total > MOST_WEIGHTS:
+                break
             starts[key] = len(streams)
             streams += zip(key[0], key[1].lengths, strict=True)
     if streams:
         batch = codec.Batch(streams)
         batch.start()
-        _pending.update({key: (batch, start) for key, start in starts.items()})
+        _pending.clear()  # what nobody asked for until now would stay for ever
+        _pending.update(kept | {key: (batch, start) for key, start in starts.items()})
 
 
 def _decode(key: tuple[Compressed, Order]) -> list[Array]:

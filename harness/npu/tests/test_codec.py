@@ -56,10 +56,9 @@ def fresh() -> Iterator[None]:
     codec.stop()
 
 
-def worker() -> int:
-    """The worker's process id."""
-    assert codec._worker is not None
-    return codec._worker.process.pid
+def worker() -> int | None:
+    """The worker's process id, if there is one."""
+    return codec._worker.process.pid if codec._worker is not None else None
 
 
 def test_the_worker_decodes_as_the_python_function_does() -> None:
@@ -70,7 +69,7 @@ def test_the_worker_decodes_as_the_python_function_does() -> None:
 
 def test_no_streams_need_no_process(fresh: None) -> None:
     assert codec.decode([]) == []
-    assert codec._worker is None
+    assert worker() is None
 
 
 def test_one_worker_serves_all_calls(fresh: None) -> None:
@@ -164,9 +163,9 @@ def test_damaged_streams_end_in_weights_or_an_error() -> None:
 
 def test_a_worker_that_was_ended_is_replaced(fresh: None) -> None:
     codec.decode([stream(10)])
-    first = worker()
-    os.kill(first, signal.SIGKILL)
     assert codec._worker is not None
+    first = codec._worker.process.pid
+    os.kill(first, signal.SIGKILL)
     codec._worker.process.wait()
     assert np.array_equal(arrays(codec.decode([stream(20)]))[0], some_weights(20))
     assert worker() != first
@@ -175,6 +174,7 @@ def test_a_worker_that_was_ended_is_replaced(fresh: None) -> None:
 def test_a_worker_that_ended_is_no_zombie(fresh: None) -> None:
     codec.decode([stream(10)])
     first = worker()
+    assert first is not None
     codec.decode([(b"\0" * 64, 9)])
     with pytest.raises(ChildProcessError):
         os.waitpid(first, os.WNOHANG)
@@ -191,8 +191,25 @@ def test_an_interruption_does_not_mix_up_answers(fresh: None, monkeypatch: pytes
     monkeypatch.setattr(codec._worker, "weights", interrupted)
     with pytest.raises(KeyboardInterrupt):
         batch.take(0)
+    assert worker() is None
     for index in range(3):
         assert np.array_equal(batch.take(index), some_weights(1000, index))  # type: ignore[arg-type]
+
+
+def test_an_interrupted_request_is_made_again(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = codec._write
+
+    def interrupted(file: int, data: bytes) -> None:
+        write(file, data[:7])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(codec, "_write", interrupted)
+    batch = codec.Batch([stream(100)])
+    with pytest.raises(KeyboardInterrupt):
+        batch.start()
+    monkeypatch.undo()
+    assert worker() is None
+    assert np.array_equal(batch.take(0), some_weights(100))  # type: ignore[arg-type]
 
 
 def test_threads_may_decode_at_once() -> None:
@@ -293,6 +310,16 @@ def test_a_decoder_that_does_not_answer_is_a_corrupt_stream(
     monkeypatch.setattr(codec, "WORKER", sleeper)
     monkeypatch.setattr(codec, "TIMEOUT_SECONDS", 0.2)
     assert str(codec.decode([(b"x", 1)])[0]) == ENDLESS
+
+
+def test_a_process_that_cannot_be_started_is_an_error_of_its_own(
+    fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    files = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(codec.sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(ToolError, match=r"cannot be started: .*No such file"):
+        codec.decode([(b"x", 1)])
+    assert len(list(Path("/proc/self/fd").iterdir())) == files
 
 
 def test_a_missing_decoder_is_an_error_of_its_own(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:

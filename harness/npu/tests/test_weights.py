@@ -76,6 +76,22 @@ def test_what_is_prefetched_is_not_prefetched_again(batches: list[int]) -> None:
         assert np.array_equal(weights.decode(*key(seed)), expected(seed))
 
 
+def test_what_nobody_asks_for_does_not_pile_up(batches: list[int]) -> None:
+    for seed in range(5):
+        weights.prefetch([key(seed), key(seed + 1)])
+    assert batches == [2, 1, 1, 1, 1]
+    assert set(weights._pending) == {key(4), key(5)}
+    assert np.array_equal(weights.decode(*key(0)), expected(0))
+    assert batches == [2, 1, 1, 1, 1, 1]
+
+
+def test_a_batch_is_limited_too(batches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "MOST_WEIGHTS", 2 * ORDER.lengths[0])
+    weights.prefetch([key(1), key(2), key(3)])
+    assert batches == [2]
+    assert np.array_equal(weights.decode(*key(3)), expected(3))
+
+
 def test_a_prefetched_error_waits_until_it_is_asked_for() -> None:
     good, short, wrong = key(1), ((encoded(some_weights(10)),), ORDER), ((b"", b""), ORDER)
     weights.prefetch([short, good, wrong])
