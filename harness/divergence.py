@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.delegate import run_delegate
 from harness.npu import Configuration, Npu
-from harness.replay import Difference, Replay, replay
+from harness.replay import Difference, Replay, elements_of, replay
 from harness.targets.base import DelegateRun, Outcome, Run, Target
 from harness.verify import REFERENCE, same_bits
 from lowering.artifact import Artifact, Delegate, NpuOp
@@ -147,6 +147,11 @@ class _Case:
             place.to_bytes(array) for place, array in zip(places, arrays, strict=True) if isinstance(place, Tensor)
         )
 
+    def as_elements(self, raw: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The NPU's outputs as NumPy would have them."""
+        outputs = self.reference.delegate_outputs[self.call.instruction]
+        return tuple(elements_of(data, array.dtype).tobytes() for data, array in zip(raw, outputs, strict=True))
+
     def judged(self, right: int) -> Divergence:
         """What is wrong with it; `right` executions of it are not."""
         written = {row.tensor for row in self.delegate.npu_ops}
@@ -159,9 +164,10 @@ class _Case:
                 "program before the rewriting does",
             )
         again = replay(self.npu, self.blob, self.raw_inputs, self.delegate.npu_ops, expected)
-        if again.outputs == wanted:
+        answered = self.as_elements(again.outputs)
+        if answered == wanted:
             return replace(self._place("delegate", self._targets_fault(right)), reproduced=False)
-        reproduced = again.outputs == self.in_memory_order(self.call.outputs)
+        reproduced = answered == self.in_memory_order(self.call.outputs)
         found = self._first(again) or self._by_recompilation()
         return replace(found, message=f"{found.message}. {self._blame(reproduced)}", reproduced=reproduced)
 
@@ -207,7 +213,7 @@ class _Case:
         found = self._named(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
         if unchecked:
             names = f"{unchecked[0]} to {unchecked[-1]}" if len(unchecked) > 1 else unchecked[0]
-            return replace(found, message=f"{found.message}; what {names} before it computes has no name in TOSA")
+            return replace(found, message=f"{found.message}; what {names} before it made could not be compared")
         return found
 
     def _named(self, op: NpuOp | None, difference: Difference, found_by: str) -> Divergence:
@@ -252,11 +258,11 @@ class _Case:
         found = run_delegate(self.npu, blob, self.raw_inputs).outputs
         for name, data in zip(names, found, strict=True):
             array = expected[name]
-            wrong = np.frombuffer(data, array.dtype).reshape(array.shape) != array
-            if wrong.any():
-                index = tuple(int(axis[0]) for axis in np.nonzero(wrong))
-                value = int(np.frombuffer(data, array.dtype).reshape(array.shape)[index])
-                difference = Difference(-1, name, index, int(array[index]), value, int(np.count_nonzero(wrong)))
+            made = elements_of(data, array.dtype).reshape(array.shape)
+            if (made != array).any():
+                index = tuple(int(axis[0]) for axis in np.nonzero(made != array))
+                wrong = int(np.count_nonzero(made != array))
+                difference = Difference(-1, name, index, int(array[index]), int(made[index]), wrong)
                 return self._named(self._writer(name), difference, "recompilation")
         return self._place(
             "delegate",

@@ -5,6 +5,9 @@ operation may write a stripe, a slice of the depth, a part of a concatenation, a
 32-bit elements one by one. So the bytes that all operations write for a tensor are collected by address. Ordered by
 address they are the tensor in its own order, whoever wrote them (in bricks: ordered by the coordinates the address
 stands for). A tensor whose bytes are not all found that way is not judged.
+
+Nor is what an operator's operations leave for others of the same operator, even if it has a tensor's name: Vela 5.1
+computes a depthwise convolution with a multiplier, say, in another order of channels, and sorts them afterwards.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +58,7 @@ class Replay:
     Attributes:
         outputs: raw bytes of each output.
         difference: the first in the order of execution, or None.
-        unchecked: indices of the map's rows, in order, whose tensor the reference lacks or that could not be found in
-            memory as a whole; up to the difference, where there is one.
+        unchecked: indices of the map's rows, in order, whose tensor was not judged; up to the difference, if any.
     """
 
     outputs: tuple[bytes, ...]
@@ -106,8 +109,10 @@ class _Watch:
         self._writes: dict[str, list[_Write]] = {}
         ends = [row.end_offset for row in rows]
         self._row = {op.offset: bisect.bisect_left(ends, op.offset) for op in ops}
-        # DMA within a row that computes brings weights and tables; in one that doesn't it is the row's whole work.
-        self._computing = {self._row[op.offset] for op in ops if not isinstance(op, Dma)}
+        self._results = {row.operator: row.tensor for row in rows}
+        # A row ends with what writes its tensor. What stores otherwise before prepares that: DMA brings weights and
+        # tables, a matrix product on an Ethos-U55 multiplies into memory and sums up from there.
+        self._kinds = {self._row[op.offset]: _kind(op) for op in ops}
         self._last = {
             row.tensor: op.offset
             for op in ops
@@ -115,11 +120,12 @@ class _Watch:
         }  # fmt: skip
 
     def _writer(self, op: Op) -> NpuOp | None:
-        """The row whose tensor `op` writes."""
+        """The row whose tensor `op` writes, if that tensor is to be judged."""
         number = self._row[op.offset]
-        if number == len(self._rows) or (isinstance(op, Dma) and number in self._computing):
+        if number == len(self._rows) or _kind(op) != self._kinds[number]:
             return None
-        return self._rows[number]
+        row = self._rows[number]
+        return row if row.operator < 0 or self._results[row.operator] == row.tensor else None
 
     def observe(self, op: Op, memory: Memory) -> None:
         """Takes what `op` wrote, and judges the tensor if that completes it."""
@@ -142,9 +148,9 @@ class _Watch:
         if found is None:
             return
         self._checked.add(name)
-        values, writers = found
-        wrong = (values != expected.view(np.uint8).ravel()).reshape(-1, expected.itemsize)
-        elements = np.flatnonzero(wrong.any(axis=1))
+        raw, writers = found
+        values = elements_of(raw, expected.dtype)
+        elements = np.flatnonzero(values != expected.ravel())
         if not elements.size:
             return
         of_element = writers.reshape(-1, expected.itemsize)[elements].min(axis=1)
@@ -155,10 +161,24 @@ class _Watch:
                 tensor=name,
                 index=tuple(int(axis) for axis in np.unravel_index(at, expected.shape)),
                 expected=int(expected.ravel()[at]),
-                found=int(values.view(expected.dtype)[at]),
+                found=int(values[at]),
                 mismatches=int(elements.size),
             )
         )
+
+
+def elements_of(raw: Bytes | bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Raw bytes as elements; of a truth value the NPU stores all bits."""
+    data = np.frombuffer(raw, np.uint8)
+    return data != 0 if dtype == np.bool_ else data.view(dtype)
+
+
+def _kind(op: Op) -> tuple[object, ...]:
+    """How an operation stores its result."""
+    if isinstance(op, Dma):
+        return ("copy",)
+    ofm = op.ofm
+    return (ofm.layout, ofm.bits, ofm.stride_y, ofm.stride_x, ofm.stride_c)
 
 
 def _written(row: int, op: Op, memory: Memory) -> _Write:

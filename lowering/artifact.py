@@ -42,6 +42,7 @@ class NpuOp:
         vela_cycles: the compiler's estimate. Provenance "vela": not a measurement.
         tensor: the tensor it writes, or a part of it: a name of the compiled TOSA program where Vela kept it, else one
             that Vela made up; "" when unknown.
+        operator: index of `tosa_op` among the operators of the compiled TOSA program, or -1.
     """
 
     id: str
@@ -54,6 +55,7 @@ class NpuOp:
     debug_handles: tuple[int, ...]
     vela_cycles: int
     tensor: str = ""
+    operator: int = -1
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ def build_map(
             debug_handles=(),
             vela_cycles=cycles[number],
             tensor=perf.get("name", ""),
+            operator=primary.index if primary is not None else -1,
         )
         rows.append(_described(op, primary, sorted(fused), origins, folded, partition))
     _check_coverage(rows, stream)

@@ -21,15 +21,19 @@ from lowering.vela import VelaBlob
 
 # Where the schema's table of a block keeps its list of outputs: 4 plus twice the field's number.
 _BLOCK_OUTPUTS = 12
+_VALUES = {"BOOL", "INT8", "INT16", "INT32"}
 # Types that Vela leaves in memory between operations; accumulators (INT32, INT48) become part of the operation that
 # scales them, which keeping them would prevent.
 _ACTIVATIONS = {"INT8", "INT16", "BOOL"}
 
 
 def computed(graph: TosaGraph) -> tuple[str, ...]:
-    """Names of the tensors that the program's operators compute, in the order they do; no constants, no shapes."""
+    """Names of the tensors that the program's operators compute, in the order they do, and that can be asked for.
+
+    No constants, no shapes, and no accumulators of 48 bits: tosa_reference_model cannot hand these out.
+    """
     names = (name for operator in graph.operators if not operator.is_constant for name in operator.outputs)
-    return tuple(name for name in names if name in graph.tensors and graph.tensors[name].dtype != "SHAPE")
+    return tuple(name for name in names if name in graph.tensors and graph.tensors[name].dtype in _VALUES)
 
 
 def activations(graph: TosaGraph) -> tuple[str, ...]:

@@ -86,10 +86,10 @@ def test_rows_name_everything_that_is_fused_into_them() -> None:
     rows = build_map(GRAPH, database(), STREAM, PARTITION, first_id=7)
     conv = ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default", "aten.sigmoid.default")
     assert rows == (
-        NpuOp("npu00007", "Conv2D", 8, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 51, "table"),
-        NpuOp("npu00008", "Conv2D", 20, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 50, "table"),
+        NpuOp("npu00007", "Conv2D", 8, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 51, "table", 2),
+        NpuOp("npu00008", "Conv2D", 20, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 50, "table", 2),
         # The add has no trace: it belongs to what it reads.
-        NpuOp("npu00009", "Add", 32, "ADD", ("aten.sigmoid.default",), "", "net.py:4", (6,), 7, "sum"),
+        NpuOp("npu00009", "Add", 32, "ADD", ("aten.sigmoid.default",), "", "net.py:4", (6,), 7, "sum", 5),
     )
     assert sum(row.vela_cycles for row in rows) == 108
 
