@@ -145,12 +145,16 @@ def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
     for key in dict.fromkeys(wanted):
         if key in _pending:
             kept[key] = _pending[key]
-        elif _cache.get(key) is None and not key[1].fast and not _problem(*key):
-            total += sum(key[1].lengths)
+        elif _cache.get(key) is None and not key[1].fast:
+            try:
+                more = _streams(*key)
+            except WeightError:
+                continue
+            total += sum(length for _, length in more)
             if total > MOST_WEIGHTS:
                 break
             starts[key] = len(streams)
-            streams += zip(key[0], key[1].lengths, strict=True)
+            streams += more
     if streams:
         batch = codec.Batch(streams)
         batch.start()
@@ -160,15 +164,12 @@ def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
 
 def _decode(key: tuple[Compressed, Order]) -> list[Array]:
     """The weights of each stream, in stream order."""
-    compressed, order = key
-    if problem := _problem(*key):
-        raise WeightError(problem)
-    wanted = list(zip(compressed, order.lengths, strict=True))
+    wanted = _streams(*key)
     batch, start = _pending.pop(key, (codec.Batch(wanted), 0))
     streams: list[Array] = []
     for index, (stream, length) in enumerate(wanted, start):
         try:
-            result = fwd.decode(stream, length) if order.fast else batch.take(index)
+            result = fwd.decode(stream, length) if key[1].fast else batch.take(index)
         except codec.CorruptStream as corrupt:
             result = corrupt
         if isinstance(result, codec.CorruptStream):
@@ -179,16 +180,16 @@ def _decode(key: tuple[Compressed, Order]) -> list[Array]:
     return streams
 
 
-def _problem(compressed: Compressed, order: Order) -> str | None:
-    """Why the streams cannot be decoded, as far as their number and length tell."""
+def _streams(compressed: Compressed, order: Order) -> list[tuple[bytes, int]]:
+    """Each stream with the number of weights it should have. Raises WeightError where that is beyond reason."""
     lengths = order.lengths
     if len(compressed) != len(lengths):
-        return f"{len(compressed)} streams where the registers describe {len(lengths)}"
+        raise WeightError(f"{len(compressed)} streams where the registers describe {len(lengths)}")
     if sum(lengths) > MOST_WEIGHTS:
-        return f"the registers describe {sum(lengths)} weights"
+        raise WeightError(f"the registers describe {sum(lengths)} weights")
     if order.height * order.width > MOST_ELEMENTS:
-        return f"the registers describe a kernel of {order.height} x {order.width}"
-    return None
+        raise WeightError(f"the registers describe a kernel of {order.height} x {order.width}")
+    return list(zip(compressed, lengths, strict=True))
 
 
 def decode_scales(
