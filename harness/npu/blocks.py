@@ -17,6 +17,12 @@ from harness.npu.registers import PoolMode
 Kernel = Convolution | MatMul | Pool | Elementwise | Resize
 
 
+def sizes(whole: int, block: int) -> list[tuple[int, int]]:
+    """Sizes of the blocks that `whole` is cut into, each with how often it occurs."""
+    number, rest = divmod(whole, block)
+    return [(size, times) for size, times in ((block, number), (rest, 1)) if size and times]
+
+
 def count(kernel: Kernel) -> int:
     """Number of OFM blocks."""
     rows, columns, slices = _split(kernel)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import blas, branch, hazards, timing, weights
+from harness.npu import blas, branch, hazards, timing, weights, work
 from harness.npu.configuration import Configuration
 from harness.npu.convolution import ConvolutionStep
 from harness.npu.decode import decode
@@ -20,6 +20,7 @@ from harness.npu.dma import DmaStep
 from harness.npu.elementwise import ElementwiseStep
 from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
+from harness.npu.gates import Gate, gates
 from harness.npu.hazards import Hazard
 from harness.npu.matmul import MatMulStep
 from harness.npu.operations import (
@@ -47,6 +48,7 @@ TABLE_HINT = (
 )
 Observer = Callable[[Op, Memory], None]
 MAX_BRANCHES = 10_000  # of one run; a stream that takes more is taken to have no end
+COPIES_FOLLOWED = 64  # back from a convolution; its weights come just before it
 PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
 
 
@@ -83,7 +85,13 @@ class Program:
                     self.extents[access.region] = _widened(old, access)
         self.steps: tuple[Step, ...] = tuple(STEPS[type(op)](op) for op in self.ops)
         self.weight_sources = tuple(_weight_sources(self.ops))
+        self.costs = {op.offset: work.estimate(op) for op in self.ops}
         self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
+
+    @cached_property
+    def gates(self) -> dict[int, Gate]:
+        """What each operation, by its offset, waits for."""
+        return {op.offset: gate for op, gate in zip(self.ops, gates(self.stream, self.ops), strict=True)}
 
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
@@ -119,7 +127,7 @@ class Program:
         """Modelled cycles of every operation, with regions behind the AXI ports that `ports` names."""
         key = tuple(sorted(ports.items()))
         if key not in self._timings:
-            self._timings[key] = timing.model(self.ops, self.configuration, ports)
+            self._timings[key] = timing.model(self.ops, self.configuration, ports, self.gates)
         return self._timings[key]
 
 
@@ -176,9 +184,11 @@ class Npu:
         memory = Memory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
+        budget = work.Budget(sum(_touched(regions.get(n), extent) for n, extent in program.extents.items()))
         ran = []
         with blas.single_thread():
             for op, step in program.path(memory):
+                budget.spend(op, program.costs[op.offset])
                 if not fits:
                     _check_access(op, regions)
                 step.run(memory)
@@ -186,7 +196,7 @@ class Npu:
                 if observe is not None:
                     observe(op, memory)
         known = not program.has_branches
-        result = program.timing(ports) if known else timing.model(tuple(ran), self.configuration, ports)
+        result = program.timing(ports) if known else timing.model(ran, self.configuration, ports, program.gates)
         return Execution(result.ops, result.cycles, result.events)
 
 
@@ -216,7 +226,7 @@ def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
 
 def _followed(at: Stream, copies: Sequence[Dma]) -> Stream:
     """Where the bytes at `at` came from, if one of the copies so far brought them there."""
-    for copy in reversed(copies):
+    for copy in copies[: -COPIES_FOLLOWED - 1 : -1]:
         offset = at.base - copy.destination.base
         if copy.destination.region == at.region and 0 <= offset <= copy.length - at.length:
             return replace(at, region=copy.source.region, base=copy.source.base + offset)
@@ -262,6 +272,11 @@ def _check_addresses(op: Op, access: Access, configuration: Configuration) -> No
             f"beyond the {configuration.internal_bytes} bytes of internal memory",
             hint=TABLE_HINT if access.begin == configuration.internal_bytes else None,
         )
+
+
+def _touched(array: Bytes | None, extent: Extent) -> int:
+    """Bytes of a region that a program accesses, as far as it is there."""
+    return 0 if array is None else min(array.size, max(extent.read_end, extent.write_end))
 
 
 def _fits(array: Any, extent: Extent) -> bool:

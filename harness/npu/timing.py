@@ -1,51 +1,51 @@
 """A model of how long the NPU takes, from the command stream alone. Provenance of its figures: "modelled".
 
-    cycles(op) = OVERHEAD + max(engine, output, port 0, port 1), and operations follow one another
+A kernel is a pipeline over its blocks: inputs are fetched, multiplied, and put out. It takes
 
-- engine, for a convolution: each OFM block is covered by micro-blocks; each takes one cycle per weight position of its
-  channels / (micro-block depth * 8 IFM channels), where the padding that the weight stream has counts (WeightOrder),
-  and a step of 4 such cycles takes no less than loading its weights does, 4 cycles per micro-block channel. A depthwise
-  convolution takes one cycle per kernel element (rounded up to 4), a pool at least 4 per micro-block, a sum over
-  channels one per 8 channels. Elementwise operations do not use the engine.
-- output: elements * cycles per element for the kind of operation, from Vela's public estimator
-  (ethosu/vela/architecture_features.py, output_cycles_per_elem); a look-up costs at least 1 cycle per element.
-- ports: bytes / bytes per cycle. 8 for port 0 (64-bit AXI at the NPU's clock, SRAM), 1 for port 1: Vela's system
-  configuration Ethos_U55_High_End_Embedded (OffChipFlash at 1/8 of the clock). Every byte of an input, weight stream,
-  scale buffer or output counts once. Which region goes to which port is the driver's choice (REGIONCFG).
+    fill + max(multiplying, output, transfers) + drain
 
-What it leaves out: reading inputs again for overlapping blocks, overlap between operations, latencies beyond OVERHEAD,
-contention. It is meant for comparing programs, not for predicting a board.
+where the three are sums over all blocks, edges included (harness/npu/throughput.py, harness/npu/traffic.py). `fill` is
+the time until the first block is there, `drain` from the last one's end until it is stored; where output or transfers
+are the bottleneck, the first block is multiplied before, where multiplying is, the last one is put out after. A DMA
+transfer takes a latency and its bytes at the rate of the slower memory.
+
+Operations are issued in order. Waits, and the limit of what may be outstanding, hold up those behind. Transfers run one
+after another, next to kernels. A kernel begins when its predecessor has ended, or with a block dependency, up to that
+many blocks, but not more than the predecessor's drain and its own fill, earlier.
+
+The cycles of an operation are its share of the total: a cycle belongs to the kernel that runs in it (the earlier one
+where two overlap), else to the transfer that does, else to the operation that begins next. Shares sum to the total.
+
+What it leaves out: contention between kernels and transfers, internal memory that is occupied, the command parser,
+zero runs that make weights cheaper to decode. It is for comparing programs, not for predicting a board: docs/npu.md
+says how far it is from Vela's estimate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from harness.npu import blocks
 from harness.npu.configuration import Configuration
-from harness.npu.operations import INTERNAL, Convolution, Dma, Elementwise, MatMul, Op, Pool, Resize
-from harness.npu.registers import ElementwiseMode, PoolMode
+from harness.npu.featuremap import Layout
+from harness.npu.gates import Gate
+from harness.npu.hazards import LIMITS
+from harness.npu.operations import Block, Dma, Elementwise, Op
+from harness.npu.system import DEFAULT_PORTS, SYSTEMS, System
+from harness.npu.throughput import multiplying, scale_cycles, storing
+from harness.npu.traffic import Transfer, transfer
 
-OVERHEAD = 64  # cycles to start an operation and fill the pipeline: one off-chip read latency of the same configuration
-BYTES_PER_CYCLE = (8.0, 1.0)  # ports 0 and 1
-BEAT_BYTES = 8
-DEFAULT_PORTS: Mapping[int, int] = {0: 1}  # constants come through port 1, everything else through port 0
+ISSUE = 8  # cycles between two operations: the registers that are written between them, one a cycle
 
-# Cycles per output element: two 32-bit inputs, one, product to 32 bits, product, sum, maximum, anything else.
-OUTPUT_CYCLES = {
-    32: (2.0, 3.0, 3.0, 3.0, 6.0, 1.0, 2.0),
-    64: (1.0, 1.5, 1.5, 1.5, 3.0, 0.5, 1.0),
-    128: (0.75, 1.25, 0.75, 0.75, 1.5, 0.25, 0.5),
-    256: (0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25),
-}
-LOOK_UP_CYCLES = 1.0
-
-# PMU event numbers (ethosu/vela/ethos_u55_regs, pmu_event_type)
+# PMU event numbers (ethosu/vela/ethos_u55_regs, pmu_event_type; the driver's header has the same for Ethos-U85, whose
+# ports it calls SRAM and EXT)
 CYCLE = 17
 NPU_IDLE = 32
 NPU_ACTIVE = 35
 MAC_ACTIVE = 48
+OUTPUT_ACTIVE = 64
 AXI_READ_BEATS = (130, 386)
 AXI_WRITE_BEATS = (135, 391)
 
@@ -57,9 +57,10 @@ class OpRecord:
     Attributes:
         offset: byte offset of its command word in the command stream.
         name: "CONV", "DEPTHWISE", "POOL MAX", "ELEMENTWISE ADD", "DMA", ...
-        cycles: modelled.
-        mac_cycles: of these, cycles in which the engine multiplies.
+        cycles: its share of the total, modelled.
+        mac_cycles: cycles in which the engine multiplies for it.
         ifm_shape, ofm_shape: (height, width, depth); (1, 1, bytes) for DMA.
+        begin, end: when it runs, in cycles since the start of the stream.
     """
 
     offset: int
@@ -68,6 +69,8 @@ class OpRecord:
     mac_cycles: int
     ifm_shape: tuple[int, int, int]
     ofm_shape: tuple[int, int, int]
+    begin: int = 0
+    end: int = 0
 
 
 @dataclass(frozen=True)
@@ -79,95 +82,179 @@ class Timing:
     events: Mapping[int, int]
 
 
-def model(ops: tuple[Op, ...], configuration: Configuration, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
-    """Times a program; `ports` maps regions to AXI ports 0 or 1 (0 where it says nothing)."""
-    records = []
-    read_beats, write_beats = [0, 0], [0, 0]
-    for op in ops:
-        moved = [0, 0]
-        for access in op.accesses:
-            if access.region == INTERNAL:
-                continue
-            port = ports.get(access.region, 0)
-            moved[port] += access.size
-            beats = write_beats if access.write else read_beats
-            beats[port] += -(-access.size // BEAT_BYTES)
-        engine = engine_cycles(op, configuration)
-        transfer = max(size / rate for size, rate in zip(moved, BYTES_PER_CYCLE, strict=True))
-        cycles = OVERHEAD + math.ceil(max(engine, output_cycles(op, configuration), transfer))
-        records.append(OpRecord(op.offset, op.name, cycles, engine, *_shapes(op)))
-    total = sum(record.cycles for record in records)
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """An operation by itself, in cycles.
+
+    Attributes:
+        multiplying, output, transfers: of all its blocks.
+        fill, drain: before the first, and after the last.
+        block: of one block, on average.
+    """
+
+    multiplying: int
+    output: float
+    transfers: Transfer
+    fill: float
+    drain: float
+    block: float
+
+    @property
+    def cycles(self) -> int:
+        """From begin to end."""
+        return math.ceil(self.fill + max(self.multiplying, self.output, self.transfers.cycles) + self.drain)
+
+
+def model(
+    ops: Sequence[Op],
+    configuration: Configuration,
+    ports: Mapping[int, int] = DEFAULT_PORTS,
+    gates: Mapping[int, Gate] | None = None,
+    system: System | None = None,
+) -> Timing:
+    """Times operations.
+
+    Args:
+        ops: in the order in which they run.
+        configuration: of the NPU.
+        ports: region -> AXI port 0 or 1; 0 where it says nothing.
+        gates: what each operation, by its offset, waits for; without, kernels and transfers wait for all before them.
+        system: the memories; the generation's default without.
+    """
+    system = system or SYSTEMS[configuration.generation]
+    costs = [cost(op, configuration, system, ports) for op in ops]
+    times = _schedule(ops, costs, gates, configuration)
+    shares = _shares(ops, times)
+    records = tuple(
+        OpRecord(op.offset, op.name, share, each.multiplying, *_shapes(op), begin, end)
+        for op, each, share, (begin, end) in zip(ops, costs, shares, times, strict=True)
+    )
+    total = max((end for _, end in times), default=0)
     events = {
         CYCLE: total,
         NPU_IDLE: 0,
         NPU_ACTIVE: total,
-        MAC_ACTIVE: sum(record.mac_cycles for record in records),
+        MAC_ACTIVE: min(sum(each.multiplying for each in costs), total),
+        OUTPUT_ACTIVE: min(math.ceil(sum(each.output for each in costs)), total),
     }
     for port in (0, 1):
-        events[AXI_READ_BEATS[port]] = read_beats[port]
-        events[AXI_WRITE_BEATS[port]] = write_beats[port]
-    return Timing(tuple(records), total, events)
+        events[AXI_READ_BEATS[port]] = sum(-(-each.transfers.read[port] // system.beat) for each in costs)
+        events[AXI_WRITE_BEATS[port]] = sum(-(-each.transfers.written[port] // system.beat) for each in costs)
+    return Timing(records, total, events)
 
 
-def engine_cycles(op: Op, configuration: Configuration) -> int:
-    """Cycles in which the MAC engine works on `op`."""
-    if isinstance(op, Elementwise | Dma | Resize):
-        return 0
-    ublock_height, ublock_width, ublock_depth = op.block.ublock
-    total = 0
-    for height, tall in _cut(op.ofm.height, op.block.height):
-        for width, wide in _cut(op.ofm.width, op.block.width):
-            positions = -(-height // ublock_height) * -(-width // ublock_width)
-            for depth, deep in _cut(op.ofm.depth, op.block.depth):
-                ublocks = -(-depth // ublock_depth)
-                total += tall * wide * deep * ublocks * _ublock_cycles(op, positions, ublock_depth)
-    return total
-
-
-def _ublock_cycles(op: Convolution | MatMul | Pool, positions: int, ublock_depth: int) -> int:
-    """Engine cycles for `positions` micro-blocks side by side, of one micro-block depth."""
-    if isinstance(op, MatMul):
-        return -(-op.ifm.depth // 8) * positions
-    if isinstance(op, Convolution):
-        order = op.weights.order
-        per_position = order.height * order.width * (1 if order.depthwise else -(-op.ifm.depth // 8))
-        slow = 2 if op.ifm.bits == 16 else 1
-        return -(-per_position // 4) * max(4 * positions * slow, 4 * ublock_depth)
-    if op.mode is PoolMode.REDUCE_SUM:
-        return -(-op.ifm.depth // 8) * positions
-    return max(4, op.kernel.height * op.kernel.width) * positions
-
-
-def output_cycles(op: Op, configuration: Configuration) -> float:
-    """Cycles the output stage takes for all elements of `op`."""
+def cost(op: Op, configuration: Configuration, system: System, ports: Mapping[int, int]) -> Cost:
+    """One operation, as if nothing else ran."""
+    moved = transfer(op, configuration, system, ports)
     if isinstance(op, Dma):
-        return 0.0
-    two_words, one_word, product32, product, total, largest, other = OUTPUT_CYCLES[min(configuration.macs, 256)]
-    each = other
-    if isinstance(op, Elementwise):
-        if op.ifms[0].bits == 32:
-            each = two_words if len(op.ifms) > 1 else one_word
-        elif op.mode is ElementwiseMode.MUL:
-            each = product32 if op.ofm.bits == 32 else product
-        elif op.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
-            each = total
-    elif isinstance(op, Pool):
-        each = largest if op.mode is PoolMode.MAX else other
-    elif isinstance(op, Convolution | MatMul) and op.accumulator_bits > 32:
-        each = product
-    if op.activation.table is not None:
-        each = max(each, LOOK_UP_CYCLES)
-    return each * op.ofm.elements
+        return Cost(0, 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
+    number = blocks.count(op)
+    engine = sum(n * multiplying(op, part, configuration) for part, n in _parts(op))
+    each = storing(op, configuration)
+    output = each * op.ofm.elements
+    output = max(output, scale_cycles(min(op.block.depth, op.ofm.depth), moved.scales) * number)
+    longest = max(engine, output, moved.cycles)
+    fill, drain = moved.fill, moved.drain
+    if longest > engine:
+        fill += engine / number
+    if longest > output:
+        drain += output / number
+    return Cost(engine, output, moved, fill, drain, longest / number)
 
 
-def _cut(size: int, block: int) -> list[tuple[int, int]]:
-    """Sizes of the blocks that cover `size`, each with how often it occurs."""
-    whole, rest = divmod(size, block)
-    return [(length, count) for length, count in ((block, whole), (rest, 1)) if length and count]
+def _schedule(
+    ops: Sequence[Op], costs: Sequence[Cost], gates: Mapping[int, Gate] | None, configuration: Configuration
+) -> list[tuple[int, int]]:
+    """Begin and end of each operation."""
+    limit = LIMITS[configuration.generation]
+    kernels: list[int] = []  # ends, in order
+    copies: list[int] = []
+    times = []
+    issued = 0
+    previous: Cost | None = None
+    chained = False
+    for op, each in zip(ops, costs, strict=True):
+        gate = Gate(0, 0) if gates is None else gates.get(op.offset, Gate())
+        issued += ISSUE
+        for ends, left in ((kernels, gate.kernels), (copies, gate.transfers)):
+            if left is not None and len(ends) > left:
+                issued = max(issued, ends[-1 - left])
+        if isinstance(op, Dma):
+            if len(copies) >= limit.transfers:
+                issued = max(issued, copies[-limit.transfers])
+            begin = max(issued, copies[-1] if copies else 0)
+            copies.append(begin + each.cycles)
+        else:
+            if len(kernels) >= limit.kernels and not chained:
+                issued = max(issued, kernels[-limit.kernels])
+            begin = issued
+            if kernels and previous is not None:
+                early = min(gate.blocks * previous.block, previous.drain + each.fill)
+                begin = max(begin, kernels[-1] - (0 if chained else math.floor(early)))
+            kernels.append(max(begin + each.cycles, (kernels[-1] if kernels else 0) + math.ceil(each.drain)))
+            previous = each
+            chained = op.ofm.layout is Layout.CHAIN
+        times.append((begin, (copies if isinstance(op, Dma) else kernels)[-1]))
+    return times
+
+
+def _shares(ops: Sequence[Op], times: Sequence[tuple[int, int]]) -> list[int]:
+    """Cycles that belong to each operation; see the module."""
+    shares = [0] * len(ops)
+    gaps: list[tuple[int, int, int]] = []  # begin, end, the kernel after it, or the last operation
+    at = 0
+    for index, (op, (begin, end)) in enumerate(zip(ops, times, strict=True)):
+        if isinstance(op, Dma):
+            continue
+        if begin > at:
+            gaps.append((at, begin, index))
+        shares[index] += max(0, end - max(begin, at))
+        at = max(at, end)
+    last = max((end for _, end in times), default=0)
+    if last > at:
+        gaps.append((at, last, len(ops) - 1))
+    copies = [(begin, end, index) for index, (op, (begin, end)) in enumerate(zip(ops, times, strict=True))
+              if isinstance(op, Dma)]  # fmt: skip
+    first = 0
+    for begin, end, owner in gaps:
+        while first < len(copies) and copies[first][1] <= begin:
+            first += 1
+        for index, cycles in _covered(copies, first, begin, end, owner):
+            shares[index] += cycles
+    return shares
+
+
+def _covered(
+    copies: Sequence[tuple[int, int, int]], first: int, begin: int, end: int, owner: int
+) -> Iterator[tuple[int, int]]:
+    """Who owns the cycles of a gap between kernels: the transfers in it, and what comes next."""
+    for start, stop, index in copies[first:]:
+        if start >= end:
+            break
+        if start > begin:
+            yield index, start - begin
+            begin = start
+        yield index, min(stop, end) - begin
+        begin = min(stop, end)
+    if begin < end:
+        yield owner, end - begin
+
+
+def _parts(op: blocks.Kernel) -> list[tuple[Block, int]]:
+    """The different sizes of a kernel's OFM blocks, each with how many there are."""
+    block = op.block
+    return [
+        (Block(height, width, depth, block.ublock), tall * wide * deep)
+        for height, tall in blocks.sizes(op.ofm.height, block.height)
+        for width, wide in blocks.sizes(op.ofm.width, block.width)
+        for depth, deep in blocks.sizes(op.ofm.depth, block.depth)
+    ]
 
 
 def _shapes(op: Op) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     if isinstance(op, Dma):
-        return (1, 1, op.length), (1, 1, op.length)
-    source = op.ifms[0] if isinstance(op, Elementwise) else op.ifm
-    return source.shape, op.ofm.shape
+        size = op.length * op.sizes[0] * op.sizes[1]
+        return (1, 1, size), (1, 1, size)
+    if isinstance(op, Elementwise):
+        return (op.ifms[0].shape if op.ifms else (1, 1, 1)), op.ofm.shape
+    return op.ifm.shape, op.ofm.shape

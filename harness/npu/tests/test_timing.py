@@ -1,0 +1,202 @@
+"""Protects the timing model: its inputs against Vela's, its arithmetic by hand, and what its figures must obey."""
+
+from __future__ import annotations
+
+import configparser
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.npu import CONFIGURATIONS, Configuration, throughput, timing
+from harness.npu.configuration import Generation
+from harness.npu.conformance.compiled import SYSTEMS as VELA_SYSTEMS
+from harness.npu.conformance.compiled import Compiled, compile_graph
+from harness.npu.conformance.graph import Graph
+from harness.npu.gates import Gate
+from harness.npu.operations import Convolution, Dma, Pool
+from harness.npu.system import MODES, SYSTEMS, Reader, read_rate
+from harness.npu.tests.test_hazards import network
+from harness.npu.timing import Timing
+from harness.npu.traffic import flows
+
+NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+
+
+@pytest.fixture(scope="module", params=NPUS)
+def compiled(request: pytest.FixtureRequest) -> Compiled:
+    return compile_graph(network(), request.param, mode="Shared_Sram")
+
+
+def timed(compiled: Compiled, ports: dict[int, int] | None = None) -> Timing:
+    return compiled.program().timing({0: 1} if ports is None else ports)
+
+
+def convolution(
+    npu: str, *, out: int = 16, kernel: int = 1, size: int = 8, depth: int = 32
+) -> tuple[Convolution, Timing]:
+    """The one convolution of a program, and the program's timing in Sram_Only."""
+    graph = Graph()
+    sums = graph.conv(graph.input((1, size, size, depth)), np.ones((out, kernel, kernel, depth)), np.zeros(out))
+    compiled = compile_graph(graph.output(graph.rescale(sums, 0.01)).serialize(), npu, mode="Sram_Only")
+    program = compiled.program()
+    (op,) = [op for op in program.ops if isinstance(op, Convolution)]
+    return op, program.timing({})
+
+
+@pytest.mark.parametrize("generation", Generation)
+def test_memories_are_those_of_velas_system_configuration(generation: Generation) -> None:
+    import ethosu.config_files
+
+    reader = configparser.ConfigParser()
+    assert reader.read(Path(ethosu.config_files.__path__[0]) / "Arm/vela.ini")
+    system = SYSTEMS[generation]
+    assert system.name == VELA_SYSTEMS[generation.name.lower()]
+    section = reader[f"System_Config.{system.name}"]
+    assert float(section["core_clock"]) == system.clock
+    for number, port in enumerate(system.ports):
+        memory = section[f"axi{number}_port"]
+        assert port.ports == int(section.get(f"{memory}_ports_used", "1"))
+        assert port.rate == system.beat * port.ports * float(section[f"{memory}_clock_scale"])
+        figures = ("burst_length", "read_latency", "write_latency", "max_reads", "max_writes")
+        expected = [int(section[f"{memory}_{figure}"]) for figure in figures]
+        assert [port.burst, port.read_latency, port.write_latency, port.reads, port.writes] == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_modes_are_velas(mode: str) -> None:
+    import ethosu.config_files
+
+    reader = configparser.ConfigParser()
+    reader.read(Path(ethosu.config_files.__path__[0]) / "Arm/vela.ini")
+    areas = [reader[f"Memory_Mode.{mode}"][f"{area}_mem_area"] for area in ("const", "arena", "cache")]
+    assert [MODES[mode].get(region, 0) for region in range(3)] == [int(area[-1]) for area in areas]
+
+
+@pytest.mark.parametrize("configuration", [c for c in CONFIGURATIONS if c.generation is not Generation.U85], ids=str)
+def test_output_rates_are_velas(configuration: Configuration) -> None:
+    from ethosu.vela.architecture_features import Accelerator, ArchitectureFeatures
+
+    features = ArchitectureFeatures.__new__(ArchitectureFeatures)
+    features._generate_output_perf_tables(Accelerator(configuration.name))
+    rates = throughput.OUTPUT[configuration.name]
+    assert isinstance(rates, throughput.OutputRates)
+    unary32, binary32, product32, product, _, total, maximum, other = features.output_cycles_per_elem
+    assert (rates.unary32, rates.binary32, rates.product32, rates.product) == (unary32, binary32, product32, product)
+    assert (rates.total, rates.maximum, rates.other) == (total, maximum, other)
+    assert rates.look_up == features.activation_cycles_per_elem[0]
+
+
+@pytest.mark.parametrize(
+    ("npu", "expected"),
+    [
+        # 64 positions in micro-blocks of 1x1, 2 or 4 slices of channels, 4 cycles a position for 32 IFM channels.
+        ("ethos-u55-32", 64 * 4 * 4),
+        ("ethos-u55-64", 64 * 2 * 4),
+        ("ethos-u55-128", 32 * 2 * 4),
+        ("ethos-u55-256", 16 * 2 * 4),
+        # Each of two cores has 8 channels.
+        ("ethos-u65-512", 16 * 1 * 4),
+    ],
+)
+def test_multiplying_by_hand(npu: str, expected: int) -> None:
+    _, result = convolution(npu)
+    assert result.events[timing.MAC_ACTIVE] == expected
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+def test_no_npu_multiplies_faster_than_its_macs(configuration: Configuration) -> None:
+    """And a convolution that fills it comes close."""
+    op, result = convolution(configuration.name, out=256, kernel=3, size=34, depth=128)
+    ideal = op.ofm.elements * 9 * 128 / configuration.macs
+    assert ideal <= result.events[timing.MAC_ACTIVE] < 1.35 * ideal
+
+
+def test_weights_limit_a_single_position() -> None:
+    """A fully connected layer has one position, and 32 * 8 weights come no faster than 8 a cycle."""
+    op, result = convolution("ethos-u55-256", out=128, size=1, depth=512)
+    assert op.ofm.shape == (1, 1, 128)
+    assert result.events[timing.MAC_ACTIVE] >= 128 * 512 / 8
+
+
+def test_shares_sum_to_the_total_and_lie_within_it(compiled: Compiled) -> None:
+    result = timed(compiled)
+    assert sum(record.cycles for record in result.ops) == result.cycles
+    assert result.cycles == max(record.end for record in result.ops)
+    for record in result.ops:
+        assert 0 <= record.begin < record.end
+        assert record.cycles >= 0
+
+
+def test_kernels_follow_one_another_and_so_do_transfers(compiled: Compiled) -> None:
+    program, result = compiled.program(), timed(compiled)
+    for transfers in (False, True):
+        times = [
+            (record.begin, record.end)
+            for op, record in zip(program.ops, result.ops, strict=True)
+            if isinstance(op, Dma) is transfers
+        ]
+        assert times == sorted(times)
+        assert not transfers or all(later[0] >= earlier[1] for earlier, later in itertools.pairwise(times))
+
+
+def test_a_transfer_next_to_a_kernel_costs_only_what_sticks_out(compiled: Compiled) -> None:
+    program, result = compiled.program(), timed(compiled)
+    hidden = [
+        (record.end - record.begin, record.cycles)
+        for op, record in zip(program.ops, result.ops, strict=True)
+        if isinstance(op, Dma)
+    ]
+    assert any(share < duration for duration, share in hidden)
+
+
+def test_waiting_for_everything_takes_longer(compiled: Compiled) -> None:
+    program = compiled.program()
+    ported = {0: 1}
+    strictly = timing.model(program.ops, program.configuration, ported)
+    freely = timing.model(program.ops, program.configuration, ported, {op.offset: Gate(blocks=3) for op in program.ops})
+    assert freely.cycles < timed(compiled).cycles <= strictly.cycles
+    assert all(record.cycles > 0 for record in strictly.ops)
+    assert sum(record.cycles for record in freely.ops) == freely.cycles
+
+
+def test_a_slower_memory_takes_longer_and_moves_as_much(compiled: Compiled) -> None:
+    near, far = timed(compiled, {}), timed(compiled, {0: 1, 1: 1})
+    assert near.cycles < far.cycles
+    for events in (timing.AXI_READ_BEATS, timing.AXI_WRITE_BEATS):
+        assert near.events[events[1]] == 0 == far.events[events[0]]
+        assert near.events[events[0]] == far.events[events[1]] > 0
+
+
+def test_events_are_within_the_total(compiled: Compiled) -> None:
+    result = timed(compiled)
+    assert result.events[timing.CYCLE] == result.events[timing.NPU_ACTIVE] == result.cycles
+    assert 0 < result.events[timing.MAC_ACTIVE] <= result.cycles
+    assert 0 < result.events[timing.OUTPUT_ACTIVE] <= result.cycles
+
+
+def test_what_is_moved_at_least_is_what_is_there(compiled: Compiled) -> None:
+    """Every byte of inputs, outputs and constants goes over a port once or more."""
+    for op in compiled.program().ops:
+        sizes: dict[tuple[int, bool], int] = {}
+        for flow in flows(op):
+            sizes[flow.region, flow.write] = sizes.get((flow.region, flow.write), 0) + flow.size
+        for access in op.accesses:
+            # A pool or convolution with a stride may skip the last row or column.
+            slack = 0.9 if isinstance(op, Convolution | Pool) else 1.0
+            assert access.region < 0 or sizes[access.region, access.write] >= slack * access.size
+
+
+def test_an_answer_that_comes_late_is_a_lower_rate() -> None:
+    """On Ethos-U85: 16 bursts of 128 bytes in the buffers of the two big readers, 500 cycles until one comes."""
+    configuration = Configuration.parse("ethos-u85-256")
+    far = SYSTEMS[Generation.U85].ports[1]
+    assert read_rate(far, Reader.WEIGHTS, configuration) == pytest.approx(128 * 16 / 500 * 0.8)
+    assert read_rate(far, Reader.WEIGHTS, configuration) < far.rate
+    assert read_rate(far, Reader.WEIGHTS, Configuration.parse("ethos-u65-256")) == far.rate
+
+
+def test_nothing_takes_no_time() -> None:
+    result = timing.model((), Configuration.parse("ethos-u55-128"))
+    assert (result.ops, result.cycles) == ((), 0)
