@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu.featuremap import BRICK, STRAIGHT, FeatureMap, Layout
+from harness.npu.featuremap import BRICK, FeatureMap, Layout
 
 Array = npt.NDArray[Any]
 
@@ -77,10 +77,13 @@ def runs(feature_map: FeatureMap, box: Box) -> Iterator[Runs]:
     """The bytes of a part of a map; nothing for a chain, which is not in memory."""
     if feature_map.layout is Layout.CHAIN or box.empty:
         return
-    spans = ((box.y, box.y_end), (box.x, box.x_end), (box.c, box.c_end))
-    (y, y_end), (x, x_end), (c, c_end) = (
-        spans if feature_map.axes == STRAIGHT else (spans[axis] for axis in feature_map.axes)
-    )
+    spans = [(box.y, box.y_end), (box.x, box.x_end), (box.c, box.c_end)]
+    backwards = feature_map.reverse
+    if backwards is not None:
+        size = feature_map.shape[backwards]
+        begin, end = spans[backwards]
+        spans[backwards] = size - end, size - begin
+    (y, y_end), (x, x_end), (c, c_end) = (spans[axis] for axis in feature_map.axes)
     for tile in feature_map.tiles():
         top, bottom = max(y, tile.y), min(y_end, tile.y_end)
         left, right = max(x, tile.x), min(x_end, tile.x_end)

@@ -39,7 +39,11 @@ def addresses(source: FeatureMap, box: Box) -> set[int]:
     spans = (range(box.y, box.y_end), range(box.x, box.x_end), range(box.c, box.c_end))
     left, upper, upper_right = source.split
     for position in itertools.product(*spans):
-        y, x, c = (position[axis] for axis in source.axes)
+        turned = [
+            size - 1 - at if axis == source.reverse else at
+            for axis, (at, size) in enumerate(zip(position, source.shape, strict=True))
+        ]
+        y, x, c = (turned[axis] for axis in source.axes)
         right = x >= left
         low = y >= (upper_right if right else upper)
         at = source.bases[right + 2 * low]
@@ -93,6 +97,7 @@ def random_map(rng: Rng) -> FeatureMap:
         stride_c=stride_c if bricks else 0,
         split=split,
         axes=axes,
+        reverse=(None, None, 0, 1, 2)[rng.integers(5)],
     )
 
 
