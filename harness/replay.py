@@ -4,7 +4,8 @@ Which tensor an operation writes is known by name, from the compiler's debug dat
 operation may write a stripe, a slice of the depth, a part of a concatenation, a transposed piece, or the bytes of
 32-bit elements one by one. So the bytes that all operations write for a tensor are collected by address. Ordered by
 address they are the tensor in its own order, whoever wrote them (in bricks: ordered by the coordinates the address
-stands for). A tensor whose bytes are not all found that way is not judged.
+stands for). A tensor that passes through a buffer smaller than itself comes in stripes of whole rows, one after the
+other. A tensor whose bytes are not all found in one of these ways is not judged.
 
 Nor is what an operator's operations leave for others of the same operator, even if it has a tensor's name: Vela 5.1
 computes a depthwise convolution with a multiplier, say, in another order of channels, and sorts them afterwards.
@@ -144,7 +145,7 @@ class _Watch:
 
     def _judge(self, name: str, writes: Sequence[_Write]) -> None:
         expected = np.ascontiguousarray(self._expected[name])
-        found = _assembled(writes, expected.nbytes)
+        found = _assembled(writes, expected.nbytes) or _striped(writes, expected)
         if found is None:
             return
         self._checked.add(name)
@@ -222,6 +223,18 @@ def _assembled(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | N
         order = order[np.append(np.diff(places[order]) > 0, True)]
         values, writers = values[order], writers[order]
     return (values, writers) if values.size == size else None
+
+
+def _striped(writes: Sequence[_Write], expected: np.ndarray) -> tuple[Bytes, Numbers] | None:
+    """As `_assembled`, for operations that write whole rows, in order, over those that were written before."""
+    maps = [write.ofm for write in writes if write.ofm is not None]
+    row = expected.shape[-2:]
+    if len(maps) != len(writes) or any(ofm.stored_shape[1:] != row or ofm.split[0] < row[0] for ofm in maps):
+        return None
+    if sum(write.values.size for write in writes) != expected.nbytes:
+        return None
+    values = np.concatenate([write.values for write in writes])
+    return values, np.repeat([write.row for write in writes], [write.values.size for write in writes])
 
 
 def _places(writes: Sequence[_Write]) -> Numbers | None:
