@@ -75,4 +75,5 @@ if __name__ == "__main__":
     try:
         typer.run(main)
     except UsageError as error:
-        sys.exit(f"{error}{error.hint and f' ({error.hint})'}" if error.hint else str(error))
+        sys.stderr.write(f"{error.message}{(error.hint and f' ({error.hint})') or ''}\n")
+        sys.exit(2)

@@ -114,7 +114,10 @@ def check(program: Program, npu: str, mode: str) -> Verdict:
 
 
 def compare(compiled: Compiled, expected: Sequence[Expected], name: str) -> Verdict:
-    """Runs a compiled program on every input set that has an answer, up to the first difference or fault."""
+    """Runs a compiled program on every input set that has an answer, up to the first difference or fault.
+
+    What is exact must also be free of hazards: the compiler sets waits and block dependencies rightly.
+    """
     outcome, detail, sets = Outcome.NOT_COMPARABLE, "no input set", 0
     for one in expected:
         if one.outputs is None:
@@ -128,6 +131,9 @@ def compare(compiled: Compiled, expected: Sequence[Expected], name: str) -> Verd
         if problem:
             return Verdict(name, compiled.npu, compiled.mode, Outcome.MISMATCH, f"{one.name}: {problem}")
         outcome, detail, sets = Outcome.EXACT, "", sets + 1
+    hazards = compiled.program().hazards if outcome is Outcome.EXACT else ()
+    if hazards:
+        return Verdict(name, compiled.npu, compiled.mode, Outcome.BROKEN, str(hazards[0]))
     kinds = kinds_of(compiled.program()) if outcome is Outcome.EXACT else ()
     return Verdict(name, compiled.npu, compiled.mode, outcome, detail, kinds, sets)
 

@@ -74,8 +74,7 @@ def block(graph: Graph, rng: Rng, source: Value, out: int, expansion: int, strid
     return added(graph, source, value, (0.6, 0.5, 0.9), ZERO) if stride == 1 and source.shape[3] == out else value
 
 
-@NETWORKS.program("MobileNetV2", kinds=ALWAYS)
-def _(graph: Graph, rng: Rng) -> Value:
+def mobilenet_v2(graph: Graph, rng: Rng) -> Value:
     """All shapes of suites.models.mobilenet_v2, the image with channels first."""
     image = graph.transpose(graph.input((1, 3, 224, 224)), (0, 2, 3, 1))
     value = rectified(graph, layer(graph, rng, image, 32, 3, 2, ZERO))
@@ -86,6 +85,10 @@ def _(graph: Graph, rng: Rng) -> Value:
             value = block(graph, rng, value, out, expansion, first if index == 0 else 1)
     value = rectified(graph, layer(graph, rng, value, 1280, 1, zero=ZERO))
     return graph.reshape(layer(graph, rng, mean(graph, value), 1000, 1, zero=ZERO), (1, 1000))
+
+
+NETWORKS.add("MobileNetV2", mobilenet_v2, kinds=ALWAYS)
+NETWORKS.add("MobileNetV2, arena of 200 KB", mobilenet_v2, flags=("--arena-cache-size=200000",), kinds=("random",))
 
 
 @NETWORKS.program("pointwise", kinds=ALWAYS)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
-import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
@@ -17,6 +18,7 @@ from traceback import format_exception_only
 from harness.npu.conformance.check import Checker, Outcome, Verdict
 
 Place = tuple[str, str]  # configuration, memory mode
+CONTEXT: SpawnContext | ForkContext = get_context("spawn")  # workers share nothing with the process that reports
 LIMIT_SECONDS = 60.0  # for one check; the slowest, MobileNetV2's first with the reference, takes seconds
 
 
@@ -97,10 +99,9 @@ def run(programs: Sequence[str], places: Sequence[Place], jobs: int, limit: floa
 
 
 def _start(folder: Path, number: int) -> Worker:
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
+    ours, theirs = CONTEXT.Pipe()
     said = folder / f"worker{number}-{monotonic()}"
-    process = context.Process(target=_work, args=(theirs, said), daemon=True)
+    process = CONTEXT.Process(target=_work, args=(theirs, said), daemon=True)
     process.start()
     theirs.close()
     return Worker(process, ours, said)

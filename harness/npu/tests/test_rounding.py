@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.npu.conformance.compiled import Compiled, compile_graph, reference
+from harness.npu.conformance.compiled import TARGETS, Compiled, compile_graph, reference
 from harness.npu.conformance.graph import Graph
 from harness.npu.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from harness.npu.stream import commands
-from harness.npu.tests.test_exactness import NPUS
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"
 OFM_PRECISION = 0x114
@@ -130,7 +129,7 @@ def half_way_add(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
 PROGRAMS = {"conv": half_way_conv, "pool": half_way_pool, "rescale": half_way_rescale, "add": half_way_add}
 
 
-@pytest.mark.parametrize("npu", NPUS)
+@pytest.mark.parametrize("npu", TARGETS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_half_way_values_equal_the_reference(name: str, npu: str) -> None:
     tosa, compiled, values = PROGRAMS[name](npu)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.npu.conformance.graph import Graph, Value
+from harness.npu.conformance.graph import Array, Graph, Value
 from harness.npu.conformance.operators.pieces import convolution, depthwise, per_channel, requantized, weights
 from harness.npu.conformance.program import Catalogue, Rng
 
@@ -69,6 +69,37 @@ def _(graph: Graph, rng: Rng) -> Value:
     source = graph.input((1, 2, 2, 1600))
     sums = graph.conv(source, np.full((3, 1, 1, 1600), 127), np.array([0, 1, -1]), zero=-128)
     return graph.rescale(sums, [(1 << 30, 48), (1 << 30, 49), (1340000001, 49)])
+
+
+def _one_above_24_bits(rng: Rng) -> list[Array]:
+    values = np.full((1, 1, 1, 1042), 127, np.int8)
+    values[..., -1] = 1
+    return [values]
+
+
+def _past_24_bits(graph: Graph, rng: Rng) -> Value:
+    # 2**24 + 1, which float32 does not have, becomes 1 where 2**24 becomes 0
+    taps = np.full(1042, 127)
+    taps[1040:] = 24, 9
+    sums = graph.conv(graph.input((1, 1, 1, 1042)), taps.reshape(1, 1, 1, 1042), np.zeros(1))
+    return graph.rescale(sums, [(-(-(1 << 54) // ((1 << 24) + 1)), 55)])
+
+
+CONVOLUTIONS.add("conv one past 24 bits", _past_24_bits, given=[_one_above_24_bits])
+
+
+def _cancelling_bias(graph: Graph, rng: Rng) -> Value:
+    # sum and bias times the multiplier exceed 53 bits each; together they are one, a hair below half-way when scaled
+    taps = rng.integers(80, 128, (64, 1, 1, 900))
+    bias = 1 - 127 * taps.reshape(64, 900).sum(axis=1)
+    return graph.rescale(graph.conv(graph.input((1, 1, 1, 900)), taps, bias), [((1 << 31) - 1, 32)] * 64)
+
+
+CONVOLUTIONS.add(
+    "conv with a bias that cancels the sum",
+    _cancelling_bias,
+    given=[lambda rng: [np.full((1, 1, 1, 900), 127, np.int8)]],
+)
 
 
 @CONVOLUTIONS.program("conv with ties in every channel")
@@ -152,8 +183,9 @@ def _(graph: Graph, rng: Rng) -> Value:
 
 @CONVOLUTIONS.program("conv weights as input")
 def _(graph: Graph, rng: Rng) -> Value:
-    sums = graph.conv(graph.input((1, 5, 6, 8)), graph.input((9, 3, 3, 8)), rng.integers(-999, 999, 9))
-    return requantized(graph, rng, sums, 0.005, "int8")
+    # one scale: of those per channel, Vela 5.1 gives every channel the first
+    sums = graph.conv(graph.input((1, 5, 6, 8)), graph.input((9, 3, 3, 8)), rng.integers(-999, 999, 9), zero=4)
+    return graph.rescale(sums, 0.0012, zero_out=11)
 
 
 @CONVOLUTIONS.program("conv weights 2:4 sparse")

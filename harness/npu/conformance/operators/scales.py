@@ -11,11 +11,12 @@ from harness.npu.conformance.program import Build, Catalogue, Rng
 SCALES = Catalogue()
 SHAPE = (1, 5, 6, 7)
 RAMP = (1, 32, 32, 8)
+WORDS = (-(2**30), 2**30 - 1)  # TOSA wants values below half of 2 ** shift, which is at least 31
 # Keeps a multiplier of 31 bits times the value, shifted, within the target for some values, beyond it for others.
 FACTORS = {
     ("int8", "int8"): 0.83,
     ("int8", "int16"): 201.3,
-    ("int8", "int32"): 7654321.0,
+    ("int8", "int32"): 3456789.0,
     ("int16", "int8"): 0.0047,
     ("int16", "int16"): 0.71,
     ("int16", "int32"): 30001.7,
@@ -52,7 +53,8 @@ for source, target in FACTORS:
     for channels in (False, True):
         for double in (False, True):
             kind = f"{' per channel' if channels else ''}{', double rounding' if double else ''}"
-            SCALES.add(f"rescale {source} to {target}{kind}", rescale(source, target, channels=channels, double=double))
+            build = rescale(source, target, channels=channels, double=double)
+            SCALES.add(f"rescale {source} to {target}{kind}", build, WORDS if source == target == "int32" else None)
 
 
 def halves(source: str, target: str, shift: int, double: bool = False) -> Build:
@@ -76,10 +78,8 @@ for source, target, shift in (
     ("int32", "int32", 2),
 ):
     for double in (False, True):
-        SCALES.add(
-            f"ties {source} to {target} by {shift}{', double rounding' if double else ''}",
-            halves(source, target, shift, double),
-        )
+        name = f"ties {source} to {target} by {shift}{', double rounding' if double else ''}"
+        SCALES.add(name, halves(source, target, shift, double), WORDS if source == "int32" else None)
 
 for pair in ((1, 2), (1, 62), ((1 << 31) - 1, 62), ((1 << 31) - 1, 31), (1 << 30, 20), (3, 3)):
     name, bound = f"by {pair[0]} >> {pair[1]}", 1 << (pair[1] - 1)  # TOSA wants values below it
@@ -148,6 +148,11 @@ def _(graph: Graph, rng: Rng) -> Value:
 @SCALES.program("table with batch")
 def _(graph: Graph, rng: Rng) -> Value:
     return graph.table(graph.input((3, 5, 6, 19)), rng.integers(-128, 128, 256))
+
+
+@SCALES.program("table of a transposed map")
+def _(graph: Graph, rng: Rng) -> Value:
+    return graph.table(graph.transpose(graph.input((1, 5, 6, 8)), (0, 3, 1, 2)), rng.integers(-128, 128, 256))
 
 
 @SCALES.program("tables, more than there are slots")

@@ -11,7 +11,13 @@ from harness.npu.conformance.operators.pieces import added, depthwise_layer, lay
 from harness.npu.conformance.program import Build, Catalogue, Rng
 
 SCHEDULES = Catalogue()
-SMALL = "--optimise=Size"  # cascades as long as possible
+# Vela cascades, in rolling buffers, what else would not fit; for size, as long as it can.
+SIZES: dict[str, tuple[str, ...]] = {
+    "": (),
+    ", for size": ("--optimise=Size",),
+    ", arena of 100 KB": ("--arena-cache-size=100000",),
+    ", arena of 30 KB": ("--arena-cache-size=30000",),
+}
 
 
 @SCHEDULES.program("conv, pool, residual in bricks")
@@ -46,29 +52,38 @@ def cascade(size: int, depths: Sequence[int], *, strides: Sequence[int] = ()) ->
     return build
 
 
-for name, build in {
-    "cascade of two": cascade(40, (4, 24, 8)),
-    "cascade of inverted residuals": cascade(48, (8, 48, 48, 8, 40, 40, 8)),
-    "cascade with strides": cascade(49, (3, 16, 16, 24, 24, 12), strides=(2, 1, 1, 2)),
-    "cascade of large maps": cascade(96, (3, 32, 32, 16), strides=(2,)),
-}.items():
-    SCHEDULES.add(name, build, kinds=("random", "extremes"))
-    SCHEDULES.add(f"{name}, for size", build, flags=(SMALL,), kinds=("random", "extremes"))
-
-
-@SCHEDULES.program("cascade with pools", flags=(SMALL,))
-def _(graph: Graph, rng: Rng) -> Value:
+def with_pools(graph: Graph, rng: Rng) -> Value:
+    """Pools among convolutions."""
     value = layer(graph, rng, graph.input((1, 50, 46, 4)), 20)
     value = graph.max_pool(value, (3, 3), (1, 1), (1, 1, 1, 1))
     value = layer(graph, rng, value, 12)
     return graph.average_pool(value, (2, 2), (2, 2))
 
 
-@SCHEDULES.program("cascade with residual", flags=(SMALL,))
-def _(graph: Graph, rng: Rng) -> Value:
+def with_residual(graph: Graph, rng: Rng) -> Value:
+    """A sum in the middle."""
     source = layer(graph, rng, graph.input((1, 40, 40, 3)), 16)
     inner = layer(graph, rng, depthwise_layer(graph, rng, layer(graph, rng, source, 64, 1)), 16, 1)
     return layer(graph, rng, added(graph, source, inner), 24, 3, 2)
+
+
+def with_resize(graph: Graph, rng: Rng) -> Value:
+    """A map enlarged on its way."""
+    small = layer(graph, rng, graph.input((1, 20, 18, 3)), 24)
+    return layer(graph, rng, graph.resize(small, "NEAREST", (4, 2, 4, 2), (-1, -1), (1, 1)), 12)
+
+
+for name, build in {
+    "cascade of two": cascade(40, (4, 24, 8)),
+    "cascade of inverted residuals": cascade(48, (8, 48, 48, 8, 40, 40, 8)),
+    "cascade with strides": cascade(49, (3, 16, 16, 24, 24, 12), strides=(2, 1, 1, 2)),
+    "cascade of large maps": cascade(96, (3, 32, 32, 16), strides=(2,)),
+    "cascade with pools": with_pools,
+    "cascade with residual": with_residual,
+    "cascade with resize": with_resize,
+}.items():
+    for suffix, flags in SIZES.items():
+        SCHEDULES.add(f"{name}{suffix}", build, flags=flags, kinds=("random", "extremes"))
 
 
 @SCHEDULES.program("weights in slices, twice", flags=("--arena-cache-size=60000",))
