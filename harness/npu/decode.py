@@ -36,7 +36,7 @@ from harness.npu.operations import (
 from harness.npu.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode
 from harness.npu.registers_u85 import BRANCH
 from harness.npu.scaling import Rounding, Scale
-from harness.npu.stream import commands
+from harness.npu.stream import branch_targets, commands
 
 FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
     Generation.U55: FieldsU55,
@@ -44,6 +44,7 @@ FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
     Generation.U85: FieldsU85,
 }
 ARGMAX = (PoolMode.ARGMAX_X, PoolMode.ARGMAX_Y)
+MAX_INSTRUCTIONS = 1 << 13  # a second of decoding; a network has hundreds
 ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # takes the position from above the value
 
 
@@ -68,11 +69,16 @@ class _Decoder:
 
     def decode(self, stream: bytes) -> tuple[Instruction, ...]:
         registers = self.registers
+        entries = branch_targets(stream) if BRANCH in self.dialect.operations else frozenset()
         found: list[Instruction] = []
         targets: dict[int, int] = {}  # number of the next instruction, by offset of a command
         for offset, code, parameter, payload in commands(stream):
             registers.offset = offset
             targets[offset] = len(found)
+            if offset in entries:
+                self._forget()
+            if len(found) > MAX_INSTRUCTIONS:
+                raise registers.fault("unsupported", "operations", len(found), "more than any real program has")
             if payload is not None:
                 if code == BRANCH and BRANCH in self.dialect.operations:
                     found.append(self._branch(parameter, payload))
@@ -91,12 +97,16 @@ class _Decoder:
         raise Fault("parse", len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
 
     def _branch(self, parameter: int, payload: int) -> Branch:
-        """BRANCH. What follows, or where it goes to, cannot rely on registers: who comes there differs."""
+        """BRANCH."""
         if parameter not in (0, 1):
             raise self.registers.fault("parse", "BRANCH", parameter, "no known condition")
+        self._forget()
+        return Branch(self.registers.offset, "BRANCH", bool(parameter), payload)
+
+    def _forget(self) -> None:
+        """What follows a branch, or is where one goes to, cannot rely on registers: who comes there differs."""
         self.registers.forget()
         self.fields.chains.clear()
-        return Branch(self.registers.offset, "BRANCH", bool(parameter), payload)
 
     def _convolution(self, parameter: int) -> Op:
         if parameter == 1 and isinstance(self.fields, FieldsU85):
@@ -301,6 +311,8 @@ class _Decoder:
         if parameter:
             raise fields.fault("unsupported", "DMA_START", parameter, "only channel and mode 0 are established")
         length = self.registers.get("DMA0_LEN")
+        if not length:
+            raise fields.fault("unsupported", "DMA0_LEN", length, "a transfer of nothing")
         op = fields.dma(length)
         accesses = []
         for register, side, write in (("DMA0_SRC", op.source, False), ("DMA0_DST", op.destination, True)):

@@ -7,11 +7,13 @@ writes that change nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
 from harness.npu.fault import Fault
-from harness.npu.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Register
+from harness.npu.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Operation, Register
+from harness.npu.registers_u85 import BRANCH
 
 
 def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
@@ -36,6 +38,18 @@ def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
             payload = words[at]
             at += 1
         yield offset, word & CODE_MASK, word >> 16, payload
+
+
+def branch_targets(stream: bytes) -> frozenset[int]:
+    """Offsets that the branches of an Ethos-U85's stream go to, as far as its commands can be read."""
+    found = set()
+    with suppress(Fault):  # which decoding will come to, unless STOP is before it
+        for _, code, _, payload in commands(stream):
+            if payload is not None and code == BRANCH:
+                found.add(payload)
+            elif payload is None and code == Operation.STOP:
+                break
+    return frozenset(found)
 
 
 class RegisterFile:

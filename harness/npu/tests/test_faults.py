@@ -1,0 +1,124 @@
+"""Protects what the fuzzer found: each of these once ended in something else than a result or a named fault."""
+
+from __future__ import annotations
+
+import struct
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from harness.npu import Configuration, Fault, Npu, work
+from harness.npu.conformance.catalogue import PROGRAMS
+from harness.npu.conformance.compiled import Compiled, compile_graph
+from harness.npu.registers import PAYLOAD_SHIFT, Operation
+from harness.npu.registers_u55 import LONG, SHORT
+from harness.npu.registers_u85 import BRANCH
+from harness.npu.registers_u85 import LONG as LONG_U85
+from harness.npu.registers_u85 import SHORT as SHORT_U85
+from harness.npu.stream import commands
+
+
+def compiled(name: str, npu: str) -> Compiled:
+    program = PROGRAMS[name]
+    return compile_graph(program.tosa, npu, *program.flags)
+
+
+def short(code: int, value: int) -> bytes:
+    return struct.pack("<HH", code, value)
+
+
+def long(code: int, value: int) -> bytes:
+    return struct.pack("<HHI", 1 << PAYLOAD_SHIFT | code, value >> 32, value & 0xFFFFFFFF)
+
+
+def changed(one: Compiled, values: dict[str, int], repeat: int = 1) -> bytes:
+    """The stream with other values in registers, and its operations repeated."""
+    tables = (SHORT_U85, LONG_U85) if "u85" in one.npu else (SHORT, LONG)
+    made = b""
+    for _, code, parameter, payload in commands(one.stream):
+        if payload is None:
+            name = tables[0][code].name if code in tables[0] else Operation(code).name
+            made += short(code, values.get(name, parameter)) * (repeat if code in range(2, 17) else 1)
+        else:
+            name = tables[1][code].name if code != BRANCH else "BRANCH"
+            made += long(code, values.get(name, parameter << 32 | payload))
+    return made
+
+
+def fault_of(one: Compiled, stream: bytes) -> Fault:
+    """What running a stream on a program's memory ends in, within a second."""
+    started = perf_counter()
+    npu = Npu(Configuration.parse(one.npu))
+    with pytest.raises(Fault) as caught:
+        npu.run(npu.decode(stream), one.memory([]))
+    assert perf_counter() - started < 1
+    return caught.value
+
+
+def test_hazards_are_not_sought_behind_the_end() -> None:
+    one = compiled("add", "ethos-u55-128")
+    npu = Npu(Configuration.parse(one.npu))
+    assert npu.decode(one.stream + b"\xff" * 8).hazards == ()
+
+
+def test_a_transfer_of_nothing_is_refused() -> None:
+    one = compiled("int8 gather", "ethos-u85-256")
+    fault = fault_of(one, changed(one, {"DMA0_LEN": 0}))
+    assert (fault.kind, fault.op, fault.register) == ("unsupported", "DMA", "DMA0_LEN")
+
+
+def test_a_map_that_fits_by_strides_of_zero_is_too_much_work() -> None:
+    one = compiled("add", "ethos-u55-128")
+    strides = {f"{name}_STRIDE_{axis}": 0 for name in ("IFM", "IFM2", "OFM") for axis in "XY"}
+    shape = {f"{name}_{what}_M1": 1023 for name in ("OFM", "IFM", "IFM2") for what in ("HEIGHT0", "HEIGHT1", "WIDTH0")}
+    fault = fault_of(one, changed(one, {**strides, **shape, "OFM_HEIGHT_M1": 1023, "OFM_WIDTH_M1": 1023}))
+    assert (fault.kind, fault.op, fault.register) == ("unsupported", "ELEMENTWISE ADD", "nanoseconds")
+
+
+def test_operations_repeated_are_too_much_work() -> None:
+    one = compiled("add", "ethos-u55-128")
+    fault = fault_of(one, changed(one, {}, repeat=4_000))
+    assert (fault.kind, fault.register) == ("unsupported", "nanoseconds")
+
+
+def test_a_stream_has_an_end() -> None:
+    one = compiled("add", "ethos-u55-128")
+    npu = Npu(Configuration.parse(one.npu))
+    with pytest.raises(Fault, match="more than any real program has"):
+        npu.decode(changed(one, {}, repeat=10_000))
+
+
+def test_a_loop_without_end_is_ended() -> None:
+    one = compiled("chain of additions", "ethos-u85-256")
+    fault = fault_of(one, one.stream[:-4] + long(BRANCH, 0) + one.stream[-4:])
+    assert fault.kind == "unsupported"
+    assert fault.register in ("nanoseconds", "BRANCH")
+
+
+def test_a_branch_into_the_middle_cannot_rely_on_what_comes_before() -> None:
+    """Whoever comes from elsewhere has not written these registers, or filled these chains."""
+    one = compiled("chain of additions", "ethos-u85-256")
+    ops = [offset for offset, code, _, payload in commands(one.stream) if payload is None and code in range(2, 17)]
+    fault = fault_of(one, one.stream[:-4] + long(BRANCH, ops[-1]) + one.stream[-4:])
+    assert (fault.kind, fault.offset) == ("parse", ops[-1])
+    assert "never written" in fault.message
+
+
+def test_real_programs_are_far_from_the_bound() -> None:
+    """The bound is for broken streams; see harness/npu/work.py."""
+    program = PROGRAMS["MobileNetV2"]
+    one = compile_graph(program.tosa, "ethos-u55-128", *program.flags)
+    decoded = one.program()
+    touched = sum(max(extent.read_end, extent.write_end) for extent in decoded.extents.values())
+    assert 2 * sum(decoded.costs.values()) < work.BASE + work.PER_BYTE * touched
+
+
+def test_a_region_that_ends_early_is_a_bus_fault() -> None:
+    one = compiled("add", "ethos-u55-128")
+    npu = Npu(Configuration.parse(one.npu))
+    memory = one.memory([])
+    memory[1] = np.zeros(memory[1].size - 17, np.uint8)
+    with pytest.raises(Fault) as caught:
+        npu.run(npu.decode(one.stream), memory)
+    assert (caught.value.kind, caught.value.op) == ("bus", "ELEMENTWISE ADD")
