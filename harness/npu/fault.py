@@ -17,10 +17,20 @@ class Fault(EthosHilError):
         op: the command at that offset ("CONV", "DMA", "IFM_PRECISION", ...).
         register: the register, or other thing, whose value is to blame.
         value: that value.
+        region: of a "bus" fault: the region of the access, or INTERNAL; where there is none, -1 too.
     """
 
     def __init__(
-        self, kind: str, offset: int, op: str, register: str, value: int, message: str, *, hint: str | None = None
+        self,
+        kind: str,
+        offset: int,
+        op: str,
+        register: str,
+        value: int,
+        message: str,
+        *,
+        hint: str | None = None,
+        region: int = -1,
     ) -> None:
         text = f"{kind} fault at 0x{offset:x} ({op}): {register} is {_number(value)}: {message}"
         super().__init__(text, kind=kind, hint=hint)
@@ -28,6 +38,7 @@ class Fault(EthosHilError):
         self.op = op
         self.register = register
         self.value = value
+        self.region = region
 
 
 def _number(value: int) -> str:

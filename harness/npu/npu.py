@@ -264,7 +264,8 @@ def _widened(old: Extent, access: Access) -> Extent:
 
 def _check_addresses(op: Op, access: Access, configuration: Configuration) -> None:
     if access.begin < 0:
-        raise Fault("bus", op.offset, op.name, access.register, access.begin, "strides lead to before its region")
+        message = "strides lead to before its region"
+        raise Fault("bus", op.offset, op.name, access.register, access.begin, message, region=access.region)
     if access.region == INTERNAL and access.end > configuration.internal_bytes:
         raise Fault(
             "bus",
@@ -274,6 +275,7 @@ def _check_addresses(op: Op, access: Access, configuration: Configuration) -> No
             access.begin,
             f"beyond the {configuration.internal_bytes} bytes of internal memory",
             hint=TABLE_HINT if access.begin == configuration.internal_bytes else None,
+            region=INTERNAL,
         )
 
 
@@ -307,7 +309,7 @@ def _check_access(op: Op, regions: Mapping[int, Bytes]) -> None:
         elif access.write and not array.flags.writeable:
             problem = f"{where} are written, which is read-only"
         if problem:
-            raise Fault("bus", op.offset, op.name, access.register, access.begin, problem)
+            raise Fault("bus", op.offset, op.name, access.register, access.begin, problem, region=access.region)
 
 
 class _Programs:

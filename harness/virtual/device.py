@@ -4,7 +4,9 @@ A job is run to its end inside the write to CMD that starts it, so software neve
 engine says that the job does not end. Registers that are not described here, and uses of them whose effect is not
 established, stop the run with the register named: better no answer than a guessed one.
 
-Offsets, fields and reset values: Arm's core driver (ethosu55_interface.h). What software relies on beyond them was
+Offsets, fields and reset values: Arm's core driver (ethosu55_interface.h). A Fault of kind "parse" sets
+STATUS.cmd_parse_error, one of kind "bus" bus_status with the AXI interface and channel it came through; the other kinds
+are limits of the model, not of the board, and stop the run. What software relies on beyond them was
 observed with that driver: cmd_end_reached outlives clear_irq, and PROT takes effect with the soft reset that a write to
 RESET starts. The PMU counts modelled cycles of jobs only, since between jobs the model has no time.
 """
@@ -66,7 +68,18 @@ _READ_ONLY = ("ID", "STATUS", "QREAD", "PROT", "CONFIG")
 # STATUS
 _IRQ_RAISED, _BUS, _PARSE, _END_REACHED = 1 << 1, 1 << 2, 1 << 4, 1 << 5
 _RUNNING = 1 << 0
-_HISTORY_SHIFT = 16
+_INTERFACE_SHIFT, _CHANNEL_SHIFT, _HISTORY_SHIFT = 11, 12, 16
+# STATUS.faulting_channel by what a register's name begins with: who on the AXI met the bus error.
+_CHANNELS = {
+    "QBASE": 0,
+    "IFM": 1,
+    "WEIGHT": 2,
+    "SCALE": 3,
+    "DMA0_SRC": 4,
+    "DMA0_IDX": 4,
+    "OFM": 8,
+    "DMA0_DST": 9,
+}
 # CMD
 _RUN, _CLEAR_IRQ, _POWER_BITS = 1 << 0, 1 << 1, 0xC
 # PMU
@@ -234,6 +247,8 @@ class Device:
             self.fault = fault
             self._queue_read = fault.offset
             self._status |= bits | _IRQ_RAISED
+            if bits == _BUS:
+                self._status |= _culprit(fault, job, stored["QCONFIG"] >> 1)
             return
         if result is None:
             self._status |= _RUNNING
@@ -301,3 +316,10 @@ class Device:
             if count >> 32:
                 self._overflows |= 1 << index
             self._events[index] = count & 0xFFFFFFFF
+
+
+def _culprit(fault: Fault, job: Job, queue_port: int) -> int:
+    """STATUS.faulting_interface and faulting_channel for a bus error; zero as far as it does not say."""
+    channel = next((number for name, number in _CHANNELS.items() if fault.register.startswith(name)), 0)
+    port = queue_port if fault.register.startswith("QBASE") else job.ports.get(fault.region, 0)
+    return port << _INTERFACE_SHIFT | channel << _CHANNEL_SHIFT

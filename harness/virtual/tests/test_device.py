@@ -13,6 +13,7 @@ PMCR, PMCNTENSET, PMCNTENCLR, PMOVSSET, PMOVSCLR, PMINTSET = range(0x180, 0x198,
 PMCCNTR_LO, PMCCNTR_HI, PMCCNTR_CFG, PMEVCNTR0, PMEVTYPER0 = 0x1A0, 0x1A4, 0x1A8, 0x300, 0x380
 RUN, CLEAR_IRQ = 1, 2
 STATE, IRQ, BUS, RESETTING, PARSE, END = (1 << bit for bit in range(6))
+INTERFACE, CHANNEL = 11, 12  # first bits of the fields of STATUS that say where a bus error came through
 
 EXECUTION = Execution(
     ops=(OpRecord(8, "CONV", 1000, 900, (1, 1, 1), (1, 1, 1)),),
@@ -111,7 +112,7 @@ def test_end_reached_belongs_to_one_job(bench: Bench) -> None:
     assert bench.device.read(STATUS) & (STATE | END | IRQ) == STATE
 
 
-@pytest.mark.parametrize(("kind", "bit"), [("parse", PARSE), ("bus", BUS)])
+@pytest.mark.parametrize(("kind", "bit"), [("parse", PARSE), ("bus", BUS | 1 << CHANNEL)])
 def test_a_fault_sets_its_bit_and_interrupts(bench: Bench, kind: str, bit: int) -> None:
     bench.answer = Fault(kind, 24, "CONV", "IFM_BASE0", 1, "is wrong")
     bench.start()
@@ -126,8 +127,50 @@ def test_a_fault_sets_its_bit_and_interrupts(bench: Bench, kind: str, bit: int) 
     assert bench.device.read(STATUS) == 0
 
 
-def test_the_models_own_limits_are_not_the_guests_business(bench: Bench) -> None:
-    bench.answer = Fault("unsupported", 24, "CONV", "IFM_PRECISION", 4, "is not established")
+CHANNELS = [
+    ("QBASE", 0),
+    ("IFM_BASE0", 1),
+    ("IFM2_BASE0", 1),
+    ("WEIGHT_BASE", 2),
+    ("WEIGHT1_BASE", 2),
+    ("SCALE_BASE", 3),
+    ("DMA0_SRC", 4),
+    ("DMA0_IDX", 4),
+    ("OFM_BASE0", 8),
+    ("DMA0_DST", 9),
+]
+
+
+@pytest.mark.parametrize(("register", "channel"), CHANNELS)
+@pytest.mark.parametrize("port", [0, 1])
+def test_a_bus_error_says_where_it_came_through(bench: Bench, register: str, channel: int, port: int) -> None:
+    bench.device.write(REGIONCFG, port << 5)  # memory type 2 of region 2 is the first one behind AXI1
+    bench.device.write(QCONFIG, port << 1)
+    bench.answer = Fault("bus", 24, "CONV", register, 1, "is wrong", region=2)
+    bench.start()
+    assert bench.device.read(STATUS) == IRQ | BUS | port << INTERFACE | channel << CHANNEL
+
+
+def test_status_is_laid_out_as_in_velas_description(bench: Bench) -> None:
+    """The layout that comes with Vela's wheel, for the bits a fault sets."""
+    from ethosu.vela.ethos_u55_regs.ethos_u55_regs import status_r
+
+    for kind, register in (("bus", "OFM_BASE0"), ("parse", "opcode")):
+        bench.device.write(RESET, 0)
+        bench.device.write(REGIONCFG, 1 << 5)
+        bench.answer = Fault(kind, 24, "CONV", register, 1, "is wrong", region=2)
+        bench.start()
+        status = status_r()
+        status.word = bench.device.read(STATUS)
+        bus = kind == "bus"
+        assert (status.get_bus_status(), status.get_cmd_parse_error()) == (bus, not bus)
+        assert (status.get_faulting_interface(), status.get_faulting_channel()) == (bus, 8 * bus)
+        assert (status.get_irq_raised(), status.get_cmd_end_reached(), status.get_state()) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("kind", ["unsupported", "hazard"])
+def test_the_models_own_limits_are_not_the_guests_business(bench: Bench, kind: str) -> None:
+    bench.answer = Fault(kind, 24, "CONV", "IFM_PRECISION", 4, "is not established")
     with pytest.raises(Fault):
         bench.start()
 
