@@ -49,7 +49,6 @@ TABLE_HINT = (
 Observer = Callable[[Op, Memory], None]
 MAX_BRANCHES = 10_000  # of one run; a stream that takes more is taken to have no end
 COPIES_FOLLOWED = 64  # back from a convolution; its weights come just before it
-COPIES_FOLLOWED = 64  # back from a convolution; its weights come just before it
 PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
 
 
@@ -86,7 +85,6 @@ class Program:
                     self.extents[access.region] = _widened(old, access)
         self.steps: tuple[Step, ...] = tuple(STEPS[type(op)](op) for op in self.ops)
         self.weight_sources = tuple(_weight_sources(self.ops))
-        self.costs = {op.offset: work.estimate(op) for op in self.ops}
         self.costs = {op.offset: work.estimate(op) for op in self.ops}
         self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
 
@@ -187,7 +185,6 @@ class Npu:
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
         budget = work.Budget(sum(_touched(regions.get(n), extent) for n, extent in program.extents.items()))
-        budget = work.Budget(sum(_touched(regions.get(n), extent) for n, extent in program.extents.items()))
         ran = []
         with blas.single_thread():
             for op, step in program.path(memory):
@@ -277,11 +274,6 @@ def _check_addresses(op: Op, access: Access, configuration: Configuration) -> No
             hint=TABLE_HINT if access.begin == configuration.internal_bytes else None,
             region=INTERNAL,
         )
-
-
-def _touched(array: Bytes | None, extent: Extent) -> int:
-    """Bytes of a region that a program accesses, as far as it is there."""
-    return 0 if array is None else min(array.size, max(extent.read_end, extent.write_end))
 
 
 def _touched(array: Bytes | None, extent: Extent) -> int:
