@@ -22,6 +22,12 @@ Kernel = Convolution | MatMul | Pool | Elementwise | Resize
 
 SUBKERNEL = 8  # elements of a kernel, in each direction, that are worked on together
 STEP_CHANNELS = 8  # IFM channels that one cycle multiplies
+STEP_WEIGHTS = 32  # weights of an OFM channel for one step
+# A weight decoder takes so many bytes a cycle, and makes so many weights of them at most. regor has 8 weights a cycle
+# for dense weights and up to 32 for sparse ones; how that depends on the encoded size is fitted to a published run of
+# the FVP (ExecuTorch's pruning example, 74k cycles of decoding for 507 KiB and 17k for 46 KiB, 535k weights both).
+DECODED_BYTES = 7.0
+DECODED_WEIGHTS = 32
 DIVISION = 33.0  # cycles per element of DIV
 
 
@@ -68,10 +74,31 @@ OUTPUT: dict[str, OutputRates | ChainRates] = {
 }
 
 
-def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> int:
-    """Cycles of the MAC engine for an OFM block of the size of `part`."""
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Cycles of the MAC engine for some work.
+
+    Attributes:
+        cycles: from its begin to its end.
+        active: of these, cycles in which it multiplies.
+        decoding: cycles in which a weight decoder works, next to it.
+    """
+
+    cycles: float = 0
+    active: float = 0
+    decoding: float = 0
+
+    def __add__(self, other: Engine) -> Engine:
+        return Engine(self.cycles + other.cycles, self.active + other.active, self.decoding + other.decoding)
+
+    def __mul__(self, times: int) -> Engine:
+        return Engine(self.cycles * times, self.active * times, self.decoding * times)
+
+
+def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> Engine:
+    """What the MAC engine takes for an OFM block of the size of `part`."""
     if isinstance(kernel, Elementwise | Resize):
-        return 0
+        return Engine()
     high, wide, deep = _ublock(kernel, configuration)
     positions = -(-part.height // high) * -(-part.width // wide)
     depth = part.depth
@@ -79,16 +106,18 @@ def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> in
         depth = -(-depth // configuration.cores)
     slices = -(-depth // deep)
     if isinstance(kernel, Pool) and kernel.mode not in (PoolMode.REDUCE_SUM, PoolMode.NONE):
-        return _pool(kernel, configuration) * positions * slices
+        busy = _pool(kernel, configuration) * positions * slices
+        return Engine(busy, busy)
     if isinstance(kernel, Pool) and kernel.mode is PoolMode.NONE:
-        return 4 * positions * slices
-    cycles = 0
+        return Engine(4 * positions * slices, 4 * positions * slices)
+    work = Engine()
     loading = _weight_cycles(kernel, deep, configuration)
     for elements in _subkernels(kernel):
         steps, each, passes = _steps(kernel, elements, positions, configuration)
         pause = _pause(kernel, positions, slices, steps, configuration)
-        cycles += (max(loading, each) * steps * slices + pause) * passes
-    return cycles
+        rounds = steps * slices * passes
+        work += Engine(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds)
+    return work
 
 
 def _ublock(kernel: Kernel, configuration: Configuration) -> tuple[int, int, int]:
@@ -136,13 +165,19 @@ def _steps(
     return elements, 4 * positions, passes
 
 
-def _weight_cycles(kernel: Convolution | MatMul | Pool, ublock_depth: int, configuration: Configuration) -> int:
-    """Cycles to decode the weights of a step of 32 IFM channels: 8 of them a cycle in each decoder, 32 if "fast"."""
+def _weight_cycles(kernel: Convolution | MatMul | Pool, ublock_depth: int, configuration: Configuration) -> float:
+    """Cycles to decode the weights of a step: of 32 IFM channels, of a whole IFM block on Ethos-U85."""
     if not isinstance(kernel, Convolution):
         return 0
-    if configuration.generation is not Generation.U85:
-        return 4 * ublock_depth
-    return ublock_depth if kernel.weights.order.fast else 4 * ublock_depth // configuration.cores
+    order, streams = kernel.weights.order, kernel.weights.streams
+    channels = STEP_WEIGHTS
+    decoders = 1
+    if configuration.generation is Generation.U85:
+        decoders = 1 if order.fast else configuration.cores
+        if not order.depthwise and not order.part_kernel:
+            channels = min(order.ifm_block, -(-order.ifm_depth // STEP_CHANNELS) * STEP_CHANNELS)
+    density = sum(stream.length for stream in streams) / max(sum(order.lengths), 1)
+    return channels * ublock_depth * max(1 / DECODED_WEIGHTS, density / DECODED_BYTES) / decoders
 
 
 def _pause(

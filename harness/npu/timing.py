@@ -5,8 +5,8 @@ A kernel is a pipeline over its blocks: inputs are fetched, multiplied, and put 
     fill + max(multiplying, output, transfers) + drain
 
 where the three are sums over all blocks, edges included (harness/npu/throughput.py, harness/npu/traffic.py). `fill` is
-the time until the first block is there, `drain` from the last one's end until it is stored; where output or transfers
-are the bottleneck, the first block is multiplied before, where multiplying is, the last one is put out after. A DMA
+the time until the first inputs are there, `drain` from the last block's end until it is stored; where the output is the
+bottleneck, the first block is multiplied before, where multiplying is, the last one is put out after. A DMA
 transfer takes a latency and its bytes at the rate of the slower memory.
 
 Operations are issued in order. Waits, and the limit of what may be outstanding, hold up those behind. Transfers run one
@@ -34,7 +34,7 @@ from harness.npu.gates import Gate
 from harness.npu.hazards import LIMITS
 from harness.npu.operations import Block, Dma, Elementwise, Op
 from harness.npu.system import DEFAULT_PORTS, SYSTEMS, System
-from harness.npu.throughput import multiplying, scale_cycles, storing
+from harness.npu.throughput import Engine, multiplying, scale_cycles, storing
 from harness.npu.traffic import Transfer, transfer
 
 ISSUE = 8  # cycles between two operations: the registers that are written between them, one a cycle
@@ -46,6 +46,7 @@ NPU_IDLE = 32
 NPU_ACTIVE = 35
 MAC_ACTIVE = 48
 OUTPUT_ACTIVE = 64
+DECODER_ACTIVE = 80
 AXI_READ_BEATS = (130, 386)
 AXI_WRITE_BEATS = (135, 391)
 
@@ -87,12 +88,12 @@ class Cost:
     """An operation by itself, in cycles.
 
     Attributes:
-        multiplying, output, transfers: of all its blocks.
+        engine, output, transfers: of all its blocks.
         fill, drain: before the first, and after the last.
         block: of one block, on average.
     """
 
-    multiplying: int
+    engine: Engine
     output: float
     transfers: Transfer
     fill: float
@@ -102,7 +103,7 @@ class Cost:
     @property
     def cycles(self) -> int:
         """From begin to end."""
-        return math.ceil(self.fill + max(self.multiplying, self.output, self.transfers.cycles) + self.drain)
+        return math.ceil(self.fill + max(self.engine.cycles, self.output, self.transfers.cycles) + self.drain)
 
 
 def model(
@@ -126,7 +127,7 @@ def model(
     times = _schedule(ops, costs, gates, configuration)
     shares = _shares(ops, times)
     records = tuple(
-        OpRecord(op.offset, op.name, share, each.multiplying, *_shapes(op), begin, end)
+        OpRecord(op.offset, op.name, share, math.ceil(each.engine.active), *_shapes(op), begin, end)
         for op, each, share, (begin, end) in zip(ops, costs, shares, times, strict=True)
     )
     total = max((end for _, end in times), default=0)
@@ -134,8 +135,9 @@ def model(
         CYCLE: total,
         NPU_IDLE: 0,
         NPU_ACTIVE: total,
-        MAC_ACTIVE: min(sum(each.multiplying for each in costs), total),
+        MAC_ACTIVE: min(math.ceil(sum(each.engine.active for each in costs)), total),
         OUTPUT_ACTIVE: min(math.ceil(sum(each.output for each in costs)), total),
+        DECODER_ACTIVE: min(math.ceil(sum(each.engine.decoding for each in costs)), total),
     }
     for port in (0, 1):
         events[AXI_READ_BEATS[port]] = sum(-(-each.transfers.read[port] // system.beat) for each in costs)
@@ -145,20 +147,20 @@ def model(
 
 def cost(op: Op, configuration: Configuration, system: System, ports: Mapping[int, int]) -> Cost:
     """One operation, as if nothing else ran."""
-    moved = transfer(op, configuration, system, ports)
+    moved = transfer(op, system, ports)
     if isinstance(op, Dma):
-        return Cost(0, 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
+        return Cost(Engine(), 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
     number = blocks.count(op)
-    engine = sum(n * multiplying(op, part, configuration) for part, n in _parts(op))
+    engine = sum((multiplying(op, part, configuration) * n for part, n in _parts(op)), Engine())
     each = storing(op, configuration)
     output = each * op.ofm.elements
     output = max(output, scale_cycles(min(op.block.depth, op.ofm.depth), moved.scales) * number)
-    longest = max(engine, output, moved.cycles)
     fill, drain = moved.fill, moved.drain
-    if longest > engine:
-        fill += engine / number
-    if longest > output:
+    longest = max(engine.cycles, output, moved.cycles)
+    if longest == engine.cycles:
         drain += output / number
+    elif longest == output:
+        fill += engine.cycles / number
     return Cost(engine, output, moved, fill, drain, longest / number)
 
 

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 
 from harness.npu import blocks
 from harness.npu.blocks import Kernel
-from harness.npu.configuration import Configuration
 from harness.npu.featuremap import BRICK, FeatureMap, Layout
 from harness.npu.operations import INTERNAL, Convolution, Dma, Elementwise, MatMul, Op, Pool, Resize, Upscale
 from harness.npu.registers import PoolMode
-from harness.npu.system import Reader, System, read_rate, write_rate
+from harness.npu.system import System
 from harness.npu.throughput import SUBKERNEL
 
 
@@ -31,17 +30,17 @@ class Flow:
         region: the region.
         size: bytes.
         write: towards memory.
-        reader: who reads them.
         run: bytes that lie together.
-        first: bytes of the first block of a read, or the last one of a write.
+        first: bytes that the first block waits for, or that the last one writes.
+        scales: whether they are scales.
     """
 
     region: int
     size: int
     write: bool
-    reader: Reader
     run: int
-    first: int
+    first: int = 0
+    scales: bool = False
 
 
 def flows(op: Op) -> Iterator[Flow]:
@@ -51,17 +50,17 @@ def flows(op: Op) -> Iterator[Flow]:
         for access in op.accesses:
             moved = size if access.register.startswith(("DMA0_SRC", "DMA0_DST")) else access.size
             if access.region != INTERNAL:
-                yield Flow(access.region, moved, access.write, Reader.TRANSFER, op.length, 0)
+                yield Flow(access.region, moved, access.write, op.length)
         return
     if isinstance(op, Elementwise):
         for source in op.ifms:
-            yield from _whole(source, Reader.STREAMED_IFM, op)
+            yield from _whole(source, op)
     elif isinstance(op, Resize):
-        yield from _whole(op.ifm, Reader.STREAMED_IFM, op)
+        yield from _whole(op.ifm, op)
     else:
         yield from _windows(op)
     if isinstance(op, MatMul):
-        yield from _whole(op.ifm2, Reader.STREAMED_IFM, op)
+        yield from _whole(op.ifm2, op)
     if op.ofm.layout is not Layout.CHAIN:
         block = (op.block.height, op.block.width, op.block.depth)
         sizes = tuple(min(part, whole) for part, whole in zip(block, op.ofm.shape, strict=True))
@@ -70,15 +69,15 @@ def flows(op: Op) -> Iterator[Flow]:
         if op.ofm.layout is Layout.NHWC and depth > BRICK:
             run = BRICK * op.ofm.size
         size = op.ofm.elements * op.ofm.size
-        yield Flow(op.ofm.region, size, True, Reader.IFM, run, math.prod(sizes) * op.ofm.size)
+        yield Flow(op.ofm.region, size, True, run, math.prod(sizes) * op.ofm.size)
     yield from _constants(op)
 
 
-def _whole(source: FeatureMap, reader: Reader, op: Kernel) -> Iterator[Flow]:
+def _whole(source: FeatureMap, op: Kernel) -> Iterator[Flow]:
     if source.layout is not Layout.CHAIN:
         block = min(op.block.depth, source.depth), min(op.block.width, source.width)
         first = min(op.block.height, source.height) * block[0] * block[1] * source.size
-        yield Flow(source.region, source.elements * source.size, False, reader, _run(source, *block), first)
+        yield Flow(source.region, source.elements * source.size, False, _run(source, *block), first)
 
 
 def _windows(op: Convolution | MatMul | Pool) -> Iterator[Flow]:
@@ -113,22 +112,20 @@ def _windows(op: Convolution | MatMul | Pool) -> Iterator[Flow]:
         depth = min(source.depth, 32)
     first = first_rows * first_columns * depth * source.size
     size = rows * columns * source.depth * source.size * passes
-    yield Flow(source.region, size, False, Reader.IFM, _run(source, depth, first_columns), first)
+    yield Flow(source.region, size, False, _run(source, depth, first_columns), first)
 
 
 def _constants(op: Kernel) -> Iterator[Flow]:
     spatial = -(-op.ofm.height // op.block.height) * -(-op.ofm.width // op.block.width)
     if isinstance(op, Convolution):
-        reader = Reader.FAST_WEIGHTS if op.weights.order.fast else Reader.WEIGHTS
         for stream in op.weights.streams:
             if stream.length:
-                first = min(stream.length, stream.length * op.block.depth // op.ofm.depth)
-                yield Flow(stream.region, stream.length * spatial, False, reader, stream.length, first)
+                yield Flow(stream.region, stream.length * spatial, False, stream.length)
         for stream in op.weights.scales:
-            yield Flow(stream.region, stream.length, False, Reader.SCALES, stream.length, 0)
+            yield Flow(stream.region, stream.length, False, stream.length, scales=True)
     elif isinstance(op, Pool) and op.channel_scales is not None:
         for stream in op.channel_scales.streams:
-            yield Flow(stream.region, stream.length, False, Reader.SCALES, stream.length, 0)
+            yield Flow(stream.region, stream.length, False, stream.length, scales=True)
 
 
 def _span(outputs: int, stride: int, extent: int, shrink: int, limit: int) -> int:
@@ -166,25 +163,23 @@ class Transfer:
     written: tuple[int, int]
 
 
-def transfer(op: Op, configuration: Configuration, system: System, ports: Mapping[int, int]) -> Transfer:
+def transfer(op: Op, system: System, ports: Mapping[int, int]) -> Transfer:
     """The transfers of one operation."""
     busy, read, written = [0.0, 0.0], [0, 0], [0, 0]
-    slowest = alone = fill = drain = 0.0
+    alone = fill = drain = 0.0
     scales = 0
     for flow in flows(op):
         number = ports.get(flow.region, 0)
         port = system.ports[number]
         (written if flow.write else read)[number] += flow.size
         waste = port.burst / max(min(port.burst, flow.run), 1)
-        rate = write_rate(port, configuration) if flow.write else read_rate(port, flow.reader, configuration)
         busy[number] += flow.size * waste / port.rate
-        slowest = max(slowest, flow.size * waste / rate)
         latency = port.write_latency if flow.write else port.read_latency
-        alone = max(alone, latency + flow.size / rate)
-        if flow.reader is Reader.SCALES:
+        alone = max(alone, latency + flow.size / port.rate)
+        if flow.scales:
             scales = max(scales, latency)
         if flow.write:
-            drain = max(drain, latency + flow.first * waste / rate)
+            drain = max(drain, latency + flow.first * waste / port.rate)
         else:
-            fill = max(fill, latency + flow.first * waste / rate)
-    return Transfer(max(*busy, slowest), alone, fill, drain, scales, (read[0], read[1]), (written[0], written[1]))
+            fill = max(fill, latency + flow.first * waste / port.rate)
+    return Transfer(max(busy), alone, fill, drain, scales, (read[0], read[1]), (written[0], written[1]))
