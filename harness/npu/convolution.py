@@ -25,8 +25,8 @@ from harness.npu.requantiser import FLOAT64_EXACT, Bare, Requantiser
 Array = npt.NDArray[Any]
 
 FLOAT32_EXACT = 1 << 24
-CHUNK = 1 << 15  # elements worked on at a time, so that they stay in a core's cache
-POSITIONS = 128  # ... but no fewer positions, for a matrix product goes through all weights for each such part
+CHUNK = 1 << 16  # elements worked on at a time, so that they stay in a core's cache
+POSITIONS = 256  # ... but no fewer positions, for a matrix product goes through all weights for each such part
 
 
 @dataclass(frozen=True)

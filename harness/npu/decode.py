@@ -36,6 +36,7 @@ from harness.npu.operations import (
 from harness.npu.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode
 from harness.npu.registers_u85 import BRANCH
 from harness.npu.scaling import Rounding, Scale
+from harness.npu.slices import Slices
 from harness.npu.stream import branch_targets, commands
 
 FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
@@ -58,6 +59,7 @@ class _Decoder:
         self.fields = FIELDS[configuration.generation](configuration)
         self.dialect = self.fields.dialect
         self.registers = self.fields.registers
+        self.slices = Slices(self.registers)
         self.makers: dict[int, Callable[[int], Op]] = {
             Operation.CONV: self._convolution,
             Operation.DEPTHWISE: self._depthwise,
@@ -92,9 +94,16 @@ class _Decoder:
                 raise registers.fault("parse", "opcode", code, "this NPU has no operation with this code")
             elif code in self.makers:
                 registers.op = Operation(code).name
-                found.append(self.makers[code](parameter))
+                found.append(self._operation(code, parameter))
                 registers.op = "STREAM"
         raise Fault("parse", len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
+
+    def _operation(self, code: int, parameter: int) -> Op:
+        op = self.slices.again(code, parameter)
+        if op is None:
+            op = self.makers[code](parameter)
+            self.slices.remember(code, parameter, op)
+        return op
 
     def _branch(self, parameter: int, payload: int) -> Branch:
         """BRANCH."""
@@ -107,6 +116,7 @@ class _Decoder:
         """What follows a branch, or is where one goes to, cannot rely on registers: who comes there differs."""
         self.registers.forget()
         self.fields.chains.clear()
+        self.slices.forget()
 
     def _convolution(self, parameter: int) -> Op:
         if parameter == 1 and isinstance(self.fields, FieldsU85):

@@ -58,12 +58,15 @@ class RegisterFile:
     Attributes:
         offset: byte offset of the command word being looked at.
         op: its name, for faults.
+        written, read: names of registers written and read since whoever is interested cleared these.
     """
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.offset = 0
         self.op = "STREAM"
+        self.written: set[str] = set()
+        self.read: set[str] = set()
         self._values: dict[str, int] = {}
 
     def fault(self, kind: str, register: str, value: int, message: str) -> Fault:
@@ -72,6 +75,7 @@ class RegisterFile:
 
     def get(self, register: str) -> int:
         """The value of a register; Fault if the stream never wrote it."""
+        self.read.add(register)
         try:
             return self._values[register]
         except KeyError:
@@ -102,3 +106,4 @@ class RegisterFile:
         if register.signed and value >> 39:
             value -= 1 << 40
         self._values[register.name] = value
+        self.written.add(register.name)
