@@ -131,13 +131,34 @@ class Program:
         return self._timings[key]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Execution:
-    """What a run was: a record for each operation, modelled cycles in total, and PMU event counts."""
+    """What a run was, modelled when first asked: that takes as long as decoding, which nobody cares for who compares.
 
-    ops: tuple[OpRecord, ...]
-    cycles: int
-    events: Mapping[int, int]
+    Attributes:
+        model: times the operations that ran.
+    """
+
+    model: Callable[[], Timing]
+
+    @cached_property
+    def _timing(self) -> Timing:
+        return self.model()
+
+    @property
+    def ops(self) -> tuple[OpRecord, ...]:
+        """A record for each operation."""
+        return self._timing.ops
+
+    @property
+    def cycles(self) -> int:
+        """Modelled, in total."""
+        return self._timing.cycles
+
+    @property
+    def events(self) -> Mapping[int, int]:
+        """PMU event counts."""
+        return self._timing.events
 
 
 class Npu:
@@ -195,9 +216,9 @@ class Npu:
                 ran.append(op)
                 if observe is not None:
                     observe(op, memory)
-        known = not program.has_branches
-        result = program.timing(ports) if known else timing.model(ran, self.configuration, ports, program.gates)
-        return Execution(result.ops, result.cycles, result.events)
+        if program.has_branches:
+            return Execution(lambda: timing.model(ran, self.configuration, ports, program.gates))
+        return Execution(lambda: program.timing(ports))
 
 
 STEPS: dict[type[Op], Callable[[Any], Step]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.npu import Execution, Fault, OpRecord
+from harness.npu.timing import Timing
 from harness.virtual.device import Device, Job, Result, Unmodelled
 
 ID, STATUS, CMD, RESET, QBASE0, QBASE1, QREAD, QCONFIG, QSIZE, PROT, CONFIG = range(0, 0x2C, 4)
@@ -15,11 +16,12 @@ RUN, CLEAR_IRQ = 1, 2
 STATE, IRQ, BUS, RESETTING, PARSE, END = (1 << bit for bit in range(6))
 INTERFACE, CHANNEL = 11, 12  # first bits of the fields of STATUS that say where a bus error came through
 
-EXECUTION = Execution(
+TIMING = Timing(
     ops=(OpRecord(8, "CONV", 1000, 900, (1, 1, 1), (1, 1, 1)),),
     cycles=1000,
     events={17: 1000, 32: 0, 35: 1000, 130: 77},
 )
+EXECUTION = Execution(lambda: TIMING)
 
 
 class Bench:
