@@ -112,7 +112,7 @@ class ConvolutionStep:
         sums = np.empty((step * columns, channels), matrix.dtype)
         for y in range(0, rows, step):
             count = min(step, rows - y)
-            part = windows.rows(source, kernel, y, count).astype(matrix.dtype)
+            part = windows.rows(source, kernel, y, count).astype(matrix.dtype, order="C")
             if not kernel.is_point:
                 part = windows.gather(part, kernel, count, columns)
             here = sums[: count * columns]

@@ -114,6 +114,17 @@ def test_real_programs_are_far_from_the_bound() -> None:
     assert 2 * sum(decoded.costs.values()) < work.BASE + work.PER_BYTE * touched
 
 
+@pytest.mark.parametrize("register", ["IFM_STRIDE_X", "IFM_STRIDE_Y"])
+def test_a_map_may_be_one_row_or_column_over_and_over(register: str) -> None:
+    one = compiled("conv 11x1", "ethos-u65-256")
+    (shape,) = {value.shape for value in PROGRAMS["conv 11x1"].graph.inputs}
+    values = np.random.default_rng(1).integers(-128, 128, shape, np.int8)
+    values[...] = values[:, :, :1] if register == "IFM_STRIDE_X" else values[:, :1]
+    npu, memory = Npu(Configuration.parse(one.npu)), one.memory([values])
+    npu.run(npu.decode(changed(one, {register: 0})), memory)
+    assert [slot.of(memory).tobytes() for slot in one.outputs] == one.run([values])[0]
+
+
 def test_a_region_that_ends_early_is_a_bus_fault() -> None:
     one = compiled("add", "ethos-u55-128")
     npu = Npu(Configuration.parse(one.npu))
