@@ -9,7 +9,7 @@ BIN := .venv/bin
 ELF := build/firmware/corstone300/ethos-hil.elf
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup demo test lint format bench conformance firmware clean
+.PHONY: help setup demo test lint format bench conformance fuzz firmware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,9 @@ bench: setup ## Print sizes, times and ratios, measured now on this machine
 
 conformance: setup ## Compare every operator on every Ethos-U with the TOSA reference model (minutes)
 	@$(BIN)/python -m harness.npu.conformance -j $(JOBS)
+
+fuzz: setup ## Run thousands of damaged programs on every Ethos-U: results or named faults only (minutes)
+	@$(BIN)/python -m harness.npu.conformance.fuzz -j $(JOBS)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && cmake --preset corstone300 && cmake --build --preset corstone300

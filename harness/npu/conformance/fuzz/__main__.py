@@ -89,4 +89,5 @@ if __name__ == "__main__":
     try:
         typer.run(main)
     except UsageError as error:
-        sys.exit(f"{error}{error.hint and f' ({error.hint})'}" if error.hint else str(error))
+        sys.stderr.write(f"{error} ({error.hint})\n" if error.hint else f"{error}\n")
+        sys.exit(2)

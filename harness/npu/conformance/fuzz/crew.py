@@ -20,10 +20,12 @@ from harness.npu.conformance.fuzz.trial import Verdict, examine
 
 BLOCK = 250  # cases made from the same programs
 PROGRAMS = 12  # in a block
-HANG_SECONDS = 15.0  # after which a worker is ended; compiling a program takes tenths of a second
+PREPARE_SECONDS = 300.0  # for the programs of a block
+HANG_SECONDS = 15.0  # after which a case is given up
 MEMORY_BYTES = 1 << 30  # what a worker may ask for beyond what it has when it begins
 HAZARDS_EVERY = 4
 CRASHED = "crashed"
+READY, DONE = "ready", "done"  # what a worker says before and after the cases of a block
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,11 @@ class _Worker:
     said: Path
     block: Block | None = None
     done: int = 0
+    ready: bool = False
     since: float = 0.0
 
     def give(self, block: Block, first: int = 0) -> None:
-        self.block, self.done, self.since = block, first, monotonic()
+        self.block, self.done, self.ready, self.since = block, first, False, monotonic()
         self.connection.send((block, first))
 
     def stop(self) -> None:
@@ -132,18 +135,19 @@ class Crew:
         reason = ""
         if ready:
             try:
-                examined: Examined | None = worker.connection.recv()
+                said_now: Examined | str = worker.connection.recv()
             except EOFError:
                 worker.process.join()
                 reason = f"the process ended with {worker.process.exitcode}: {_last_words(worker.said)}"
             else:
-                worker.since = monotonic()
-                if examined is None:
+                worker.since, worker.ready = monotonic(), True
+                if isinstance(said_now, Examined):
+                    worker.done += 1
+                    yield said_now
+                elif said_now == DONE:
                     worker.block = None
-                    return
-                worker.done += 1
-                yield examined
-        elif monotonic() - worker.since > self.hang:
+                return
+        elif monotonic() - worker.since > (self.hang if worker.ready else PREPARE_SECONDS):
             reason = f"no end within {self.hang:g} seconds"
         if reason:
             case = next(block.cases(worker.done))
@@ -166,33 +170,34 @@ class Crew:
 
 
 def _work(connection: Connection, said: Path, folder: Path, prepare: Callable[[], None] | None) -> None:
-    """A worker's life: blocks in, ends of cases out, None after each block, until nobody asks."""
+    """A worker's life: blocks in, ends of cases out, until nobody asks."""
     with said.open("wb") as file:
         os.dup2(file.fileno(), 2)
     faulthandler.enable()
     if prepare is not None:
         prepare()
-    limited = False
     while True:
         try:
             block, first = connection.recv()
         except EOFError:
             return
         for number, case in enumerate(block.cases(first), first):
-            if not limited:  # the compiler, which is now loaded, reserves a lot
-                limit_memory()
-                limited = True
+            if number == first:
+                connection.send(READY)
+                limit_memory()  # only now, since the compiler, which is loaded by now, reserves a lot
             verdict = examine(case, hazards=number % HAZARDS_EVERY == 0)
             path = None
             if verdict.finding:
                 path = folder / f"{block.npu}-{block.seed}-{block.index}-{number}.json"
                 case.save(path, verdict.finding)
             connection.send(Examined(block.npu, verdict, path))
-        connection.send(None)
+        connection.send(DONE)
 
 
 def limit_memory() -> None:
-    """Lets this process have no more than MEMORY_BYTES in addition to what it has."""
+    """Lets this process have no more than MEMORY_BYTES in addition to what it has, unless it is limited already."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
