@@ -1,4 +1,4 @@
-"""`make bench`: what the harness itself costs, measured now, on this machine.
+"""`make bench`: what the harness itself costs, measured now, on this machine; then how good its timing model is.
 
 Ratios compare two things timed in turn in this run; they mean more than the seconds, which depend on the machine and on
 what else it is doing.
@@ -29,6 +29,7 @@ from lowering.model import load_model
 from lowering.profile import Npu as Profile
 from lowering.quiet import quiet
 from lowering.tosa import TosaGraph
+from suites import bench_timing
 
 SIZE = Profile.parse("ethos-u55-128")
 ROUNDS = 7
@@ -150,7 +151,7 @@ def main() -> int:
     for row in rows:
         table.add_row(row.what, row.value, row.asked)
     console().print(table)
-    return 0
+    return bench_timing.main()
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ class Compiled:
         outputs: likewise.
         listing: what Vela printed, with --verbose-register-command-stream its disassembly.
         fast_bytes: size of region 2, zero when there is none.
+        database: Vela's debug database, with --enable-debug-db.
     """
 
     npu: str
@@ -81,6 +82,7 @@ class Compiled:
     outputs: tuple[Slot, ...]
     listing: str
     fast_bytes: int = 0
+    database: str = ""
 
     def program(self) -> Program:
         """The decoded stream."""
@@ -150,6 +152,7 @@ def compile_graph(tosa: bytes, npu: str, *flags: str, mode: str | None = None) -
                 vela.main(arguments)
             except RuntimeError as error:
                 raise NotCompiledError(" ".join(str(error).split())) from error
+        database = Path(folder) / "graph_debug.xml"
         with np.load(Path(folder) / "graph_vela.npz", allow_pickle=False) as file:
             fast_bytes = int(file["scratch_fast_size"])
             regions = int(file["weight_region"]), int(file["scratch_region"]), int(file["scratch_fast_region"])
@@ -164,6 +167,7 @@ def compile_graph(tosa: bytes, npu: str, *flags: str, mode: str | None = None) -
                 _slots(file, "output"),
                 listing.read_text(errors="replace"),
                 fast_bytes,
+                database.read_text() if database.exists() else "",
             )
 
 
