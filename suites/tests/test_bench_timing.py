@@ -24,14 +24,14 @@ def test_the_model_is_close_to_velas_estimate(npu: str) -> None:
     assert sum(row.modelled for row in classes) == sum(row.modelled for row in networks)
 
 
-def test_json_has_what_the_tables_have(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_what_the_tables_have(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     row = Comparison("ethos-u55-32", "Shared_Sram", "Conv2D", 2, 300, 200)
     figure = Published("a network", "somewhere", 100, 110)
     monkeypatch.setattr(bench_timing, "compare", lambda _npu: ([row], []))
     monkeypatch.setattr(bench_timing, "published", lambda: [figure])
     assert bench_timing.report(["ethos-u55-32"], as_json=True) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = json.loads(capfd.readouterr().out)
     assert data["classes"][0]["ratio"] == 1.5
     assert data["published"][0]["ratio"] == 1.1
     assert bench_timing.report(["ethos-u55-32"]) == 0
-    assert "1.50" in capsys.readouterr().out
+    assert "1.50" in capfd.readouterr().out
