@@ -20,7 +20,8 @@ from harness.npu import weights, windows
 from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Convolution
-from harness.npu.requantiser import FLOAT64_EXACT, Bare, Requantiser
+from harness.npu.requantiser import Bare, Requantiser
+from harness.npu.scaling import FLOAT64_EXACT
 
 Array = npt.NDArray[Any]
 

@@ -7,6 +7,7 @@ TensorFlow Lite Micro: 32-bit products ignore the multiplier; SHR with DOUBLE ro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Elementwise, Operand
 from harness.npu.registers import ElementwiseMode
-from harness.npu.scaling import Rounding, scale
+from harness.npu.scaling import FLOAT64_EXACT, Rounding, exact_in_floats, largest_scaled, scale
 
 Array = npt.NDArray[Any]
 
@@ -31,33 +32,79 @@ class ElementwiseStep:
 
     def __init__(self, op: Elementwise) -> None:
         self.op = op
+        self._narrow = all(source.bits < WORD for source in op.ifms)
+        self._type = _exact_type(op, [_largest(operand) for operand in op.operands])
 
     def run(self, memory: Memory) -> None:
         """Reads the inputs, writes the OFM."""
         op = self.op
+        loaded = [one.source if isinstance(one.source, int) else one.source.load(memory) for one in op.operands]
+        dtype = self._type
+        if not self._narrow and dtype is np.int64:
+            # What 32 bits could hold would not be exact; mostly what they do hold is.
+            dtype = _exact_type(op, [_largest(*pair) for pair in zip(op.operands, loaded, strict=True)])
+        values = [_values(*pair, dtype) for pair in zip(op.operands, loaded, strict=True)]
         if op.mode is ElementwiseMode.LRELU:
-            result = _leaky(op, _values(op.operands[0], memory))
+            result = _leaky(op, values[0])
         else:
-            operands = [scale(_values(operand, memory), operand.scale) for operand in op.operands]
-            result = scale(COMBINE[op.mode](op, *operands), op.scale)
-        result = np.broadcast_to(result, op.ofm.shape)
-        op.ofm.store(memory, output.finish(result, op.ofm, op.activation, memory))
+            values = [scale(value, operand.scale) for value, operand in zip(values, op.operands, strict=True)]
+            if op.mode in UFUNCS:
+                whole = next((value for value in values if value.shape == op.ofm.shape), None)
+                result = UFUNCS[op.mode](*values, out=whole)
+            else:
+                result = COMBINE[op.mode](op, *values)
+            result = scale(result, op.scale)
+        result = output.finish(result, op.ofm, op.activation, memory)
+        op.ofm.store(memory, np.broadcast_to(result, op.ofm.shape))
 
 
-def _values(operand: Operand, memory: Memory) -> Array:
-    """An operand's int64 values without zero point; one number has shape (1, 1, 1)."""
+def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float64 | np.int64]:
+    """The fastest type in which the operation is exact, for operands up to these magnitudes."""
+    scales = [operand.scale for operand in op.operands]
+    if op.mode is ElementwiseMode.LRELU:
+        scales, largest = [*scales, op.negative_scale], largest * 2
+    elif op.mode not in UFUNCS:
+        return np.int64
+    if any(not exact_in_floats(*pair) for pair in zip(largest, scales, strict=True)):
+        return np.int64
+    scaled = [largest_scaled(*pair) for pair in zip(largest, scales, strict=True)]
+    if op.mode is ElementwiseMode.MUL:
+        combined = math.prod(scaled)
+    else:
+        combined = sum(scaled) if op.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB) else max(scaled)
+    zero_point = abs(op.ofm.zero_point)
+    if all(one.is_one for one in (*scales, op.scale)) and combined + zero_point < 1 << (WORD - 1):
+        return np.int32
+    exact = exact_in_floats(combined, op.scale) and combined + zero_point < FLOAT64_EXACT
+    return np.float64 if exact else np.int64
+
+
+def _largest(operand: Operand, values: Array | int | None = None) -> int:
+    """The largest magnitude of an operand without its zero point: of the given values, or of any."""
     source = operand.source
     if isinstance(source, int):
-        return np.full((1, 1, 1), source, np.int64)
-    values = source.load(memory).astype(np.int64)
-    if source.zero_point:
-        values -= source.zero_point
+        return abs(source)
+    low, high = source.limits
+    if isinstance(values, np.ndarray) and values.size:
+        low, high = int(values.min()), int(values.max())
+    return max(abs(low - source.zero_point), abs(high - source.zero_point))
+
+
+def _values(operand: Operand, loaded: Array | int, dtype: type[np.int32 | np.float64 | np.int64]) -> Array:
+    """An operand's values without zero point; one number has shape (1, 1, 1)."""
+    if isinstance(operand.source, int):
+        return np.full((1, 1, 1), operand.source, dtype)
+    assert isinstance(loaded, np.ndarray)
+    values: Array = loaded.astype(dtype)
+    if operand.source.zero_point:
+        values -= operand.source.zero_point
     return values
 
 
 def _leaky(op: Elementwise, values: Array) -> Array:
-    positive, negative = (scale(values, by) for by in (op.operands[0].scale, op.negative_scale))
-    return scale(np.where(values < 0, negative, positive), op.scale)
+    positive, negative = (scale(values.copy(), by) for by in (op.operands[0].scale, op.negative_scale))
+    np.copyto(positive, negative, where=values < 0)
+    return scale(positive, op.scale)
 
 
 def _leading_zeros(_: Elementwise, values: Array) -> Array:
@@ -109,13 +156,15 @@ def _compared(compare: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     return lambda _, first, second: -compare(first, second).astype(np.int64)
 
 
+UFUNCS: dict[ElementwiseMode, np.ufunc] = {
+    ElementwiseMode.MUL: np.multiply,
+    ElementwiseMode.ADD: np.add,
+    ElementwiseMode.SUB: np.subtract,
+    ElementwiseMode.MIN: np.minimum,
+    ElementwiseMode.MAX: np.maximum,
+    ElementwiseMode.ABS: np.absolute,
+}
 COMBINE: dict[ElementwiseMode, Callable[..., Array]] = {
-    ElementwiseMode.MUL: lambda _, first, second: first * second,
-    ElementwiseMode.ADD: lambda _, first, second: first + second,
-    ElementwiseMode.SUB: lambda _, first, second: first - second,
-    ElementwiseMode.MIN: lambda _, first, second: np.minimum(first, second),
-    ElementwiseMode.MAX: lambda _, first, second: np.maximum(first, second),
-    ElementwiseMode.ABS: lambda _, values: np.abs(values),
     ElementwiseMode.CLZ: _leading_zeros,
     ElementwiseMode.SHL: _shifted_left,
     ElementwiseMode.SHR: _shifted_right,

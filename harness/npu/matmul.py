@@ -12,8 +12,7 @@ from harness.npu.convolution import FLOAT32_EXACT
 from harness.npu.fault import Fault
 from harness.npu.featuremap import FeatureMap, Memory
 from harness.npu.operations import MatMul
-from harness.npu.requantiser import FLOAT64_EXACT
-from harness.npu.scaling import scale
+from harness.npu.scaling import FLOAT64_EXACT, scale
 
 
 class MatMulStep:

@@ -26,15 +26,17 @@ def table_bytes(index_bits: int, entry_bits: int) -> int:
 
 
 def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
-    """Scaled int64 values, shape of the OFM, as elements of its type."""
-    if not activation.clamp:
-        if activation.wraps:
-            return (values + ofm.zero_point).astype(ofm.dtype)
-        return np.clip(values, *ofm.limits).astype(ofm.dtype)
-    clamped = np.clip(values + ofm.zero_point, activation.minimum, activation.maximum)
+    """Scaled whole numbers, int32, int64 or float64, as elements of the OFM's type; `values` may be overwritten."""
+    if ofm.zero_point and (activation.clamp or activation.wraps):
+        values += ofm.zero_point
+    if activation.wraps:
+        return values.astype(np.int64, copy=False).astype(ofm.dtype)
+    limits = (activation.minimum, activation.maximum) if activation.clamp else ofm.limits
+    if ofm.bits < 8 * values.itemsize:
+        values.clip(*limits, out=values)
     if activation.table is not None:
-        return look_up(clamped, ofm, activation, memory)
-    return clamped.astype(ofm.dtype)
+        return look_up(values, ofm, activation, memory)
+    return values.astype(ofm.dtype)
 
 
 def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
@@ -49,12 +51,17 @@ def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
 def look_up(clamped: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
     """Table entries for clamped values: by value for 8-bit indices, interpolated for 16-bit ones."""
     if activation.index_bits == 8:
-        return np.take(table(ofm, activation, memory), clamped - activation.minimum)
+        return table(ofm, activation, memory).take((clamped - activation.minimum).astype(np.intp))
     assert activation.table is not None
     end = activation.table + table_bytes(16, ofm.bits)
-    raw = memory[INTERNAL][activation.table : end].view("<i2").astype(np.int64)
-    index = (clamped + 32768) >> 7
-    base, rise = raw[0::2][index], raw[1::2][index] * (clamped & 127)
+    raw = memory[INTERNAL][activation.table : end].view("<i2").astype(np.int32)
+    position = clamped.astype(np.int32) + 32768
+    index = position >> 7
+    base, rise = raw[0::2].take(index), raw[1::2].take(index)
+    rise *= position & 127
     if ofm.bits == 32:
-        return ((base << 7) + rise).astype(ofm.dtype)
-    return np.clip(base + ((rise + 64) >> 7), -32768, 32767).astype(ofm.dtype)
+        return np.asarray((base << 7) + rise, dtype=ofm.dtype)
+    rise += 64
+    rise >>= 7
+    rise += base
+    return rise.clip(-32768, 32767).astype(ofm.dtype)

@@ -16,11 +16,10 @@ from harness.npu import output
 from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Convolution
-from harness.npu.scaling import Rounding, scale_channels
+from harness.npu.scaling import FLOAT64_EXACT, Rounding, scale_channels
 
 Array = npt.NDArray[Any]
 
-FLOAT64_EXACT = 1 << 53
 INT16_MAX = (1 << 15) - 1
 PERIOD = 512  # values per channel are repeated up to so many: numpy's inner loops are short where channels are few
 

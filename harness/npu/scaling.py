@@ -6,6 +6,7 @@ All arithmetic is exact; products beyond 63 bits take a slower path, in two halv
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+FLOAT64_EXACT = 1 << 53  # whole numbers below are exact in float64, and so are their products with powers of two
 INT64_MAX = (1 << 63) - 1
 WORD = 32
 WORD_MASK = (1 << WORD) - 1
@@ -55,11 +58,43 @@ class Scale:
 ONE = Scale()
 
 
-def scale(values: Int64s, by: Scale) -> Int64s:
-    """`values` (any shape) scaled by one Scale; int64."""
+def scale(values: Array, by: Scale) -> Array:
+    """`values` (any shape) scaled by one Scale: int64, or float64 if `exact_in_floats`, which may be overwritten."""
     if by.is_one:
         return values
+    if values.dtype == np.float64:
+        return _scale_floats(values, by)
     return scale_channels(values, by.multiplier, by.shift, by.rounding, by.early_bits)
+
+
+def exact_in_floats(largest: int, by: Scale) -> bool:
+    """Whether whole numbers up to a magnitude can be scaled as float64.
+
+    Every step then has an integer below 2**53, times a power of two, as its result.
+    """
+    return by.is_one or largest * by.multiplier + (1 << by.shift) + (1 << 31) < FLOAT64_EXACT
+
+
+def largest_scaled(largest: int, by: Scale) -> int:
+    """A bound on the magnitude of scaled numbers, from one on the numbers."""
+    return largest if by.is_one else (largest * by.multiplier + (1 << 31) >> by.shift) + 2
+
+
+def _scale_floats(values: Array, by: Scale) -> Array:
+    values *= math.ldexp(by.multiplier, -by.shift)
+    if by.rounding is Rounding.TRUNCATE:
+        return np.trunc(values, out=values)
+    half = 0.5 if by.shift else 0.0
+    threshold = 31 - by.early_bits
+    if by.rounding is Rounding.AWAY:
+        values += np.copysign(half, values)
+        return np.trunc(values, out=values)
+    if by.rounding is Rounding.DOUBLE and by.shift > threshold:
+        early = math.ldexp(1.0, threshold - 1 - by.shift)
+        values += np.where(values < 0, half - early, half + early)
+    elif by.rounding is not Rounding.FLOOR and half:
+        values += half
+    return np.floor(values, out=values)
 
 
 def scale_channels(
