@@ -13,7 +13,7 @@ from harness.npu.configuration import Configuration, Generation
 from harness.npu.dma import INDEX_BYTES
 from harness.npu.fault import Fault
 from harness.npu.featuremap import FeatureMap
-from harness.npu.fields import MAX_WORK, Fields
+from harness.npu.fields import Fields
 from harness.npu.fields_u55 import FieldsU55, FieldsU65
 from harness.npu.fields_u85 import FROM_IFM2, FROM_ZERO, FieldsU85
 from harness.npu.operations import (
@@ -108,7 +108,7 @@ class _Decoder:
     def _branch(self, parameter: int, payload: int) -> Branch:
         """BRANCH."""
         if parameter not in (0, 1):
-            raise self.registers.fault("parse", "BRANCH", parameter, "no known condition")
+            raise Fault("parse", self.registers.offset, "BRANCH", "BRANCH", parameter, "no known condition")
         self._forget()
         return Branch(self.registers.offset, "BRANCH", bool(parameter), payload)
 
@@ -167,22 +167,19 @@ class _Decoder:
         self.registers.op = "MATMUL"
         kernel, _ = fields.kernel()
         if not kernel.is_point or fields.upscale() is not Upscale.NONE:
-            raise fields.fault(
-                "unsupported", "KERNEL_HEIGHT_M1", kernel.height - 1, "a kernel with weights from a feature map"
-            )
+            raise fields.not_a_point("a kernel with weights from a feature map")
         if fields.accumulator_source() == FROM_IFM2 or not fields.is_global():
-            raise fields.fault(
-                "unsupported", "ACC_FORMAT", get("ACC_FORMAT"), "this kind of product of maps is not established"
-            )
+            register = "ACC_FORMAT" if fields.is_global() else "OFM_PRECISION"
+            message = "this kind of product of maps is not established"
+            raise fields.fault("unsupported", register, get(register), message)
         depth = get("IFM_DEPTH_M1") + 1
         ifm = fields.kernel_input(kernel, Upscale.NONE, depth)
         ifm2 = fields.feature_map("IFM2", 1, get("OFM_DEPTH_M1") + 1, depth)
         start = fields.start()
         ofm = fields.ofm()
-        if ifm.bits > 16 or ifm.bits != ifm2.bits or ofm.elements * depth > MAX_WORK:
-            raise fields.fault(
-                "unsupported", "IFM2_PRECISION", get("IFM2_PRECISION"), "inputs of these widths or this size"
-            )
+        if ifm.bits > 16 or ifm.bits != ifm2.bits:
+            message = f"a product of {ifm.bits} and {ifm2.bits} bits"
+            raise fields.fault("unsupported", "IFM2_PRECISION", get("IFM2_PRECISION"), message)
         return MatMul(
             offset=self.registers.offset,
             name=self.registers.op,
@@ -219,7 +216,8 @@ class _Decoder:
         is_global = fields.is_global()
         scale = fields.ofm_scale() if is_global else fields.channel_rounding()
         if mode in ARGMAX and (not is_global or scale != ARGMAX_SCALE or ofm.bits != 32):
-            raise fields.fault("unsupported", "OFM_SCALE", get("OFM_SCALE"), "positions scaled in another way")
+            register = "OFM_SCALE" if is_global and ofm.bits == 32 else "OFM_PRECISION"
+            raise fields.fault("unsupported", register, get(register), "positions scaled or stored in another way")
         channel_scales = None if is_global or divide else fields.channel_scales(ofm)
         return Pool(
             offset=self.registers.offset,
@@ -253,15 +251,17 @@ class _Decoder:
         fields, get = self.fields, self.registers.get
         pointwise = mode in (PoolMode.REDUCE_SUM, PoolMode.NONE)
         if pointwise and not (kernel.is_point and upscale is Upscale.NONE):
-            raise fields.fault("unsupported", "KERNEL_HEIGHT_M1", kernel.height - 1, f"{mode.name} over positions")
+            raise fields.not_a_point(f"{mode.name} over positions")
         if ifm.bits == 64 and mode is not PoolMode.NONE:
             raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "pooling of 64-bit inputs")
         if upscale is Upscale.ZEROS:
             raise fields.fault("unsupported", "IFM_UPSCALE", upscale, "pooling with zeros between elements")
         if kernel.dilation_y > 1 or kernel.dilation_x > 1:
             raise fields.fault("unsupported", "KERNEL_STRIDE", get("KERNEL_STRIDE"), "pooling with dilation")
-        if max(kernel.top, kernel.bottom) >= kernel.height or max(kernel.left, kernel.right) >= kernel.width:
-            raise fields.fault("unsupported", "IFM_PAD_TOP", kernel.top, "pooling windows with padding alone")
+        tall = max(kernel.top, kernel.bottom) >= kernel.height
+        if tall or max(kernel.left, kernel.right) >= kernel.width:
+            sides = ("TOP", "BOTTOM") if tall else ("LEFT", "RIGHT")
+            raise fields.unpadded("unsupported", sides, "pooling windows with padding alone")
         if mode in ARGMAX and (kernel.padded or upscale is not Upscale.NONE):
             raise fields.fault("unsupported", "IFM_PAD_TOP", kernel.top, "positions in padded or enlarged windows")
 
@@ -299,8 +299,14 @@ class _Decoder:
         depth = get("IFM_DEPTH_M1") + 1
         ifm = fields.feature_map("IFM", get("KERNEL_HEIGHT_M1") + 1, get("KERNEL_WIDTH_M1") + 1, depth)
         ofm = fields.ofm()
-        if depth != ofm.depth or ifm.bits > 16 or fields.upscale() is not Upscale.NONE:
-            raise fields.fault("unsupported", "IFM_DEPTH_M1", get("IFM_DEPTH_M1"), "this input cannot be resized")
+        refused = {
+            "IFM_DEPTH_M1": depth != ofm.depth,
+            "IFM_PRECISION": ifm.bits > 16,
+            "IFM_UPSCALE": fields.upscale() is not Upscale.NONE,
+        }
+        for register, wrong in refused.items():
+            if wrong:
+                raise fields.fault("unsupported", register, get(register), "this input cannot be resized")
         return Resize(
             offset=self.registers.offset,
             name=self.registers.op,

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from harness.npu.configuration import Configuration
+from harness.npu.fault import Fault
 from harness.npu.featuremap import ACCUMULATORS, DTYPES, STRAIGHT, FeatureMap, Layout, chain
 from harness.npu.operations import (
     INTERNAL,
@@ -29,7 +30,7 @@ from harness.npu.stream import RegisterFile
 from harness.npu.windows import input_size
 
 MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U is built with
-MAX_WORK = 1 << 37  # multiplications of one operation; a stream asking for more is broken
+SIDES = ("TOP", "LEFT", "BOTTOM", "RIGHT")
 STRIDE_MODES = 3  # DMA in one, two or three dimensions
 
 
@@ -176,12 +177,10 @@ class Fields(ABC):
         zero_point = self.zero_point(name, precision.signed)
         bits, signed = precision.bits, precision.signed
         if height * width * depth > MAX_ELEMENTS:
-            raise self.fault(
-                "unsupported",
-                f"{name}_REGION",
-                get(f"{name}_REGION"),
-                f"the map has {height * width * depth} elements",
-            )
+            sizes = {get(register): register for register in self.size_registers(name)}
+            largest = max(sizes)
+            message = f"{name} has {height}x{width}x{depth} elements"
+            raise self.fault("unsupported", sizes[largest], largest, message)
         if precision.layout is Layout.CHAIN:
             shape, region = (height, width, depth), get(f"{name}_REGION")
             return self._chain(name, chain(region, shape, bits, signed, zero_point))
@@ -224,6 +223,10 @@ class Fields(ABC):
                 f"the chain holds {source.shape} of {source.bits} bits, not {chain.shape} of {chain.bits}",
             )
         return chain
+
+    def size_registers(self, name: str) -> tuple[str, ...]:
+        """The registers that a map's shape comes from."""
+        return "OFM_DEPTH_M1" if name == "OFM" else "IFM_DEPTH_M1", "OFM_WIDTH_M1", "OFM_HEIGHT_M1"
 
     def ofm_shape(self) -> tuple[int, int, int]:
         """Height, width and depth of the OFM, which have registers of their own."""
@@ -280,20 +283,35 @@ class Fields(ABC):
         ofm_height, ofm_width, _ = self.ofm_shape()
         height, width = input_size(kernel, ofm_height, ofm_width)
         if height < 1 or width < 1:
-            raise self.fault("parse", "IFM_PAD_TOP", kernel.top, f"padding leaves an input of {height}x{width}")
+            message = f"padding leaves an input of {height}x{width}"
+            raise self.unpadded("parse", ("TOP", "BOTTOM") if height < 1 else ("LEFT", "RIGHT"), message)
         if upscale is not Upscale.NONE:
             height, width = -(-height // 2), -(-width // 2)
         ifm = self.feature_map(name, height, width, depth)
         low, high = ifm.limits
         if (kernel.padded or upscale is Upscale.ZEROS) and not low <= ifm.zero_point <= high:
             raise self.fault(
-                "unsupported", "IFM_ZERO_POINT", ifm.zero_point, "padding with it leaves the input's range"
+                "unsupported", f"{name}_ZERO_POINT", ifm.zero_point, "padding with it leaves the input's range"
             )
         taps = kernel.height * kernel.width
         padded = (height + kernel.top + kernel.bottom) * (width + kernel.left + kernel.right) * depth
-        if padded > MAX_ELEMENTS or ofm_height * ofm_width * taps * depth > MAX_WORK:
-            raise self.fault("unsupported", "KERNEL_HEIGHT_M1", kernel.height - 1, "more work than any real operation")
+        if padded > MAX_ELEMENTS or ofm_width * taps * depth > MAX_ELEMENTS:
+            axis = "HEIGHT" if kernel.height > kernel.width else "WIDTH"
+            value = self.get(f"KERNEL_{axis}_M1")
+            message = f"{padded} elements, or {ofm_width * taps * depth} for a row of the output"
+            raise self.fault("unsupported", f"KERNEL_{axis}_M1", value, message)
         return ifm
+
+    def unpadded(self, kind: str, sides: tuple[str, ...], message: str) -> Fault:
+        """The fault for the largest padding on one of the sides."""
+        value, register = max((self.get(f"IFM_PAD_{side}"), f"IFM_PAD_{side}") for side in sides)
+        return self.fault(kind, register, value, message)
+
+    def not_a_point(self, message: str, but: tuple[str, ...] = ()) -> Fault:
+        """The fault for whatever makes a kernel see more than one position, registers `but` apart."""
+        names = ("KERNEL_HEIGHT_M1", "KERNEL_WIDTH_M1", *(f"IFM_PAD_{side}" for side in SIDES), "IFM_UPSCALE")
+        register = next((name for name in names if name not in but and self.get(name)), "KERNEL_STRIDE")
+        return self.fault("unsupported", register, self.get(register), message)
 
     def stream(self, name: str, number: int = 0) -> Stream:
         """Where the stream of weights or scales called `name` ("WEIGHT", "SCALE") with this number is."""

@@ -89,7 +89,8 @@ class FieldsU55(Fields):
             minimum, maximum = (v - 0x10000 if v >= 0x8000 else v for v in (minimum, maximum))
         minimum, maximum = max(minimum, low), min(maximum, high)
         if minimum > maximum:
-            raise self.fault("parse", "ACTIVATION_MIN", minimum, f"above the upper limit {maximum}")
+            value = self.get("ACTIVATION_MIN")
+            raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {maximum}")
         if not has_table:
             return Activation(minimum, maximum)
         index_bits = 16 if ofm.bits == 16 else 8

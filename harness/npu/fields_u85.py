@@ -165,7 +165,8 @@ class FieldsU85(Fields):
                 minimum, maximum = (v - 0x10000 if v >= 0x8000 else v for v in (minimum, maximum))
             low, high = max(minimum, low), min(maximum, high)
             if low > high:
-                raise self.fault("parse", "ACTIVATION_MIN", low, f"above the upper limit {high}")
+                value = self.get("ACTIVATION_MIN")
+                raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {high}")
         if not function:
             return Activation(low, high)
         if bits != ofm.bits or (bits == 8 and ofm.signed != signed):
@@ -244,9 +245,9 @@ class FieldsU85(Fields):
         if len(bits) > 1 or max(bits) > 32:
             value = self.get("IFM2_PRECISION")
             raise self.fault("unsupported", "IFM2_PRECISION", value, "inputs of different or 64-bit widths")
-        if mode in BITWISE and any(self.get(f"{name}_ZERO_POINT") for name in names):
-            value = self.get("IFM_ZERO_POINT")
-            raise self.fault("unsupported", "IFM_ZERO_POINT", value, "bits of values with a zero point")
+        for register in (f"{name}_ZERO_POINT" for name in names if mode in BITWISE):
+            if self.get(register):
+                raise self.fault("unsupported", register, self.get(register), "bits of values with a zero point")
         return Inputs(sources, bits.pop(), maps)
 
     def _operand(self, name: str) -> FeatureMap | int:
@@ -294,8 +295,12 @@ class FieldsU85(Fields):
         if mode > 2:
             raise self.fault("parse", "DMA0_SRC_REGION", value, "there is no fourth dimension")
         sizes = (get("DMA0_SIZE0") if mode else 1, get("DMA0_SIZE1") if mode == 2 else 1)
-        if not all(sizes) or length * sizes[0] * sizes[1] > MAX_ELEMENTS:
-            raise self.fault("unsupported", "DMA0_SIZE0", sizes[0], "no rows, or more bytes than any real transfer")
+        for register, size in zip(("DMA0_SIZE0", "DMA0_SIZE1"), sizes, strict=True):
+            if not size:
+                raise self.fault("unsupported", register, size, "a transfer of no rows")
+        if mode and length * sizes[0] * sizes[1] > MAX_ELEMENTS:
+            message = f"more than any real transfer has, {sizes[1]} x {sizes[0]} times"
+            raise self.fault("unsupported", "DMA0_LEN", length, message)
         indexed = [side for side in ("SRC", "DST") if get(f"DMA0_{side}_REGION") >> 11 & 1]
         if len(indexed) > 1:
             raise self.fault("parse", "DMA0_DST_REGION", get("DMA0_DST_REGION"), "only one side can have an index")
