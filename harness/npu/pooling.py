@@ -25,8 +25,6 @@ from harness.npu.scaling import Scale, divide_half_away, scale, scale_channels
 
 Array = npt.NDArray[Any]
 
-POSITIONS = (PoolMode.ARGMAX_X, PoolMode.ARGMAX_Y)  # OFM_SCALE takes these from above the values; nothing is scaled
-
 
 class PoolStep:
     """Executes one Pool."""
@@ -52,7 +50,7 @@ class PoolStep:
         if op.ofm.is_accumulators:
             op.ofm.store(memory, values)
             return
-        if op.mode not in POSITIONS:
+        if op.mode is not PoolMode.ARGMAX_X:  # OFM_SCALE takes the position from above the value
             values = self._scaled(values, memory)
         op.ofm.store(memory, output.finish(values, op.ofm, op.activation, memory))
 
@@ -72,8 +70,8 @@ class PoolStep:
             columns = functools.reduce(choose, (taps[:, :, :, x] for x in range(kernel.width)))
             chosen = functools.reduce(choose, (columns[:, :, y] for y in range(kernel.height)))
             return chosen.astype(np.int64) - zero
-        if op.mode in POSITIONS:
-            return _first_largest(taps, op.mode)
+        if op.mode is PoolMode.ARGMAX_X:
+            return np.asarray(taps[:, :, 0].argmax(axis=2), dtype=np.int64)
         total = taps.sum(axis=(2, 3), dtype=np.int64)
         return total - zero * kernel.height * kernel.width
 
@@ -90,16 +88,10 @@ class PoolStep:
         return scale_channels(values + bias, multiplier, shift, op.scale.rounding)
 
 
-def _first_largest(taps: Array, mode: PoolMode) -> Array:
-    """Position of the first largest value in each window (rows, columns, kernel height, kernel width, depth)."""
-    along, across = (3, 2) if mode is PoolMode.ARGMAX_X else (2, 3)
-    return np.asarray(taps.max(axis=across, keepdims=True).argmax(axis=along).squeeze(2), dtype=np.int64)
-
-
 def is_copy(op: Pool) -> bool:
     """Whether the pool stores its input unchanged, whatever its values are."""
     return (
-        op.mode not in (PoolMode.REDUCE_SUM, *POSITIONS)
+        op.mode not in (PoolMode.REDUCE_SUM, PoolMode.ARGMAX_X)
         and op.channel_scales is None
         and op.kernel.is_point
         and op.upscale == 0

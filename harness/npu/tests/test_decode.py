@@ -111,7 +111,7 @@ def test_every_kernel_and_dma_command_becomes_an_operation(disassembled: Compile
 
 def test_kernels_are_those_of_the_disassembly(disassembled: Compiled) -> None:
     comments = [match.groups() for match in map(KERNEL.match, disassembled.listing.splitlines()) if match]
-    kernels = [op for op in decode(disassembled.stream, U55_128) if not isinstance(op, Dma)]
+    kernels = [op for op in disassembled.program().ops if not isinstance(op, Dma)]
     assert len(comments) == len(kernels)
     for comment, op in zip(comments, kernels, strict=True):
         numbers = [int(number) for number in comment[:-1]]
@@ -139,7 +139,7 @@ def last_values(compiled: Compiled, offset: int) -> dict[str, int]:
 
 
 def test_operations_hold_the_registers_of_their_time(disassembled: Compiled) -> None:
-    for op in decode(disassembled.stream, U55_128):
+    for op in disassembled.program().ops:
         values = last_values(disassembled, op.offset)
         if isinstance(op, Dma):
             assert (op.source.base, op.destination.base, op.length) == tuple(
