@@ -70,6 +70,10 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, right answer or not.")
     ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),
+    ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
@@ -102,6 +106,7 @@ def run(
                 repeat=repeat,
                 timeout=timeout,
                 strict=strict,
+                trace=trace,
                 reporter=live,
             ).record
     except EthosHilError as error:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from harness import tracefile
 from harness.attribution import attribute, estimated
 from harness.divergence import localise
 from harness.errors import TargetError
@@ -72,6 +73,7 @@ def run(
     repeat: int = 1,
     timeout: float = 120.0,
     strict: bool = False,
+    trace: Path | None = None,
     reporter: Reporter | None = None,
 ) -> Report:
     """Lower `source` (or take it from the cache), run it on `target`, and verify every output.
@@ -84,6 +86,7 @@ def run(
         repeat: executions of each input set.
         timeout: wall seconds for the run on the target.
         strict: fail where the command stream lacks a wait, even if the answer is right.
+        trace: file for a record of every NPU operation, written before anything runs.
         reporter: hears of progress.
 
     Raises:
@@ -100,6 +103,8 @@ def run(
     started = time.monotonic()
     artifact = lower(source, npu, progress=lambda text: reporter.stage(f"Lowering {source.label} for {npu}: {text}"))
     seconds = {"lowering": time.monotonic() - started}
+    if trace is not None:
+        tracefile.write(artifact, npu, trace)
     return run_artifact(
         artifact,
         board,

@@ -80,6 +80,8 @@ def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int) -> B
     """What a block with output `out` reads of channels [c, c_end)."""
     if isinstance(kernel, Elementwise):
         return _broadcast(out, source, kernel.ofm)
+    if isinstance(kernel, Convolution | MatMul) and source is kernel.start:
+        return out
     if isinstance(kernel, MatMul):
         if source is kernel.ifm2:
             return Box(0, 1, out.c, out.c_end, c, c_end)

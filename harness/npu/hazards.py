@@ -34,7 +34,7 @@ from harness.npu.configuration import Configuration, Generation
 from harness.npu.fault import Fault
 from harness.npu.featuremap import FeatureMap, Layout
 from harness.npu.gates import Gate, gates
-from harness.npu.operations import INTERNAL, Access, Dma, Elementwise, MatMul, Op
+from harness.npu.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op
 from harness.npu.output import table_bytes
 from harness.npu.overlap import Box, common_byte, runs
 
@@ -210,7 +210,10 @@ def inputs(op: blocks.Kernel) -> tuple[FeatureMap, ...]:
     """The feature maps that a kernel reads."""
     if isinstance(op, Elementwise):
         return op.ifms
-    return (op.ifm, op.ifm2) if isinstance(op, MatMul) else (op.ifm,)
+    more = (op.ifm2,) if isinstance(op, MatMul) else ()
+    if isinstance(op, Convolution | MatMul) and op.start is not None:
+        more = (*more, op.start)
+    return (op.ifm, *more)
 
 
 def _touch(access: Access, maps: tuple[FeatureMap, ...] = ()) -> Touch:

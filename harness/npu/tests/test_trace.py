@@ -1,0 +1,112 @@
+"""Protects the trace: what it says of an operation is what Vela's disassembly says at that place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from harness.npu.conformance.compiled import Compiled, compile_graph
+from harness.npu.featuremap import BRICK
+from harness.npu.tests.test_decode import last_values, listing
+from harness.npu.tests.test_hazards import network
+from harness.npu.trace import records
+
+NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+LISTING = "--verbose-register-command-stream"
+
+
+@pytest.fixture(scope="module", params=NPUS)
+def compiled(request: pytest.FixtureRequest) -> Compiled:
+    return compile_graph(network(), request.param, LISTING, mode="Shared_Sram")
+
+
+def traced(compiled: Compiled) -> list[dict[str, Any]]:
+    """As a reader of the file has them."""
+    return [json.loads(json.dumps(record)) for record in records(compiled.program())]
+
+
+def test_there_is_a_record_for_every_operation(compiled: Compiled) -> None:
+    passive = {"STOP", "IRQ", "DMA_WAIT", "KERNEL_WAIT"}
+    expected = [line.offset for line in listing(compiled) if line.is_operation and line.name not in passive]
+    found = traced(compiled)
+    assert [record["offset"] for record in found] == expected
+    assert [record["op"] for record in found] == list(range(len(expected)))
+
+
+def test_feature_maps_are_those_of_the_disassembly(compiled: Compiled) -> None:
+    seen = 0
+    for record in traced(compiled):
+        if "ofm" not in record:
+            continue
+        values = last_values(compiled, record["offset"])
+        maps = [("OFM", record["ofm"])]
+        if len(record["ifms"]) == 1:
+            maps.append(("IFM", record["ifms"][0]))
+        for name, found in maps:
+            if found["layout"] == "chain":
+                continue
+            assert found["region"] == values[f"{name}_REGION"]
+            assert found["address"] == values[f"{name}_BASE0"]
+            assert found["strides"][0] == values[f"{name}_STRIDE_Y"]
+            assert found["strides"][1] == values[f"{name}_STRIDE_X"]
+            bricks = values[f"{name}_PRECISION"] >> 6 & 3 == 1
+            assert (found["layout"] == "NHCWB16") is bricks
+            assert not bricks or found["shape"][2] <= BRICK or found["strides"][2] == values[f"{name}_STRIDE_C"]
+            assert found["zero_point"] & 0xFFFF == values[f"{name}_ZERO_POINT"]
+            seen += 1
+        shape = [values[f"OFM_{axis}_M1"] + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH")]
+        assert record["ofm"]["shape"] == shape
+        block = [values[f"OFM_BLK_{axis}_M1"] + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH")]
+        assert record["block"] == block
+    assert seen > 6
+
+
+def test_weights_scales_and_kernels_are_those_of_the_disassembly(compiled: Compiled) -> None:
+    convolutions = [record for record in traced(compiled) if record["name"] == "CONV"]
+    assert len(convolutions) >= 3
+    for record in convolutions:
+        values = last_values(compiled, record["offset"])
+        for name, streams in (("WEIGHT", record["weights"]), ("SCALE", record["scales"])):
+            assert streams[0] == {
+                "region": values[f"{name}_REGION"],
+                "address": values[f"{name}_BASE"],
+                "bytes": values[f"{name}_LENGTH"],
+            }
+        assert record["kernel"]["size"] == [values["KERNEL_HEIGHT_M1"] + 1, values["KERNEL_WIDTH_M1"] + 1]
+        assert record["kernel"]["padding"] == [values[f"IFM_PAD_{side}"] for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")]
+        assert record["weight_order"] == ("part-kernel" if values["KERNEL_STRIDE"] & 4 else "depth-first")
+        assert record["scale"] is None
+    assert any(record["table"] is not None for record in convolutions)
+
+
+def test_transfers_and_waits_are_those_of_the_disassembly(compiled: Compiled) -> None:
+    lines = listing(compiled)
+    transfers = 0
+    for record in traced(compiled):
+        values = last_values(compiled, record["offset"])
+        before = [line for line in lines if line.offset < record["offset"]]
+        between = []
+        for line in reversed(before):
+            if line.is_operation and line.name not in ("DMA_WAIT", "KERNEL_WAIT"):
+                break
+            between.append(line)
+        for name, wait in (("DMA_WAIT", "transfers"), ("KERNEL_WAIT", "kernels")):
+            given = [line.parameter for line in between if line.name == name]
+            assert record["waits"][wait] == (min(given) if given else None)
+        if record["name"] != "DMA":
+            assert record["waits"]["blocks"] == values["BLOCKDEP"]
+            continue
+        transfers += 1
+        assert (record["from"]["address"], record["to"]["address"]) == (values["DMA0_SRC"], values["DMA0_DST"])
+        assert record["row_bytes"] == values["DMA0_LEN"]
+        assert (record["to"]["region"] == "internal") is bool(values["DMA0_DST_REGION"] & 0x100)
+    assert transfers >= 2
+
+
+def test_times_are_those_of_the_model(compiled: Compiled) -> None:
+    result = compiled.program().timing()
+    found = traced(compiled)
+    assert sum(record["cycles"] for record in found) == result.cycles
+    assert [(record["begin"], record["end"]) for record in found] == [(op.begin, op.end) for op in result.ops]
