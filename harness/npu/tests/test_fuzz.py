@@ -21,6 +21,7 @@ from harness.npu.conformance.fuzz.crew import CRASHED, Block, Crew, Examined
 from harness.npu.conformance.fuzz.trial import GUARD, Verdict, examine
 from harness.npu.elementwise import ElementwiseStep
 from harness.npu.featuremap import FeatureMap, Memory
+from harness.npu.fields_u55 import FieldsU55
 
 CASES = 40  # of each configuration
 NPU = "ethos-u55-128"
@@ -131,6 +132,14 @@ def test_a_fault_that_names_nothing_is_found(monkeypatch: pytest.MonkeyPatch, ca
         raise wrong
 
     assert sabotaged(monkeypatch, case, refuse).finding.startswith("a fault")
+
+
+def test_a_fault_with_a_value_that_no_register_has_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    def refuse(self: FieldsU55, name: str, size_at: int) -> Any:
+        raise self.fault("parse", f"{name}_PRECISION", self.get(f"{name}_PRECISION") + 1, "is off by one")
+
+    monkeypatch.setattr(FieldsU55, "element", refuse)
+    assert examine(case).finding.startswith("a register does not hold what a fault says")
 
 
 # --- what only a process of its own survives; the functions below run in the workers
