@@ -241,27 +241,19 @@ class FeatureMap:
         return values
 
     def _load_tile(self, memory: Memory, tile: Tile, depth: int) -> Array:
-        height, width = tile.y_end - tile.y, tile.x_end - tile.x
         if self.layout is Layout.NHWC:
             return self._rows(memory, tile, depth)
-        count = -(-depth // BRICK)
-        lanes = np.ascontiguousarray(self._bricks(memory, tile, count)).view(self.dtype)
-        return lanes.reshape(height, width, count * BRICK)[:, :, :depth]
+        values = np.empty((tile.y_end - tile.y, tile.x_end - tile.x, depth), self.dtype)
+        for stored, wanted in self._bricks(memory, tile, values):
+            np.copyto(wanted, stored)
+        return values
 
     def _store_tile(self, memory: Memory, tile: Tile, values: Array) -> None:
-        depth = values.shape[2]
         if self.layout is Layout.NHWC:
-            self._rows(memory, tile, depth)[...] = values
+            self._rows(memory, tile, values.shape[2])[...] = values
             return
-        whole, rest = divmod(depth, BRICK)
-        if whole:
-            values = np.ascontiguousarray(values)
-            target = self._bricks(memory, tile, whole)
-            target[...] = np.ndarray(
-                target.shape, target.dtype, values, 0, (*values.strides[:2], BRICK * values.itemsize)
-            )
-        if rest:
-            self._lanes(memory, tile, whole + 1, rest)[:, :, whole] = values[:, :, whole * BRICK :]
+        for stored, given in self._bricks(memory, tile, np.ascontiguousarray(values)):
+            np.copyto(stored, given)
 
     def _rows(self, memory: Memory, tile: Tile, depth: int) -> Array:
         return np.ndarray(
@@ -272,24 +264,22 @@ class FeatureMap:
             (self.stride_y, self.stride_x, self.size),
         )
 
-    def _bricks(self, memory: Memory, tile: Tile, count: int) -> Array:
-        """Each brick as one element, which numpy moves in one go."""
-        return np.ndarray(
-            (tile.y_end - tile.y, tile.x_end - tile.x, count),
-            np.dtype((np.void, BRICK * self.size)),
-            memory[self.region],
-            tile.base,
-            (self.stride_y, self.stride_x, self.stride_c),
-        )
+    def _bricks(self, memory: Memory, tile: Tile, values: Array) -> Iterator[tuple[Array, Array]]:
+        """The whole bricks of a tile in memory and in `values` (contiguous), then the lanes of one that is not whole.
 
-    def _lanes(self, memory: Memory, tile: Tile, bricks: int, lanes: int = BRICK) -> Array:
-        return np.ndarray(
-            (tile.y_end - tile.y, tile.x_end - tile.x, bricks, lanes),
-            self.dtype,
-            memory[self.region],
-            tile.base,
-            (self.stride_y, self.stride_x, self.stride_c, self.size),
-        )
+        Lanes side by side are one element, which numpy moves several times as fast as so many of them.
+        """
+        height, width, depth = values.shape
+        whole, rest = divmod(depth, BRICK)
+        for brick, count, lanes in ((0, whole, BRICK), (whole, 1, rest)):
+            if not count or not lanes:
+                continue
+            run = np.dtype((np.void, lanes * self.size))
+            shape = (height, width, count)
+            at, strides = tile.base + brick * self.stride_c, (self.stride_y, self.stride_x, self.stride_c)
+            stored: Array = np.ndarray(shape, run, memory[self.region], at, strides)
+            width_bytes = BRICK * self.size
+            yield stored, np.ndarray(shape, run, values, brick * width_bytes, (*values.strides[:2], width_bytes))
 
 
 def chain(number: int, shape: tuple[int, int, int], bits: int, signed: bool, zero_point: int) -> FeatureMap:
