@@ -16,15 +16,21 @@ _CALIBRATION = 2
 
 
 def _layer(inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1) -> list[nn.Module]:
+    return [_convolution(inputs, outputs, kernel, stride, groups), nn.BatchNorm2d(outputs), nn.ReLU6()]
+
+
+def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+    """With weights that keep the variance of what goes through, so that a wrong value anywhere reaches the output."""
     convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
-    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU6()]
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+    return convolution
 
 
 def _block(inputs: int, outputs: int, expansion: int, stride: int) -> nn.Module:
     wide = inputs * expansion
     layers = _layer(inputs, wide, 1) if expansion != 1 else []
     layers += _layer(wide, wide, 3, stride=stride, groups=wide)
-    layers += [nn.Conv2d(wide, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
+    layers += [_convolution(wide, outputs, 1), nn.BatchNorm2d(outputs)]
     body = nn.Sequential(*layers)
     return Residual(body) if stride == 1 and inputs == outputs else body
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from harness.delegate import run_delegate
+from harness.npu import Configuration
+from harness.npu import Npu as FunctionalNpu
+from harness.npu.featuremap import Memory
+from harness.npu.operations import Dma, Op
 from harness.run import run
+from lowering.lower import lower
 from lowering.model import load_model
 from lowering.profile import Npu
+from lowering.reference import Reference
 from suites.models.mobilenet_v2 import MobileNetV2
 
 
@@ -21,3 +28,27 @@ def test_mobilenet_v2_is_verified() -> None:
     # The only module without a line of its own is the model itself, which calls mean().
     assert {op.module for op in report.record.ops if "." not in op.module} <= {"", "classifier"}
     assert all(op.source for op in report.record.ops)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_one_wrong_channel_anywhere_reaches_the_output() -> None:
+    """Sabotage: were the network deaf to its middle layers, "verified" would mean little."""
+    artifact = lower(load_model("suites.models.mobilenet_v2:mobilenet_v2"), Npu.parse("ethos-u55-128"))
+    reference = Reference(artifact).run(artifact.example_inputs)
+    blob, inputs = (
+        artifact.delegates[0].blob,
+        [value.tobytes() for value in next(iter(reference.delegate_inputs.values()))],
+    )
+    npu = FunctionalNpu(Configuration.parse("ethos-u55-128"))
+    right = run_delegate(npu, blob, inputs).outputs
+    kernels = [op for op in npu.decode(blob.command_stream).ops if not isinstance(op, Dma)]
+    for victim in kernels[:: len(kernels) // 12]:
+
+        def invert(op: Op, memory: Memory, victim: Op = victim) -> None:
+            if op is victim and not isinstance(op, Dma):
+                stored = op.ofm.load(memory).copy()
+                stored[:, :, 0] = ~stored[:, :, 0]
+                op.ofm.store(memory, stored)
+
+        assert run_delegate(npu, blob, inputs, invert).outputs != right, victim
