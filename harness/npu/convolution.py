@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +48,6 @@ class ConvolutionStep:
     def __init__(self, op: Convolution) -> None:
         self.op = op
         self._prepared: Prepared | None = None
-        begin, end = op.ifm.extent(whole_bricks=True)
-        ofm_begin, ofm_end = op.ofm.extent(whole_bricks=True)
-        self._apart = op.ifm.region != op.ofm.region or end <= ofm_begin or ofm_end <= begin
 
     def holds(self, compressed: tuple[bytes, ...]) -> bool:
         """Whether these weight streams are the ones that are ready to multiply."""
@@ -63,11 +61,13 @@ class ConvolutionStep:
             self._accumulate(prepared, memory)
             return
         source = op.ifm.load(memory)
-        target = op.ofm.plain(memory) if self._apart else None
-        result = target if target is not None else np.empty(op.ofm.shape, op.ofm.dtype)
+        target = op.ofm.plain(memory)
+        if target is not None and not np.may_share_memory(source, target):
+            self._multiply(source, prepared, prepared.requantiser, target, memory)
+            return
+        result = np.empty(op.ofm.shape, op.ofm.dtype)
         self._multiply(source, prepared, prepared.requantiser, result, memory)
-        if target is None:
-            op.ofm.store(memory, result)
+        op.ofm.store(memory, result)
 
     def _accumulate(self, prepared: Prepared, memory: Memory) -> None:
         """Sums that start with other ones, or stay in the accumulators."""
@@ -78,10 +78,10 @@ class ConvolutionStep:
             sums += op.start.load(memory)
         if op.ofm.is_accumulators:
             sums += prepared.zero_share
-            requantiser.check(sums)
+            requantiser.check(op, sums)
             op.ofm.store(memory, sums)
         else:
-            op.ofm.store(memory, requantiser.finish(sums, memory))
+            op.ofm.store(memory, requantiser.finish(op, sums, memory))
 
     def _multiply(
         self, source: Array, prepared: Prepared, requantiser: Requantiser | Bare, result: Array, memory: Memory
@@ -98,7 +98,10 @@ class ConvolutionStep:
         scales = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.scales)
         prepared = self._prepared
         if prepared is None or prepared.compressed != compressed or prepared.scales != scales:
-            prepared = prepare(op, compressed, scales)
+            key = (compressed, scales, _recipe(op))
+            prepared = _shared.get(key)
+            if prepared is None:
+                prepared = _shared[key] = prepare(op, compressed, scales)
             self._prepared = prepared
         return prepared
 
@@ -118,7 +121,7 @@ class ConvolutionStep:
                 part = windows.gather(part, kernel, count, columns)
             here = sums[: count * columns]
             np.matmul(part.reshape(-1, inputs), matrix, out=here)
-            requantiser.apply(here, result[y : y + count], memory)
+            requantiser.apply(self.op, here, result[y : y + count], memory)
 
     def _depthwise(
         self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: Memory
@@ -136,7 +139,26 @@ class ConvolutionStep:
                 products = np.einsum("yijf,ijf->yf", plane, repeated[:, taps])
                 sums = products if sums is None else np.add(sums, products, out=sums)
             assert sums is not None
-            requantiser.apply(sums, result[y : y + count], memory)
+            requantiser.apply(self.op, sums, result[y : y + count], memory)
+
+
+# Stripes of a cascade share weights; what is ready stays for as long as a step holds it.
+_shared: WeakValueDictionary[tuple[object, ...], Prepared] = WeakValueDictionary()
+
+
+def _recipe(op: Convolution) -> tuple[object, ...]:
+    """All that `prepare` depends on besides the bytes of weights and scales."""
+    return (
+        op.weights.order,
+        op.weights.layout,
+        op.per_channel,
+        op.scale,
+        op.activation,
+        op.accumulator_bits,
+        op.start is None,
+        (op.ifm.bits, op.ifm.signed, op.ifm.zero_point),
+        (op.ofm.bits, op.ofm.signed, op.ofm.zero_point),
+    )
 
 
 def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes, ...]) -> Prepared:

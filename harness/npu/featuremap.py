@@ -178,6 +178,10 @@ class FeatureMap:
         """
         if self.layout is Layout.CHAIN:
             return 0, 0
+        if self.layout is Layout.NHWC and self.one_tile and self.stride_y >= 0 and self.stride_x >= 0:
+            height, width, depth = self.stored_shape
+            begin = self.bases[0]
+            return begin, begin + (height - 1) * self.stride_y + (width - 1) * self.stride_x + depth * self.size
         low, high = [], []
         for tile in self.tiles():
             rows = (tile.y_end - tile.y - 1) * self.stride_y

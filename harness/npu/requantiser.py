@@ -26,7 +26,7 @@ PERIOD = 512  # values per channel are repeated up to so many: numpy's inner loo
 
 @dataclass(frozen=True)
 class Requantiser:
-    """Sums of products to stored elements, for one operation and set of weights; see the module.
+    """Sums of products to stored elements, for one set of weights and operations that differ in their maps' places.
 
     Attributes:
         bias, multiplier, shift: per channel, int64; the bias includes the zero point's share.
@@ -37,7 +37,6 @@ class Requantiser:
         overflow: whether sums may leave the accumulator, so that they must be looked at.
     """
 
-    op: Convolution
     bias: Array
     multiplier: Array
     shift: Array
@@ -59,7 +58,7 @@ class Requantiser:
         reach = 2 * (abs(op.ofm.zero_point) + max(abs(activation.minimum), abs(activation.maximum)) + 2)
         exact = natural and activation.clamp and not overflow and int(shift.max()) + reach.bit_length() <= 53
         if not exact or int(shift.min()) == 0:
-            return cls(op, bias, multiplier, shift, None, 0.0, None, False, overflow)
+            return cls(bias, multiplier, shift, None, 0.0, None, False, overflow)
         factor = multiplier * np.exp2(-shift.astype(np.float64))
         addend = 0.5 + op.ofm.zero_point - activation.minimum
         narrow = bool((largest * factor).max() + abs(addend) < INT16_MAX)
@@ -67,18 +66,18 @@ class Requantiser:
         products = largest.astype(np.float64) * multiplier + np.ldexp(float(reach), shift)
         if products.max() < FLOAT64_EXACT - 8:  # each is off by less than 8 where that matters
             behind = np.tile(bias * factor + addend, times)
-            return cls(op, bias, multiplier, shift, np.tile(factor, times), behind, None, narrow, overflow)
+            return cls(bias, multiplier, shift, np.tile(factor, times), behind, None, narrow, overflow)
         first = np.tile(bias.astype(np.float64), times)
-        return cls(op, bias, multiplier, shift, np.tile(factor, times), addend, first, narrow, overflow)
+        return cls(bias, multiplier, shift, np.tile(factor, times), addend, first, narrow, overflow)
 
-    def apply(self, sums: Array, out: Array, memory: Memory) -> None:
+    def apply(self, op: Convolution, sums: Array, out: Array, memory: Memory) -> None:
         """Fills `out` (..., channels) with the elements for `sums` (contiguous, as long), integers in floating point.
 
         Raises Fault.
         """
-        op, activation = self.op, self.op.activation
+        activation = op.activation
         if self.factor is None:
-            out[...] = self.finish(sums.reshape(out.shape).astype(np.int64), memory)
+            out[...] = self.finish(op, sums.reshape(out.shape).astype(np.int64), memory)
             return
         scaled = sums.reshape(-1).astype(np.float64)
         if self.bias_first is not None:
@@ -103,9 +102,8 @@ class Requantiser:
                 values = output.look_up(values, op.ofm, activation, memory)
             out[...] = values
 
-    def check(self, accumulators: Array) -> None:
+    def check(self, op: Convolution, accumulators: Array) -> None:
         """Fault if one of the values (int64) does not fit the accumulator."""
-        op = self.op
         worst = int(np.abs(accumulators).max())
         if worst >= 1 << (op.accumulator_bits - 1):
             raise Fault(
@@ -117,12 +115,11 @@ class Requantiser:
                 f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
             )
 
-    def finish(self, sums: Array, memory: Memory) -> Array:
+    def finish(self, op: Convolution, sums: Array, memory: Memory) -> Array:
         """The elements for `sums` (..., channels), int64."""
-        op = self.op
         accumulators = sums + self.bias
         if self.overflow:
-            self.check(accumulators)
+            self.check(op, accumulators)
         scaled = scale_channels(accumulators, self.multiplier, self.shift, op.scale.rounding)
         return output.finish(scaled, op.ofm, op.activation, memory)
 
@@ -130,7 +127,7 @@ class Requantiser:
 class Bare:
     """In place of a Requantiser: keeps the sums."""
 
-    def apply(self, sums: Array, out: Array, memory: Memory) -> None:
+    def apply(self, op: Convolution, sums: Array, out: Array, memory: Memory) -> None:
         """Fills `out` (..., channels), int64, with `sums`."""
         out[...] = sums.reshape(out.shape)
 
