@@ -19,7 +19,7 @@ from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Elementwise, Operand
 from harness.npu.registers import ElementwiseMode
-from harness.npu.scaling import FLOAT64_EXACT, Rounding, exact_in_floats, largest_scaled, scale
+from harness.npu.scaling import FLOAT64_EXACT, INT64_MAX, Rounding, exact_in_floats, largest_scaled, scale
 
 Array = npt.NDArray[Any]
 
@@ -48,6 +48,8 @@ class ElementwiseStep:
             result = _leaky(op, values[0])
         else:
             values = [scale(value, operand.scale) for value, operand in zip(values, op.operands, strict=True)]
+            if dtype is np.int64:
+                _check_overflow(op, values)
             if op.mode in UFUNCS:
                 whole = next((value for value in values if value.shape == op.ofm.shape), None)
                 result = UFUNCS[op.mode](*values, out=whole)
@@ -77,6 +79,16 @@ def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float
         return np.int32
     exact = exact_in_floats(combined, op.scale) and combined + zero_point < FLOAT64_EXACT
     return np.float64 if exact else np.int64
+
+
+def _check_overflow(op: Elementwise, values: list[Array]) -> None:
+    """Fault if combining scaled operands may leave 64 bits; what the hardware has instead is not established."""
+    if op.mode not in (ElementwiseMode.MUL, ElementwiseMode.ADD, ElementwiseMode.SUB):
+        return
+    first, second = (max(abs(int(value.min())), abs(int(value.max()))) for value in values)
+    if (first * second if op.mode is ElementwiseMode.MUL else first + second) > INT64_MAX:
+        shift = min(operand.scale.shift for operand in op.operands)
+        raise Fault("unsupported", op.offset, op.name, "IFM_SCALE", shift, "operands scaled beyond 64 bits")
 
 
 def _largest(operand: Operand, values: Array | int | None = None) -> int:

@@ -32,7 +32,7 @@ def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memor
     if activation.wraps:
         return values.astype(np.int64, copy=False).astype(ofm.dtype)
     limits = (activation.minimum, activation.maximum) if activation.clamp else ofm.limits
-    if ofm.bits < 8 * values.itemsize:
+    if activation.table is not None or ofm.bits < 8 * values.itemsize:
         values.clip(*limits, out=values)
     if activation.table is not None:
         return look_up(values, ofm, activation, memory)
