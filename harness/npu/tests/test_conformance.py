@@ -42,12 +42,17 @@ from lowering.profile import Npu
 
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 PLAIN_SHIFT = "how a negative value half-way"  # emitted with a rounding that TOSA's plain shift does not have
+TWO_SCALES = "shifted left by 14 whatever the register says"  # Vela 5.1 fuses the scales of both operands wrongly
 # What is refused, by program and family, and a part of why. Nothing else that compiles may fault.
 REFUSED = {
     ("int32 shift right", "u55"): PLAIN_SHIFT,
     ("int32 shift right", "u65"): PLAIN_SHIFT,
     ("chain of 32 bits", "u55"): PLAIN_SHIFT,
     ("chain of 32 bits", "u65"): PLAIN_SHIFT,
+    ("add int16, scales differ by two", "u55"): TWO_SCALES,
+    ("add int16, scales differ by two", "u65"): TWO_SCALES,
+    ("sub int16, scales differ by two", "u55"): TWO_SCALES,
+    ("sub int16, scales differ by two", "u65"): TWO_SCALES,
     ("conv int16 by way of int32", "u85"): "multipliers of 15 bits",
 }
 
@@ -107,7 +112,7 @@ def test_programs_reach_every_way_of_scaling_operands() -> None:
     """Which operand of ADD and SUB is scaled, in which order: a change in Vela must not quietly empty these cases."""
     ways = set()
     for name, program in OPERATORS.items():
-        if not name.startswith(("add", "sub")):
+        if not name.startswith(("add", "sub")) or (name, "u55") in REFUSED:
             continue
         for op in compile_graph(program.tosa, "ethos-u55-128").program().ops:
             if isinstance(op, Elementwise) and len(op.ifms) == 2:

@@ -63,6 +63,8 @@ for name, build in {
     "add int16": arithmetic("ADD", dtype="int16"),
     "add int16, second input scaled": arithmetic("ADD", scales=OTHER, dtype="int16"),
     "add int16, both inputs scaled": arithmetic("ADD", scales=BOTH, dtype="int16"),
+    "add int16, scales differ by two": arithmetic("ADD", scales=(0.5, 0.25, 0.7), dtype="int16"),
+    "sub int16, scales differ by two": arithmetic("SUB", scales=(0.5, 1.0, 0.7), dtype="int16"),
     "add int16 of channels": arithmetic("ADD", second=(1, 1, 1, 7), dtype="int16"),
     "sub": arithmetic("SUB"),
     "sub, second input scaled": arithmetic("SUB", scales=OTHER),
