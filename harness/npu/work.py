@@ -3,7 +3,7 @@
 Registers can describe operations on maps far larger than any memory (strides of zero make everything fit), and a few
 words repeat one many times. What a real program does is in proportion to the memory it touches. So each operation is
 estimated, in nanoseconds on a slow machine, and a run may take BASE plus PER_BYTE for each byte of its memory.
-MobileNetV2 is estimated at a third of what it may take, and takes a third of its estimate.
+MobileNetV2 is estimated at a quarter of what it may take, and takes a quarter of its estimate.
 """
 
 from __future__ import annotations
@@ -67,4 +67,4 @@ class Budget:
         self._left -= cost
         if self._left < 0:
             message = f"more work than a program on {self.touched} bytes of memory can have"
-            raise Fault("unsupported", op.offset, op.name, "nanoseconds", cost, message)
+            raise Fault("unsupported", op.offset, op.name, "milliseconds", cost // 1_000_000, message)
