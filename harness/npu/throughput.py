@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from harness.npu.blocks import channels_at_a_time
+from harness.npu.blocks import channels_at_a_time, sizes
 from harness.npu.configuration import Configuration, Generation
 from harness.npu.featuremap import STRAIGHT, Layout
 from harness.npu.operations import Block, Convolution, Elementwise, MatMul, Pool, Resize
@@ -112,11 +112,11 @@ def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> En
         return Engine(4 * positions * slices, 4 * positions * slices)
     work = Engine()
     loading = _weight_cycles(kernel, deep, configuration)
-    for elements in _subkernels(kernel):
+    for elements, times in _subkernels(kernel):
         steps, each, passes = _steps(kernel, elements, positions, configuration)
         pause = _pause(kernel, positions, slices, steps, configuration)
         rounds = steps * slices * passes
-        work += Engine(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds)
+        work += Engine(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
     return work
 
 
@@ -132,18 +132,19 @@ def _ublock(kernel: Kernel, configuration: Configuration) -> tuple[int, int, int
 def _pool(kernel: Pool, configuration: Configuration) -> int:
     """Cycles for each micro-block of a pool."""
     narrow = configuration.name == "ethos-u55-32"
-    return sum(max(4, elements) for elements in _subkernels(kernel)) * (1 if narrow else kernel.ifm.bits // 8)
+    each = sum(max(4, elements) * times for elements, times in _subkernels(kernel))
+    return each * (1 if narrow else kernel.ifm.bits // 8)
 
 
-def _subkernels(kernel: Convolution | MatMul | Pool) -> list[int]:
-    """Elements of each part of the kernel that is worked on at a time."""
+def _subkernels(kernel: Convolution | MatMul | Pool) -> list[tuple[int, int]]:
+    """Elements of the parts of the kernel that are worked on at a time, and how many parts have so many."""
     if isinstance(kernel, MatMul):
-        return [1]
+        return [(1, 1)]
     taps = kernel.kernel
     return [
-        min(SUBKERNEL, taps.height - y) * min(SUBKERNEL, taps.width - x)
-        for y in range(0, taps.height, SUBKERNEL)
-        for x in range(0, taps.width, SUBKERNEL)
+        (height * width, tall * wide)
+        for height, tall in sizes(taps.height, SUBKERNEL)
+        for width, wide in sizes(taps.width, SUBKERNEL)
     ]
 
 
