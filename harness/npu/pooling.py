@@ -11,6 +11,7 @@ changes no value is executed as a copy.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -64,12 +65,14 @@ class PoolStep:
         edge = {PoolMode.MAX: op.ifm.limits[0], PoolMode.MIN: op.ifm.limits[1]}.get(op.mode, zero)
         source = windows.enlarge(source, op.upscale, kernel, op.ofm, zero)
         source = windows.pad(source, kernel, edge)
-        taps = windows.view(source, kernel, op.ofm.height, op.ofm.width)
         if op.mode in (PoolMode.MAX, PoolMode.MIN):
             choose = np.maximum if op.mode is PoolMode.MAX else np.minimum
-            columns = functools.reduce(choose, (taps[:, :, :, x] for x in range(kernel.width)))
-            chosen = functools.reduce(choose, (columns[:, :, y] for y in range(kernel.height)))
+            # Along rows first, then along columns: no value of a map is kept more than once.
+            across, down = _falls_on(op.ofm.width, kernel.stride_x), _falls_on(op.ofm.height, kernel.stride_y)
+            columns = functools.reduce(choose, (source[:, across(x)] for x in range(kernel.width)))
+            chosen = functools.reduce(choose, (columns[down(y)] for y in range(kernel.height)))
             return chosen.astype(np.int64) - zero
+        taps = windows.view(source, kernel, op.ofm.height, op.ofm.width)
         if op.mode is PoolMode.ARGMAX_X:
             return np.asarray(taps[:, :, 0].argmax(axis=2), dtype=np.int64)
         total = taps.sum(axis=(2, 3), dtype=np.int64)
@@ -86,6 +89,11 @@ class PoolStep:
             at = op.channel_scales.streams[0]
             raise Fault("parse", op.offset, op.name, "SCALE_LENGTH", at.length, str(error)) from error
         return scale_channels(values + bias, multiplier, shift, op.scale.rounding)
+
+
+def _falls_on(count: int, stride: int) -> Callable[[int], slice]:
+    """By tap: the positions, one for each of `count` outputs, that it falls on."""
+    return lambda tap: slice(tap, tap + (count - 1) * stride + 1, stride)
 
 
 def is_copy(op: Pool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from time import process_time
 
 import numpy as np
@@ -12,7 +13,7 @@ from harness.npu import Configuration, Fault, Npu, output, work
 from harness.npu.conformance.catalogue import PROGRAMS
 from harness.npu.conformance.compiled import Compiled, compile_graph
 from harness.npu.featuremap import Memory, chain
-from harness.npu.operations import INTERNAL, Activation
+from harness.npu.operations import INTERNAL, Activation, Pool
 from harness.npu.registers import PAYLOAD_SHIFT, Operation
 from harness.npu.registers_u55 import LONG, SHORT
 from harness.npu.registers_u85 import BRANCH
@@ -151,3 +152,22 @@ def test_a_region_that_ends_early_is_a_bus_fault() -> None:
     with pytest.raises(Fault) as caught:
         npu.run(npu.decode(one.stream), memory)
     assert (caught.value.kind, caught.value.op) == ("bus", "ELEMENTWISE ADD")
+
+
+def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
+    one = compiled("max pool", "ethos-u55-128")
+    shape = {f"{name}_{what}_M1": 4095 for name in ("OFM", "IFM") for what in ("HEIGHT0", "HEIGHT1", "WIDTH0")}
+    strides = {f"{name}_STRIDE_{axis}": 0 for name in ("IFM", "OFM") for axis in "XY"}
+    size = {"OFM_HEIGHT_M1": 99, "OFM_WIDTH_M1": 99, "KERNEL_HEIGHT_M1": 255, "KERNEL_WIDTH_M1": 0}
+    padding = {f"IFM_PAD_{side}": 0 for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")}
+    npu, memory = Npu(Configuration.parse(one.npu)), one.memory([])
+    program = npu.decode(changed(one, {**shape, **strides, **size, **padding}))
+    (op,) = program.ops
+    assert isinstance(op, Pool)
+    tracemalloc.start()
+    try:
+        npu.run(program, memory)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * op.ifm.elements + 24 * op.ofm.elements  # far from kernel height times the map
