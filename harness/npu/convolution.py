@@ -33,11 +33,12 @@ POSITIONS = 256  # ... but no fewer positions, for a matrix product goes through
 
 @dataclass(frozen=True)
 class Prepared:
-    """Weights ready to multiply: `matrix` is (taps * ifm depth, ofm depth), or (taps, depth) if depthwise."""
+    """Weights ready to multiply: `tensor` is (ofm depth, taps * ifm depth), sums are exact in `dtype`."""
 
     compressed: tuple[bytes, ...]
     scales: tuple[bytes, ...]
-    matrix: Array
+    tensor: Array
+    dtype: type[np.float32 | np.float64]
     requantiser: Requantiser
     zero_share: Array  # what the IFM's zero point adds to each channel's sum of products
 
@@ -90,7 +91,8 @@ class ConvolutionStep:
         source = windows.enlarge(source, op.upscale, op.kernel, op.ofm, op.ifm.zero_point)
         source = windows.pad(source, op.kernel, op.ifm.zero_point)
         work = self._depthwise if op.depthwise else self._convolve
-        work(source, prepared.matrix, requantiser, result, memory)
+        # Kept as floating point, weights would take four times the memory, and reading that takes as long as this.
+        work(source, prepared.tensor.astype(prepared.dtype).T, requantiser, result, memory)
 
     def _prepare(self, memory: Memory) -> Prepared:
         op, at = self.op, self.op.weights
@@ -128,7 +130,7 @@ class ConvolutionStep:
     ) -> None:
         kernel = self.op.kernel
         rows, columns, channels = self.op.ofm.shape
-        by_tap = matrix.reshape(kernel.height, kernel.width, 1, channels)
+        by_tap = np.ascontiguousarray(matrix).reshape(kernel.height, kernel.width, 1, channels)
         repeated = np.tile(by_tap, (1, 1, columns, 1)).reshape(kernel.height, kernel.width, -1)
         step = max(1, min(rows, CHUNK // max(1, columns * channels)))
         for y in range(0, rows, step):
@@ -188,8 +190,4 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
         raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
     share = -total * op.ifm.zero_point
     requantiser = Requantiser.make(op, bias + share, multiplier, shift, bound)
-    # Products of matrices take a transposed one as fast; products by tap want a tap's weights side by side.
-    matrix = flat.astype(dtype).T
-    if op.depthwise:
-        matrix = np.ascontiguousarray(matrix)
-    return Prepared(compressed, scales, matrix, requantiser, share)
+    return Prepared(compressed, scales, flat, dtype, requantiser, share)
