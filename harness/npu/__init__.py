@@ -6,7 +6,8 @@
 
 It executes what Vela compiles and equals tosa_reference_model bit for bit. That is agreement with the compiler's
 intent, not with silicon. Operations run one after another on whole feature maps, so missing waits and block
-dependencies in a stream are not noticed. What it does not know ends in a Fault.
+dependencies in a stream do not show in its results: `program.hazards` lists them, and a strict Npu refuses them. What
+it does not know ends in a Fault.
 
 Where a module says "established", it means: found by comparing whole outputs of programs that Vela 5.1 compiled with
 tosa_reference_model, or, for rules that only TensorFlow Lite networks reach, with TensorFlow Lite Micro's kernels.

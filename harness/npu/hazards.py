@@ -89,8 +89,12 @@ class Hazard:
         return (
             f"{_name(self.second)} {_verb(self.second_writes)} {where} at {self.byte:#x} (of {self.begin:#x} to "
             f"{self.end:#x}) while {_name(self.first)} may not have {_participle(self.first_writes)} it; "
-            f"missing: {self.wait[0]} {self.wait[1]}"
+            f"{self._remedy()}"
         )
+
+    def _remedy(self) -> str:
+        name, value = self.wait
+        return f"BLOCKDEP may be {value} at most" if name == "BLOCKDEP" else f"missing: {name} {value}"
 
     def fault(self) -> Fault:
         """As the end of a run."""
