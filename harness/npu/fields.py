@@ -214,7 +214,8 @@ class Fields(ABC):
             return chain
         source = self.chains.get(chain.region)
         if source is None:
-            raise self.fault("parse", f"{name}_REGION", chain.region, "nothing was put into this chain")
+            register = "ACC_FORMAT" if chain.is_accumulators else f"{name}_REGION"
+            raise self.fault("parse", register, self.get(register), "nothing was put into this chain")
         if (source.shape, source.bits, source.signed) != (chain.shape, chain.bits, chain.signed):
             raise self.fault(
                 "parse",

@@ -135,6 +135,14 @@ def test_what_indexes_a_table_is_clamped_whatever_its_width() -> None:
     assert output.finish(values, ofm, activation, memory).ravel().tolist() == [0, 0, 255, 255]
 
 
+def test_accumulators_that_hold_nothing_are_not_a_region() -> None:
+    one = compiled("conv 3x3 stride 2", "ethos-u85-256")
+    with pytest.raises(Fault) as caught:
+        Npu(Configuration.parse(one.npu)).decode(changed(one, {"ACC_FORMAT": 0x310}))
+    assert (caught.value.kind, caught.value.op) == ("parse", "CONV")
+    assert (caught.value.register, caught.value.value) == ("ACC_FORMAT", 0x310)
+
+
 def test_operands_scaled_beyond_64_bits_are_refused() -> None:
     one = compiled("int32 mul", "ethos-u85-256")
     scales = {"IFM_SCALE": 1 << 45 | 0xFFFFFFFF, "IFM2_SCALE": 1 << 45 | 0xFFFFFFFF}
