@@ -1,4 +1,4 @@
-"""`make bench`: what the harness itself costs, measured now, on this machine; then how good its timing model is.
+"""`make bench`: what the harness costs, measured now, on this machine; how fast the NPU model is, how good its timing.
 
 Ratios compare two things timed in turn in this run; they mean more than the seconds, which depend on the machine and on
 what else it is doing.
@@ -29,7 +29,7 @@ from lowering.model import load_model
 from lowering.profile import Npu as Profile
 from lowering.quiet import quiet
 from lowering.tosa import TosaGraph
-from suites import bench_timing
+from suites import bench_npu, bench_timing
 
 SIZE = Profile.parse("ethos-u55-128")
 ROUNDS = 7
@@ -131,12 +131,14 @@ def measure(live: Live) -> list[Row]:
     rows.append(Row("host overhead an inference, MobileNetV2", milliseconds(per_inference(mobilenet)), "< 100 ms"))
 
     live.stage("Timing the NPU model against tosa_reference_model")
-    for name, report in (("MobileNetV2", mobilenet), ("digits", digits)):
+    for name, report, first, further in (("MobileNetV2", mobilenet, 0.4, 0.17), ("digits", digits, 1.0, 1.0)):
         cold, warm, oracle = npu_against_reference(report.artifact)
         rows.append(Row(f"{name}: tosa_reference_model", milliseconds(oracle), ""))
-        rows.append(Row(f"{name}: NPU model, cold", f"{milliseconds(cold)}, ratio {cold / oracle:.2f}", "ratio <= 1.0"))
         rows.append(
-            Row(f"{name}: NPU model, again", f"{milliseconds(warm)}, ratio {warm / oracle:.2f}", "ratio <= 1.0")
+            Row(f"{name}: NPU model, cold", f"{milliseconds(cold)}, ratio {cold / oracle:.2f}", f"ratio <= {first}")
+        )
+        rows.append(
+            Row(f"{name}: NPU model, again", f"{milliseconds(warm)}, ratio {warm / oracle:.2f}", f"ratio <= {further}")
         )
     return rows
 
@@ -151,7 +153,7 @@ def main() -> int:
     for row in rows:
         table.add_row(row.what, row.value, row.asked)
     console().print(table)
-    return bench_timing.main()
+    return bench_npu.main() or bench_timing.main()
 
 
 if __name__ == "__main__":
