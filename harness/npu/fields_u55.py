@@ -197,8 +197,8 @@ class FieldsU55(Fields):
         other_shift, early_bits = IMPLICIT_SHIFT[ifm_bits]
         # Vela writes the other operand's factor there, cut to 16 bits, or 0. It is not used; a factor that is not the
         # implicit one comes of int16 operands whose scales differ by a power of two, which Vela 5.1 fuses wrongly.
-        other = get("OPB_SCALE") & 0xFFFF
-        if other not in (0, 1 << other_shift):
+        other = get("OPB_SCALE")
+        if other & 0xFFFF not in (0, 1 << other_shift):
             message = f"the operand that is not scaled is shifted left by {other_shift} whatever the register says"
             raise self.fault("unsupported", "OPB_SCALE", other, message)
         scaled = self.scale("OPA_SCALE", self.rounding("IFM_PRECISION"), early_bits)
