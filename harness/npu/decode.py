@@ -44,7 +44,6 @@ FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
     Generation.U65: FieldsU65,
     Generation.U85: FieldsU85,
 }
-ARGMAX = (PoolMode.ARGMAX_X, PoolMode.ARGMAX_Y)
 MAX_INSTRUCTIONS = 1 << 13  # a second of decoding; a network has hundreds
 ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # takes the position from above the value
 
@@ -215,7 +214,7 @@ class _Decoder:
         divide = fields.hardware_divide(mode, kernel)
         is_global = fields.is_global()
         scale = fields.ofm_scale() if is_global else fields.channel_rounding()
-        if mode in ARGMAX and (not is_global or scale != ARGMAX_SCALE or ofm.bits != 32):
+        if mode is PoolMode.ARGMAX_X and (not is_global or scale != ARGMAX_SCALE or ofm.bits != 32):
             register = "OFM_SCALE" if is_global and ofm.bits == 32 else "OFM_PRECISION"
             raise fields.fault("unsupported", register, get(register), "positions scaled or stored in another way")
         channel_scales = None if is_global or divide else fields.channel_scales(ofm)
@@ -262,8 +261,10 @@ class _Decoder:
         if tall or max(kernel.left, kernel.right) >= kernel.width:
             sides = ("TOP", "BOTTOM") if tall else ("LEFT", "RIGHT")
             raise fields.unpadded("unsupported", sides, "pooling windows with padding alone")
-        if mode in ARGMAX and (kernel.padded or upscale is not Upscale.NONE):
-            raise fields.fault("unsupported", "IFM_PAD_TOP", kernel.top, "positions in padded or enlarged windows")
+        if mode is PoolMode.ARGMAX_Y:
+            raise fields.fault("unsupported", "POOL", mode, "no compiled stream looks for positions along y")
+        if mode is PoolMode.ARGMAX_X and (kernel.height > 1 or kernel.padded or upscale is not Upscale.NONE):
+            raise fields.not_a_point("positions in padded, enlarged or tall windows", but=("KERNEL_WIDTH_M1",))
 
     def _elementwise(self, parameter: int) -> Op:
         fields = self.fields

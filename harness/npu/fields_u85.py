@@ -39,8 +39,9 @@ TILES, CHAINED, ABSENT = 0, 2, 3  # storage fields of the precision registers
 AXES = {0: STRAIGHT, 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
 UBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))  # by the field of ACC_FORMAT: height and width
 GROUP = 4  # OFM channels of a weight decoder
-# By function of ACTIVATION: bits of the index, its sign, bits of an entry.
-TABLES = {1: (8, False, 8), 4: (8, True, 8), 5: (8, True, 16), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
+# By function of ACTIVATION: bits of the index, its sign, bits of an entry. Functions 1 (unsigned), 5 (8 to 16 bits), 10
+# and 11 (tanh, sigmoid) are compiled from no TOSA program.
+TABLES = {4: (8, True, 8), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
 SCALAR = 1 << 3
 FROM_ZERO, GOING_ON, FROM_IFM2 = 0, 1, 2  # accumulators: input field of ACC_FORMAT
 WIDE_MULTIPLIER_HINT = (
@@ -169,7 +170,7 @@ class FieldsU85(Fields):
                 raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {high}")
         if not function:
             return Activation(low, high)
-        if bits != ofm.bits or (bits == 8 and ofm.signed != signed):
+        if bits != ofm.bits or ofm.signed != signed:
             raise self.fault(
                 "parse", "ACTIVATION", value, f"the table's entries do not fit an output of {ofm.bits} bits"
             )
