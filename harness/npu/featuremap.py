@@ -178,10 +178,11 @@ class FeatureMap:
         """
         if self.layout is Layout.CHAIN:
             return 0, 0
-        if self.layout is Layout.NHWC and self.one_tile and self.stride_y >= 0 and self.stride_x >= 0:
-            height, width, depth = self.stored_shape
-            begin = self.bases[0]
-            return begin, begin + (height - 1) * self.stride_y + (width - 1) * self.stride_x + depth * self.size
+        if self.one_tile and self.stride_y >= 0 and self.stride_x >= 0 and self.stride_c >= 0:  # nearly all
+            height, width, _ = self.stored_shape
+            across = (height - 1) * self.stride_y + (width - 1) * self.stride_x
+            deep = max(brick * self.stride_c + lanes * self.size for brick, lanes in self._brick_ends(whole_bricks))
+            return self.bases[0], self.bases[0] + across + deep
         low, high = [], []
         for tile in self.tiles():
             rows = (tile.y_end - tile.y - 1) * self.stride_y
