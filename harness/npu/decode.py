@@ -44,7 +44,8 @@ FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
     Generation.U65: FieldsU65,
     Generation.U85: FieldsU85,
 }
-MAX_INSTRUCTIONS = 1 << 13  # a second of decoding; a network has hundreds
+MAX_EFFORT = 1 << 16  # a second of decoding; a network has hundreds of operations, a transposition thousands of slices
+OPERATION_EFFORT, SLICE_EFFORT = 8, 1
 ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # takes the position from above the value
 
 
@@ -59,6 +60,7 @@ class _Decoder:
         self.dialect = self.fields.dialect
         self.registers = self.fields.registers
         self.slices = Slices(self.registers)
+        self.effort = 0  # spent on decoding so far
         self.makers: dict[int, Callable[[int], Op]] = {
             Operation.CONV: self._convolution,
             Operation.DEPTHWISE: self._depthwise,
@@ -72,16 +74,18 @@ class _Decoder:
         registers = self.registers
         entries = branch_targets(stream) if BRANCH in self.dialect.operations else frozenset()
         found: list[Instruction] = []
+        self.effort = 0
         targets: dict[int, int] = {}  # number of the next instruction, by offset of a command
         for offset, code, parameter, payload in commands(stream):
             registers.offset = offset
             targets[offset] = len(found)
             if offset in entries:
                 self._forget()
-            if len(found) > MAX_INSTRUCTIONS:
+            if self.effort > MAX_EFFORT:
                 raise registers.fault("unsupported", "operations", len(found), "more than any real program has")
             if payload is not None:
                 if code == BRANCH and BRANCH in self.dialect.operations:
+                    self.effort += OPERATION_EFFORT
                     found.append(self._branch(parameter, payload))
                     continue
                 registers.write_long(code, parameter << 32 | payload)
@@ -99,6 +103,7 @@ class _Decoder:
 
     def _operation(self, code: int, parameter: int) -> Op:
         op = self.slices.again(code, parameter)
+        self.effort += OPERATION_EFFORT if op is None else SLICE_EFFORT
         if op is None:
             op = self.makers[code](parameter)
             self.slices.remember(code, parameter, op)

@@ -22,7 +22,7 @@ from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Pool
 from harness.npu.registers import PoolMode
-from harness.npu.scaling import Scale, divide_half_away, scale, scale_channels
+from harness.npu.scaling import EARLY_SHIFT, Rounding, Scale, divide_half_away, scale, scale_channels
 
 Array = npt.NDArray[Any]
 
@@ -98,23 +98,30 @@ def _falls_on(count: int, stride: int) -> Callable[[int], slice]:
 
 def is_copy(op: Pool) -> bool:
     """Whether the pool stores its input unchanged, whatever its values are."""
+    ifm, ofm, activation = op.ifm, op.ofm, op.activation
+    if (ifm.bits, ifm.signed) != (ofm.bits, ofm.signed) or activation.table is not None or activation.wraps:
+        return False
+    # An output without clamp gets no zero point either, see `output.finish`.
+    kept = ifm.zero_point == (ofm.zero_point if activation.clamp else 0)
     return (
-        op.mode not in (PoolMode.REDUCE_SUM, PoolMode.ARGMAX_X)
+        kept
+        and op.mode not in (PoolMode.REDUCE_SUM, PoolMode.ARGMAX_X)
         and op.channel_scales is None
         and op.kernel.is_point
         and op.upscale == 0
-        and op.ifm.bits == op.ofm.bits == 8
-        and op.ifm.signed == op.ofm.signed
-        and op.ifm.zero_point == op.ofm.zero_point
-        and op.activation.table is None
-        and (op.activation.minimum, op.activation.maximum) == op.ofm.limits
-        and op.activation.clamp
-        and _keeps_bytes(op.scale)
+        and (activation.minimum, activation.maximum) == ofm.limits
+        and keeps(op.scale, 1 << (ifm.bits + 1))
     )
 
 
-@functools.lru_cache(maxsize=256)
-def _keeps_bytes(by: Scale) -> bool:
-    """Whether scaling leaves every difference of two bytes as it is."""
-    values = np.arange(-255 - 255, 255 + 255 + 1, dtype=np.int64)
-    return bool(np.array_equal(scale(values, by), values))
+def keeps(by: Scale, largest: int) -> bool:
+    """Whether scaling leaves every value of at most this magnitude as it is.
+
+    With multiplier 2**shift + e, the product is value * 2**shift + value * e. To nearest, that is the value as long as
+    value * e stays below half of 2**shift; in other ways only if e is 0.
+    """
+    beyond = abs(by.multiplier - (1 << by.shift))
+    to_nearest = by.rounding is Rounding.NATURAL or (
+        by.rounding is Rounding.DOUBLE and by.shift <= EARLY_SHIFT - by.early_bits
+    )
+    return beyond == 0 or (to_nearest and 2 * largest * beyond < 1 << by.shift)

@@ -18,6 +18,7 @@ Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 FLOAT64_EXACT = 1 << 53  # whole numbers below are exact in float64, and so are their products with powers of two
 INT64_MAX = (1 << 63) - 1
+EARLY_SHIFT = 31  # beyond this shift DOUBLE rounds twice
 WORD = 32
 WORD_MASK = (1 << WORD) - 1
 
@@ -85,7 +86,7 @@ def _scale_floats(values: Array, by: Scale) -> Array:
     if by.rounding is Rounding.TRUNCATE:
         return np.trunc(values, out=values)
     half = 0.5 if by.shift else 0.0
-    threshold = 31 - by.early_bits
+    threshold = EARLY_SHIFT - by.early_bits
     if by.rounding is Rounding.AWAY:
         values += np.copysign(half, values)
         return np.trunc(values, out=values)
@@ -145,7 +146,7 @@ def _addend(values: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) 
     if rounding is Rounding.AWAY:
         return half - (negative & (shift > 0))
     if rounding is Rounding.DOUBLE:
-        threshold = 31 - early_bits
+        threshold = EARLY_SHIFT - early_bits
         early = np.where(shift > threshold, np.int64(1) << (threshold - 1), 0)
         return half + np.where(negative, -early, early)
     return half
@@ -161,7 +162,7 @@ def _rounded(values: Any, multiplier: Any, shift: Any, rounding: Rounding, early
     if rounding is Rounding.AWAY:
         return np.where(product < 0, -((half - product) >> shift), (product + half) >> shift)
     if rounding is Rounding.DOUBLE:
-        threshold = 31 - early_bits
+        threshold = EARLY_SHIFT - early_bits
         early = np.where(np.asarray(shift) > threshold, 1 << (threshold - 1), 0).astype(dtype)
         half = half + np.where(values < 0, -early, early)
     return (product + half) >> shift

@@ -32,7 +32,7 @@ from harness.npu.configuration import Configuration
 from harness.npu.featuremap import Layout
 from harness.npu.gates import Gate
 from harness.npu.hazards import LIMITS
-from harness.npu.operations import Block, Dma, Elementwise, Op
+from harness.npu.operations import Block, Dma, Elementwise, Op, Pool
 from harness.npu.system import DEFAULT_PORTS, SYSTEMS, System
 from harness.npu.throughput import Engine, multiplying, scale_cycles, storing
 from harness.npu.traffic import Transfer, transfer
@@ -123,7 +123,12 @@ def model(
         system: the memories; the generation's default without.
     """
     system = system or SYSTEMS[configuration.generation]
-    costs = [cost(op, configuration, system, ports) for op in ops]
+    costs: list[Cost] = []
+    for number, op in enumerate(ops):
+        last = ops[number - 1] if number else None
+        # A pool moved from the one before (see `slices`) shares its kernel. It costs the same, wherever its maps are.
+        again = isinstance(op, Pool) and isinstance(last, Pool) and op.kernel is last.kernel
+        costs.append(costs[-1] if again else cost(op, configuration, system, ports))
     times = _schedule(ops, costs, gates, configuration)
     shares = _shares(ops, times)
     records = tuple(

@@ -16,6 +16,7 @@ PER_BYTE = 500
 
 # Nanoseconds, rounded up from measurements of the slowest way that an operation can take.
 OVERHEAD = 150_000  # of any operation: decoding, timing, calls of numpy
+SLICE_OVERHEAD = 40_000  # of a pool that moves or rescales values: transpositions consist of thousands
 ELEMENT = 60  # of an output, from sums to memory
 TAP = 3  # of a pool or depthwise convolution, for each output
 GATHERED = 2  # input of a product of matrices, for each position
@@ -44,6 +45,8 @@ def estimate(op: Op) -> int:
     if isinstance(op, MatMul):
         return int(cost + (op.ifm.elements + op.ifm2.elements) * GATHERED + outputs * op.ifm.depth * MULTIPLICATION)
     if isinstance(op, Pool):
+        if op.kernel.is_point and op.channel_scales is None:
+            cost -= OVERHEAD - SLICE_OVERHEAD
         return int(cost + op.ifm.elements * TAP + outputs * op.kernel.height * op.kernel.width * TAP)
     if isinstance(op, Resize):
         return int(cost + op.ofm.height * op.ifm.width * op.ifm.depth * ELEMENT)

@@ -50,6 +50,16 @@ def test_vectors_tell_the_modes_apart(other: Rounding) -> None:
     assert any(row["natural"] != row[COLUMNS[other]] for row in vectors())
 
 
+@pytest.mark.parametrize("wrong", list(Rounding), ids=lambda rounding: rounding.name)
+@pytest.mark.parametrize("right", list(Rounding), ids=lambda rounding: rounding.name)
+def test_a_mode_in_place_of_another_is_seen(right: Rounding, wrong: Rounding) -> None:
+    """The vectors' values and scales, by the definition of each mode: no two modes agree on all of them."""
+    rows = vectors()
+    results = [scale(np.array([row["v"]]), Scale(row["mult"], row["shift"], wrong)) for row in rows]
+    expected = [exact(row["v"], Scale(row["mult"], row["shift"], right)) for row in rows]
+    assert ([int(result[0]) for result in results] == expected) == (right is wrong)
+
+
 def exact(value: int, by: Scale) -> int:
     """The definition, in rational arithmetic."""
     product = Fraction(value * by.multiplier)

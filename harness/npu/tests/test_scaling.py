@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from harness.npu.pooling import keeps
 from harness.npu.scaling import INT64_MAX, Rounding, Scale, scale, scale_channels
 from harness.npu.tests.test_rounding import exact
 
@@ -37,3 +38,21 @@ def test_wide_products_are_exact_per_channel(rounding: Rounding) -> None:
     for channel, column in enumerate(values.T.tolist()):
         by = Scale(int(multipliers[channel]), channel, rounding)
         assert result[:, channel].tolist() == [saturated(v, by) for v in column]
+
+
+@pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
+def test_what_keeps_values_is_told_without_trying(rounding: Rounding) -> None:
+    """Against scaling every value of 9 bits; the rule may only be too careful where half-way values decide."""
+    values = np.arange(-512, 513, dtype=np.int64)
+    kept = set()
+    for shift in (0, 1, 8, 9, 10, 11, 30, 31, 40):
+        for beyond in (-3, -1, 0, 1, 3, 1 << 19, 1 << 20, 1 << 21):
+            if (1 << shift) + beyond <= 0:
+                continue
+            by = Scale((1 << shift) + beyond, shift, rounding)
+            is_kept = bool(np.array_equal(scale(values, by), values))
+            if keeps(by, 512):
+                assert is_kept, by
+                kept.add(beyond)
+    assert 0 in kept
+    assert (len(kept) > 3) == (rounding in (Rounding.NATURAL, Rounding.DOUBLE))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.npu import Configuration, Fault, Npu
-from harness.npu.conformance.compiled import Compiled, compile_graph
+from harness.npu.conformance.compiled import Compiled, compile_graph, reference
 from harness.npu.conformance.graph import Graph
 from harness.npu.decode import decode
 from harness.npu.operations import Pool
@@ -100,3 +100,17 @@ def test_slices_beyond_their_region_fault_where_they_are() -> None:
     with pytest.raises(Fault, match=last.register) as caught:
         Npu(NPU).run(compiled.program(), memory)
     assert caught.value.offset == next(op.offset for op in ops if last in op.accesses)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_thousands_of_slices_are_a_real_program(dtype: str) -> None:
+    """A permutation of six axes: within the bounds on work and decoding, and exact."""
+    graph = Graph()
+    shape = (3, 7, 8, 9, 5, 4)
+    tosa = graph.output(graph.transpose(graph.input(shape, dtype), (5, 3, 1, 0, 4, 2))).serialize()
+    compiled = compile_graph(tosa, "ethos-u55-128")
+    assert len(compiled.program().ops) > 5000
+    values = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
+    npu, memory = Npu(Configuration.parse(compiled.npu)), compiled.memory([values])
+    npu.run(npu.decode(compiled.stream), memory)
+    assert [slot.of(memory).tobytes() for slot in compiled.outputs] == reference(tosa, [values])
