@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -16,7 +16,9 @@ from time import monotonic
 from traceback import format_exception_only
 
 from harness.npu.conformance.check import Checker, Outcome, Verdict
+from harness.npu.conformance.program import Program
 
+Find = Callable[[str], Program]  # a function of a module: workers import it
 Place = tuple[str, str]  # configuration, memory mode
 CONTEXT: SpawnContext | ForkContext = get_context("spawn")  # workers share nothing with the process that reports
 LIMIT_SECONDS = 60.0  # for one check; the slowest, MobileNetV2's first with the reference, takes seconds
@@ -61,11 +63,24 @@ class Worker:
         self.process.join()
 
 
-def run(programs: Sequence[str], places: Sequence[Place], jobs: int, limit: float = LIMIT_SECONDS) -> Iterator[Verdict]:
-    """Checks every program at every place; verdicts come as they are made."""
+def catalogued(name: str) -> Program:
+    """A program of the conformance run."""
+    from harness.npu.conformance.catalogue import PROGRAMS
+
+    return PROGRAMS[name]
+
+
+def run(
+    programs: Sequence[str],
+    places: Sequence[Place],
+    jobs: int,
+    limit: float = LIMIT_SECONDS,
+    find: Find = catalogued,
+) -> Iterator[Verdict]:
+    """Checks every program at every place; verdicts come as they are made. Workers find programs by their names."""
     waiting: list[tuple[str, Sequence[Place]]] = [(program, places) for program in reversed(programs)]
     with tempfile.TemporaryDirectory() as folder:
-        workers = [_start(Path(folder), number) for number in range(min(jobs, len(programs)))]
+        workers = [_start(Path(folder), number, find) for number in range(min(jobs, len(programs)))]
         try:
             while True:
                 for worker in workers:
@@ -92,34 +107,32 @@ def run(programs: Sequence[str], places: Sequence[Place], jobs: int, limit: floa
                         if worker.left:
                             waiting.append((worker.program, worker.left))
                         worker.stop()
-                        workers[workers.index(worker)] = _start(Path(folder), len(workers))
+                        workers[workers.index(worker)] = _start(Path(folder), len(workers), find)
         finally:
             for worker in workers:
                 worker.stop()
 
 
-def _start(folder: Path, number: int) -> Worker:
+def _start(folder: Path, number: int, find: Find) -> Worker:
     ours, theirs = CONTEXT.Pipe()
     said = folder / f"worker{number}-{monotonic()}"
-    process = CONTEXT.Process(target=_work, args=(theirs, said), daemon=True)
+    process = CONTEXT.Process(target=_work, args=(theirs, said, find), daemon=True)
     process.start()
     theirs.close()
     return Worker(process, ours, said)
 
 
-def _work(connection: Connection, said: Path) -> None:
+def _work(connection: Connection, said: Path, find: Find) -> None:
     """A worker's life: programs in, verdicts out, until nobody asks."""
     with said.open("wb") as file:
         os.dup2(file.fileno(), 2)  # tools chatter there; a crash's stack ends up in it, too
     faulthandler.enable()
-    from harness.npu.conformance.catalogue import PROGRAMS
-
     while True:
         try:
             name, places = connection.recv()
         except EOFError:
             return
-        checker = Checker(PROGRAMS[name])
+        checker = Checker(find(name))
         for npu, mode in places:
             try:
                 verdict = checker.check(npu, mode)

@@ -1,0 +1,108 @@
+"""A short run of random graphs on one NPU of each generation, and the proof that it sees wrong arithmetic."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from harness.npu import fields_u55, forget
+from harness.npu.conformance.check import Checker, Outcome, Verdict
+from harness.npu.conformance.compiled import modes_of
+from harness.npu.conformance.explore import __main__ as command
+from harness.npu.conformance.explore.forms import FORMS, named, program, seed_of
+from harness.npu.conformance.pool import Find, Place
+from harness.npu.scaling import Rounding
+
+NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+
+
+def test_random_graphs_are_exact() -> None:
+    """One of each form; what they are made of is in harness/npu/conformance/explore."""
+    outcomes: dict[str, Counter[Outcome]] = {npu: Counter() for npu in NPUS}
+    for seed in range(len(FORMS)):
+        checker = Checker(program(seed))
+        for npu in NPUS:
+            verdict = checker.check(npu, modes_of(npu)[0])
+            assert verdict.outcome in (Outcome.EXACT, Outcome.NOT_COMPILED), verdict
+            outcomes[npu][verdict.outcome] += 1
+    # Graphs that do not get beyond the compiler test nothing.
+    assert outcomes["ethos-u85-256"] == {Outcome.EXACT: len(FORMS)}
+    assert min(outcomes[npu][Outcome.EXACT] for npu in NPUS) > len(FORMS) // 2
+
+
+def test_a_seed_is_all_that_a_graph_depends_on() -> None:
+    seeds = range(5000, 5000 + len(FORMS))
+    first = [program(seed) for seed in seeds]
+    again = [named(one.name) for one in reversed(first)][::-1]
+    assert [seed_of(one.name) for one in again] == list(seeds)
+    assert len({one.tosa for one in first}) == len(first)
+    for one, other in zip(first, again, strict=True):
+        assert (one.tosa, one.flags, one.limits) == (other.tosa, other.flags, other.limits)
+        for (_, inputs), (_, same) in zip(one.input_sets(), other.input_sets(), strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(inputs, same, strict=True))
+
+
+@pytest.fixture
+def cold() -> Iterator[None]:
+    """Nothing decoded with a sabotaged model is left to other tests."""
+    forget()
+    yield
+    forget()
+
+
+def here(programs: Sequence[str], places: Sequence[Place], jobs: int, find: Find) -> Iterator[Verdict]:
+    """Instead of pool.run: in this process, which has the sabotage."""
+    for name in programs:
+        yield from (Checker(find(name)).check(*place) for place in places)
+
+
+@pytest.mark.usefixtures("cold")
+def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "all.json"
+    monkeypatch.setattr(command, "run", here)
+    command.main(count=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
+    assert "mismatch:" not in capfd.readouterr().out
+
+    rounding: Callable[..., Rounding] = fields_u55.FieldsU55.rounding
+    monkeypatch.setattr(
+        fields_u55.FieldsU55,
+        "rounding",
+        lambda *given: Rounding.FLOOR if rounding(*given) is Rounding.NATURAL else rounding(*given),
+    )
+    forget()
+    with pytest.raises(typer.Exit) as ended:
+        command.main(count=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
+    assert ended.value.exit_code == 1
+    written = json.loads(file.read_text())
+    wrong = {seed_of(one["program"]) for one in written["verdicts"] if one["outcome"] == "mismatch"}
+    assert wrong
+    said = capfd.readouterr().out
+    for seed in wrong:
+        assert f"mismatch: {program(seed).name}: " in said
+        assert f"explore --seed {seed} --count 1 --npu ethos-u55-128" in said
+    # The seed by itself brings it back.
+    with pytest.raises(typer.Exit):
+        command.main(count=1, seed=min(wrong), npu=["ethos-u55-128"], jobs=1, json_file=None)
+
+
+def test_the_command_works_in_processes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "harness.npu.conformance.explore", "--count", "3", "--npu", "ethos-u85-128", "-j", "2"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("ethos")]
+    assert rows == [["ethos-u85-128", mode, *"300000"] for mode in modes_of("ethos-u85-128")]
+    assert "Checking 3 random graphs at 3 places" in done.stderr
