@@ -1,0 +1,34 @@
+"""Protects docs/npu.md: no kind of operation that the decoder knows is missing from its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.npu import CONFIGURATIONS
+from harness.npu.operations import ResizeMode
+from harness.npu.registers import ElementwiseMode, PoolMode
+from harness.npu.scaling import Rounding
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "npu.md").read_text()
+KINDS = [
+    *(f"ELEMENTWISE {mode.name}" for mode in ElementwiseMode if mode is not ElementwiseMode.LRELU),
+    *(f"POOL {mode.name}" for mode in PoolMode if mode is not PoolMode.ARGMAX_Y),
+    *(f"RESIZE {mode.name}" for mode in ResizeMode),
+    *("CONV", "DEPTHWISE", "MATMUL", "DMA", "LRELU", "ARGMAX_Y"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_operation_is_accounted_for(kind: str) -> None:
+    assert kind in DOCUMENT
+
+
+def test_every_rounding_and_configuration_is_accounted_for() -> None:
+    for rounding in Rounding:
+        assert f"| {rounding.name} |" in DOCUMENT
+    for configuration in CONFIGURATIONS:
+        generation, size = configuration.name.removeprefix("ethos-").upper().split("-")
+        row = next(line for line in DOCUMENT.splitlines() if f"| {generation}-" in line)
+        assert f"-{size}" in row
