@@ -18,7 +18,10 @@ from harness.npu.conformance.check import Checker, Outcome, Verdict
 from harness.npu.conformance.compiled import modes_of
 from harness.npu.conformance.explore import __main__ as command
 from harness.npu.conformance.explore.forms import FORMS, named, program, seed_of
+from harness.npu.conformance.graph import Graph, Value
+from harness.npu.conformance.operators.pieces import requantized, spread, weights
 from harness.npu.conformance.pool import Find, Place
+from harness.npu.conformance.program import Build, Program, Rng
 from harness.npu.scaling import Rounding
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -48,6 +51,36 @@ def test_a_seed_is_all_that_a_graph_depends_on() -> None:
         assert (one.tosa, one.flags, one.limits) == (other.tosa, other.flags, other.limits)
         for (_, inputs), (_, same) in zip(one.input_sets(), other.input_sets(), strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(inputs, same, strict=True))
+
+
+def point_then_clamp(graph: Graph, rng: Rng) -> Value:
+    """A fully connected layer with batch and a clamp."""
+    sums = graph.conv(graph.input((2, 1, 1, 20)), weights(rng, 7, 1, 1, 20), rng.integers(-99, 99, 7))
+    return graph.clamp(requantized(graph, rng, sums, spread(20), "int8"), -50, 77)
+
+
+def two_rows_four_columns(graph: Graph, rng: Rng) -> Value:
+    """A map enlarged by different factors."""
+    return graph.resize(graph.input((1, 5, 6, 8)), "NEAREST", (4, 2, 8, 2), (-1, -3), (1, 3))
+
+
+def cropped_to_a_row(graph: Graph, rng: Rng) -> Value:
+    """A transposed convolution of which one row stays."""
+    source, kernels = graph.input((1, 2, 6, 9)), weights(rng, 8, 3, 3, 9)
+    crops = (-2, -2, 0, 0)
+    sums = graph.transpose_conv(source, kernels, rng.integers(-99, 99, 8), out_pad=crops, stride=(2, 1))
+    return requantized(graph, rng, sums, 0.01, "int8")
+
+
+@pytest.mark.parametrize(
+    ("build", "npus"),
+    [(point_then_clamp, NPUS), (two_rows_four_columns, NPUS[:2]), (cropped_to_a_row, NPUS)],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_what_is_not_drawn_is_still_compiled_wrongly(build: Build, npus: Sequence[str]) -> None:
+    """Defects of Vela 5.1, each clear from its stream; when this test fails, the form can be drawn again."""
+    checker = Checker(Program(build.__name__, build))
+    assert [checker.check(npu, modes_of(npu)[0]).outcome for npu in npus] == [Outcome.MISMATCH] * len(npus)
 
 
 @pytest.fixture
