@@ -1,4 +1,4 @@
-"""A bit-exact functional model of the Arm Ethos-U55 (int8), as a library.
+"""A bit-exact functional model of Arm's Ethos-U55, U65 and U85, as a library; docs/npu.md says what it covers.
 
     npu = Npu(Configuration.parse("ethos-u55-128"))
     program = npu.decode(command_stream)
@@ -11,7 +11,8 @@ it does not know ends in a Fault.
 
 Where a module says "established", it means: found by comparing whole outputs of programs that Vela 5.1 compiled with
 tosa_reference_model, or, for rules that only TensorFlow Lite networks reach, with TensorFlow Lite Micro's kernels.
-Register names, codes and widths are those of the description in Vela's wheel (ethosu/vela/ethos_u55_regs).
+Register names, codes and widths are those of the description in Vela's wheel (ethosu/vela/ethos_u55_regs), for
+Ethos-U85 those of Vela's disassembly.
 """
 
 from harness.npu.configuration import CONFIGURATIONS, Configuration
