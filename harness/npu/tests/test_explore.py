@@ -72,9 +72,20 @@ def cropped_to_a_row(graph: Graph, rng: Rng) -> Value:
     return requantized(graph, rng, sums, 0.01, "int8")
 
 
+def padded_table_of_a_transposed_map(graph: Graph, rng: Rng) -> Value:
+    """Columns of padding around a table of a transposed map."""
+    looked_up = graph.table(graph.transpose(graph.input((1, 6, 10, 4)), (0, 2, 3, 1)), rng.integers(-128, 128, 256))
+    return graph.pad(looked_up, (0, 0, 0, 0, 0, 2, 0, 0), 5)
+
+
 @pytest.mark.parametrize(
     ("build", "npus"),
-    [(point_then_clamp, NPUS), (two_rows_four_columns, NPUS[:2]), (cropped_to_a_row, NPUS)],
+    [
+        (point_then_clamp, NPUS),
+        (two_rows_four_columns, NPUS[:2]),
+        (cropped_to_a_row, NPUS),
+        (padded_table_of_a_transposed_map, NPUS[:2]),
+    ],
     ids=lambda given: getattr(given, "__name__", ""),
 )
 def test_what_is_not_drawn_is_still_compiled_wrongly(build: Build, npus: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from harness.npu.conformance.graph import Graph, Value
 from harness.npu.conformance.operators.pieces import ADD_SHIFT, added, depthwise_layer, layer
 
 LARGEST = 300  # positions of a map that a network still enlarges
+LAYERS = ("3x3", "1x1", "depthwise", "max", "average", "add", "concat", "table", "axes", "larger", "cut", "pad")
 
 
 def chain(dice: Dice, graph: Graph) -> Value:
@@ -49,18 +50,23 @@ def _combined(dice: Dice, graph: Graph, name: str, first: Value, second: Value) 
 def network(dice: Dice, graph: Graph) -> Value:
     """Layers of all kinds with additions and concatenations of what came before."""
     result = graph.input((1, dice.extent(6, 24), dice.extent(6, 24), dice.extent(1, 20)))
-    kept = [result]
+    kept, last = [result], ""
     for _ in range(dice.between(2, 6)):
-        result = _next(dice, graph, result, [value for value in kept if value.shape == result.shape])
+        name = dice.pick(*LAYERS)
+        # Vela 5.1 on Ethos-U55 and U65: a table of a transposed map ignores the strides of what it is padded or
+        # concatenated to.
+        if (last, name) == ("axes", "table"):
+            continue
+        made = _next(dice, graph, name, result, [value for value in kept if value.shape == result.shape])
+        if made is not result:
+            result, last = made, name
         kept.append(result)
     return result
 
 
-def _next(dice: Dice, graph: Graph, source: Value, alike: list[Value]) -> Value:
-    """One more layer; the source itself where the drawn one does not fit."""
-    match dice.pick(
-        "3x3", "1x1", "depthwise", "max", "average", "add", "concat", "table", "axes", "larger", "cut", "pad"
-    ):
+def _next(dice: Dice, graph: Graph, name: str, source: Value, alike: list[Value]) -> Value:
+    """One more layer; the source itself where it does not fit."""
+    match name:
         case "3x3":
             return layer(graph, dice.rng, source, dice.extent(4, 50), 3, dice.pick(1, 1, 2), dice.pick(0, -128))
         case "1x1":
