@@ -16,7 +16,7 @@ PER_BYTE = 500
 
 # Nanoseconds, rounded up from measurements of the slowest way that an operation can take.
 OVERHEAD = 150_000  # of any operation: decoding, timing, calls of numpy
-SLICE_OVERHEAD = 40_000  # of a pool that moves or rescales values: transpositions consist of thousands
+SLICE_OVERHEAD = 20_000  # of a pool that moves or rescales values: transpositions consist of thousands
 ELEMENT = 60  # of an output, from sums to memory
 TAP = 3  # of a pool or depthwise convolution, for each output
 GATHERED = 2  # input of a product of matrices, for each position
@@ -63,11 +63,12 @@ class Budget:
 
     def __init__(self, touched: int) -> None:
         self.touched = touched
-        self._left = BASE + PER_BYTE * touched
+        self._limit = BASE + PER_BYTE * touched
+        self._spent = 0
 
     def spend(self, op: Op, cost: int) -> None:
         """Takes an operation's estimate off; Fault if it is too much."""
-        self._left -= cost
-        if self._left < 0:
+        self._spent += cost
+        if self._spent > self._limit:
             message = f"more work than a program on {self.touched} bytes of memory can have"
-            raise Fault("unsupported", op.offset, op.name, "milliseconds", cost // 1_000_000, message)
+            raise Fault("unsupported", op.offset, op.name, "milliseconds", self._spent // 1_000_000, message)
