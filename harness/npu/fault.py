@@ -10,7 +10,7 @@ class Fault(EthosHilError):
 
     Kinds: "parse" (the stream is not a valid one for this NPU), "bus" (an access outside of, or a write to a
     read-only, region), "unsupported" (valid as far as known, but its arithmetic is not established), "hazard" (on a
-    strict NPU: a wait is missing; `register` and `value` are the one that would do).
+    strict NPU: a wait is missing; `register` and `value` are the one that would do, which the message says).
 
     Attributes:
         offset: byte offset in the command stream of the command word that faulted.
@@ -32,7 +32,8 @@ class Fault(EthosHilError):
         hint: str | None = None,
         region: int = -1,
     ) -> None:
-        text = f"{kind} fault at 0x{offset:x} ({op}): {register} is {_number(value)}: {message}"
+        blamed = "" if kind == "hazard" else f"{register} is {_number(value)}: "
+        text = f"{kind} fault at 0x{offset:x} ({op}): {blamed}{message}"
         super().__init__(text, kind=kind, hint=hint)
         self.offset = offset
         self.op = op
