@@ -2,8 +2,8 @@
 
 Established with TOSA: MUL multiplies differences to the zero points; ADD and SUB scale one operand, in operand order,
 and shift the other, or neither; MIN, MAX, CLZ and shifts are not scaled; SHR with NATURAL rounds half up. On Ethos-U85
-every operand and result is scaled, SHR with FLOOR rounds down, comparisons set all bits or none, and shifts to the right
-with zeros see the bits that the input has in memory. With TensorFlow Lite Micro: 32-bit products ignore the multiplier;
+every operand and result is scaled, SHR with FLOOR rounds down, comparisons set all bits or none, and LSR sees the bits
+that the input has in memory. With TensorFlow Lite Micro: 32-bit products ignore the multiplier;
 SHR with DOUBLE rounds too; LRELU scales negatives only.
 """
 
