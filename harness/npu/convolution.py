@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import weights, windows
+from harness.npu import output, weights, windows
 from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Convolution
@@ -80,7 +80,7 @@ class ConvolutionStep:
             sums += op.start.load(memory)
         if op.ofm.is_accumulators:
             sums += prepared.zero_share
-            requantiser.check(op, sums)
+            output.check_accumulators(op, sums)
             op.ofm.store(memory, sums)
         else:
             op.ofm.store(memory, requantiser.finish(op, sums, memory))

@@ -27,6 +27,7 @@ from harness.npu.operations import (
 from harness.npu.registers import Dialect, ElementwiseMode, PoolMode
 from harness.npu.scaling import Scale
 from harness.npu.stream import RegisterFile
+from harness.npu.weights import Order
 from harness.npu.windows import input_size
 
 MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U is built with
@@ -165,8 +166,27 @@ class Fields(ABC):
 
     def zero_point(self, name: str, signed: bool) -> int:
         """A zero point, sign-extended if the elements are signed."""
-        value = self.get(f"{name}_ZERO_POINT")
+        return self.short(f"{name}_ZERO_POINT", signed)
+
+    def short(self, register: str, signed: bool) -> int:
+        """The 16 bits of a register as a number."""
+        value = self.get(register)
         return value - 0x10000 if signed and value >= 0x8000 else value
+
+    def clamp(self, low: int, high: int) -> tuple[int, int]:
+        """ACTIVATION_MIN and _MAX, read with the sign of the range from `low` to `high`, and within it."""
+        minimum, maximum = (self.short(f"ACTIVATION_{end}", low < 0) for end in ("MIN", "MAX"))
+        minimum, maximum = max(minimum, low), min(maximum, high)
+        if minimum > maximum:
+            value = self.get("ACTIVATION_MIN")
+            raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {maximum}")
+        return minimum, maximum
+
+    def check_length(self, order: Order, ifm: FeatureMap) -> None:
+        """Fault if there are more weights than any real operation has."""
+        total = sum(order.lengths)
+        if total > MAX_ELEMENTS:
+            raise self.fault("unsupported", "IFM_DEPTH_M1", ifm.depth - 1, f"{total} weights in one operation")
 
     def feature_map(self, name: str, height: int, width: int, depth: int) -> FeatureMap:
         """The feature map that the registers starting with `name` place, of the given shape."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from harness.npu import registers_u55
 from harness.npu.elementwise import UNARY
 from harness.npu.featuremap import FeatureMap
-from harness.npu.fields import MAX_ELEMENTS, ElementwiseScales, Fields, Inputs, Precision
+from harness.npu.fields import ElementwiseScales, Fields, Inputs, Precision
 from harness.npu.operations import Activation, ChannelScales, Dma, Kernel, Rows, Stream, Weights
 from harness.npu.output import table_bytes
 from harness.npu.registers import ElementwiseMode, PoolMode
@@ -84,13 +84,7 @@ class FieldsU55(Fields):
             return Activation(*ofm.limits, clamp=False)
         low, high = CLIP_RANGES[clip] if clip else ofm.limits
         signed = low < 0
-        minimum, maximum = self.get("ACTIVATION_MIN"), self.get("ACTIVATION_MAX")
-        if signed:
-            minimum, maximum = (v - 0x10000 if v >= 0x8000 else v for v in (minimum, maximum))
-        minimum, maximum = max(minimum, low), min(maximum, high)
-        if minimum > maximum:
-            value = self.get("ACTIVATION_MIN")
-            raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {maximum}")
+        minimum, maximum = self.clamp(low, high)
         if not has_table:
             return Activation(minimum, maximum)
         index_bits = 16 if ofm.bits == 16 else 8
@@ -123,10 +117,7 @@ class FieldsU55(Fields):
             ifm_bits=ifm.bits,
             cores=cores,
         )
-        if sum(order.lengths) > MAX_ELEMENTS:
-            raise self.fault(
-                "unsupported", "IFM_DEPTH_M1", ifm.depth - 1, f"{sum(order.lengths)} weights in one operation"
-            )
+        self.check_length(order, ifm)
         streams = tuple(self.stream("WEIGHT", core) for core in range(cores))
         return Weights(streams, self._scales(ofm.depth), order, ScaleLayout.I40)
 
@@ -160,9 +151,7 @@ class FieldsU55(Fields):
         second: FeatureMap | int
         maps = [("IFM", ifm)]
         if broadcast & SCALAR:
-            value = self.get("IFM2_SCALAR")
-            value = value - 0x10000 if precision.signed and value >= 0x8000 else value
-            second = value - self.zero_point("IFM2", precision.signed)
+            second = self.short("IFM2_SCALAR", precision.signed) - self.zero_point("IFM2", precision.signed)
         else:
             height, width, depth = (1 if broadcast >> axis & 1 else size for axis, size in enumerate(shape))
             second = self.feature_map("IFM2", height, width, depth)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from harness.npu import registers_u85
 from harness.npu.elementwise import UNARY
-from harness.npu.fault import Fault
 from harness.npu.featuremap import STRAIGHT, FeatureMap, Layout
 from harness.npu.fields import MAX_ELEMENTS, ElementwiseScales, Fields, Inputs, Precision
 from harness.npu.operations import (
@@ -161,13 +160,7 @@ class FieldsU85(Fields):
                 raise self.fault("unsupported", "ACTIVATION", value, "clamping a 32-bit output is not established")
             return Activation(low, high, clamp=False, wraps=ofm.bits < 32)
         if not free:
-            minimum, maximum = self.get("ACTIVATION_MIN"), self.get("ACTIVATION_MAX")
-            if signed:
-                minimum, maximum = (v - 0x10000 if v >= 0x8000 else v for v in (minimum, maximum))
-            low, high = max(minimum, low), min(maximum, high)
-            if low > high:
-                value = self.get("ACTIVATION_MIN")
-                raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {high}")
+            low, high = self.clamp(low, high)
         if not function:
             return Activation(low, high)
         if bits != ofm.bits or ofm.signed != signed:
@@ -202,10 +195,7 @@ class FieldsU85(Fields):
             macs=self.configuration.macs,
             decoders=cores,
         )
-        if sum(order.lengths) > MAX_ELEMENTS:
-            raise self.fault(
-                "unsupported", "IFM_DEPTH_M1", ifm.depth - 1, f"{sum(order.lengths)} weights in one operation"
-            )
+        self.check_length(order, ifm)
         streams = tuple(self.stream("WEIGHT", number) for number in range(1 if order.fast else cores))
         scales = self.channel_scales(ofm)
         if scales.layout is ScaleLayout.I48 and not self.is_global():
@@ -216,15 +206,8 @@ class FieldsU85(Fields):
         """OFM_SCALE repeats the scale of the first channel, uncut: it tells whether the stored ones fit 15 bits."""
         value = self.get("OFM_SCALE")
         if value & 0xFFFFFFFF >= 1 << 15:
-            raise Fault(
-                "unsupported",
-                self.registers.offset,
-                self.registers.op,
-                "OFM_SCALE",
-                value,
-                "48-bit accumulators have multipliers of 15 bits",
-                hint=WIDE_MULTIPLIER_HINT,
-            )
+            message = "48-bit accumulators have multipliers of 15 bits"
+            raise self.fault("unsupported", "OFM_SCALE", value, message, hint=WIDE_MULTIPLIER_HINT)
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
         """One stream, of a layout that goes with the accumulators."""

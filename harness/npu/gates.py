@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.npu.operations import Op
+from harness.npu.registers import Operation
 from harness.npu.stream import commands
 
-DMA_WAIT, KERNEL_WAIT = 0x011, 0x012
 BLOCKDEP = 0x12F
 
 
@@ -47,9 +47,9 @@ def gates(stream: bytes, ops: Sequence[Op]) -> tuple[Gate, ...]:
             kernels = transfers = None
         elif payload is not None:
             continue
-        elif code == KERNEL_WAIT:
+        elif code == Operation.KERNEL_WAIT:
             kernels = parameter if kernels is None else min(kernels, parameter)
-        elif code == DMA_WAIT:
+        elif code == Operation.DMA_WAIT:
             transfers = parameter if transfers is None else min(transfers, parameter)
         elif code == BLOCKDEP:
             blocks = parameter

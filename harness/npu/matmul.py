@@ -34,16 +34,7 @@ class MatMulStep:
         if op.start is not None:
             sums += op.start.load(memory)
         if self._may_overflow:
-            worst = int(np.abs(sums).max())
-            if worst >= 1 << (op.accumulator_bits - 1):
-                raise Fault(
-                    "unsupported",
-                    op.offset,
-                    op.name,
-                    "ACC_FORMAT",
-                    op.accumulator_bits,
-                    f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
-                )
+            output.check_accumulators(op, sums)
         if op.ofm.is_accumulators:
             op.ofm.store(memory, sums)
         else:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.npu.fault import Fault
 from harness.npu.featuremap import FeatureMap, Memory
-from harness.npu.operations import INTERNAL, Activation
+from harness.npu.operations import INTERNAL, Activation, Convolution, MatMul
 
 Array = npt.NDArray[Any]
 
@@ -37,6 +38,20 @@ def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memor
     if activation.table is not None:
         return look_up(values, ofm, activation, memory)
     return values.astype(ofm.dtype)
+
+
+def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:
+    """Fault if one of the sums (int64) does not fit the operation's accumulators."""
+    worst = int(np.abs(sums).max())
+    if worst >= 1 << (op.accumulator_bits - 1):
+        raise Fault(
+            "unsupported",
+            op.offset,
+            op.name,
+            "ACC_FORMAT",
+            op.accumulator_bits,
+            f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
+        )
 
 
 def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:

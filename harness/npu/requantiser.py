@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.npu import output
-from harness.npu.fault import Fault
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Convolution
 from harness.npu.scaling import FLOAT64_EXACT, Rounding, scale_channels
@@ -102,24 +101,11 @@ class Requantiser:
                 values = output.look_up(values, op.ofm, activation, memory)
             out[...] = values
 
-    def check(self, op: Convolution, accumulators: Array) -> None:
-        """Fault if one of the values (int64) does not fit the accumulator."""
-        worst = int(np.abs(accumulators).max())
-        if worst >= 1 << (op.accumulator_bits - 1):
-            raise Fault(
-                "unsupported",
-                op.offset,
-                op.name,
-                "ACC_FORMAT",
-                op.accumulator_bits,
-                f"a sum of {worst} does not fit the accumulator, and what it wraps to is not established",
-            )
-
     def finish(self, op: Convolution, sums: Array, memory: Memory) -> Array:
         """The elements for `sums` (..., channels), int64."""
         accumulators = sums + self.bias
         if self.overflow:
-            self.check(op, accumulators)
+            output.check_accumulators(op, accumulators)
         scaled = scale_channels(accumulators, self.multiplier, self.shift, op.scale.rounding)
         return output.finish(scaled, op.ofm, op.activation, memory)
 

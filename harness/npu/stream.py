@@ -69,9 +69,9 @@ class RegisterFile:
         self.read: set[str] = set()
         self._values: dict[str, int] = {}
 
-    def fault(self, kind: str, register: str, value: int, message: str) -> Fault:
+    def fault(self, kind: str, register: str, value: int, message: str, *, hint: str | None = None) -> Fault:
         """The fault of the command being looked at."""
-        return Fault(kind, self.offset, self.op, register, value, message)
+        return Fault(kind, self.offset, self.op, register, value, message, hint=hint)
 
     def get(self, register: str) -> int:
         """The value of a register; Fault if the stream never wrote it."""

@@ -21,7 +21,7 @@ from harness.errors import TargetError
 from harness.image import Image
 from harness.npu import Configuration, Fault
 from harness.npu import Npu as FunctionalNpu
-from harness.npu.gates import DMA_WAIT
+from harness.npu.registers import Operation
 from harness.npu.stream import commands
 from harness.run import Report, find_firmware, run, run_artifact
 from harness.targets import make_target
@@ -109,8 +109,8 @@ def test_a_missing_wait_is_red_where_it_is_looked_for(artifact: Artifact) -> Non
     def wait_for_nothing(blob: bytearray) -> None:
         stream = VelaBlob.parse(bytes(blob)).command_stream
         start = bytes(blob).index(stream)
-        waits = [at for at, code, _, payload in commands(stream) if code == DMA_WAIT and payload is None]
-        struct.pack_into("<HH", blob, start + waits[-1], DMA_WAIT, 0xF)
+        waits = [at for at, code, _, payload in commands(stream) if code == Operation.DMA_WAIT and payload is None]
+        struct.pack_into("<HH", blob, start + waits[-1], Operation.DMA_WAIT, 0xF)
 
     changed = with_blob(artifact, wait_for_nothing)
     assert execute(changed).record.verdict == "verified"

@@ -15,10 +15,11 @@ from harness.npu import Configuration, Fault, Npu
 from harness.npu.conformance.compiled import Compiled, compile_graph
 from harness.npu.conformance.graph import Graph, Value, multiplier_shift
 from harness.npu.featuremap import Layout
-from harness.npu.gates import BLOCKDEP, DMA_WAIT, KERNEL_WAIT, gates
+from harness.npu.gates import BLOCKDEP, gates
 from harness.npu.hazards import Hazard, find
 from harness.npu.npu import Program
 from harness.npu.operations import INTERNAL, Dma, Op
+from harness.npu.registers import Operation
 from harness.npu.stream import commands
 
 NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-512", "ethos-u85-256", "ethos-u85-2048")
@@ -83,7 +84,7 @@ def test_the_program_of_a_network_is_clean(compiled: Compiled) -> None:
 def test_a_missing_dma_wait_is_found(compiled: Compiled) -> None:
     """Each one is there for a reason, and the hazard names the two operations it kept apart."""
     seen = 0
-    for offset, program in programs(compiled, DMA_WAIT):
+    for offset, program in programs(compiled, Operation.DMA_WAIT):
         hazards = [hazard for hazard in program.hazards if hazard.wait[0] == "DMA_WAIT"]
         assert hazards, hex(offset)
         assert isinstance(hazards[0].first, Dma)
@@ -96,7 +97,7 @@ def test_a_missing_dma_wait_is_found(compiled: Compiled) -> None:
 
 def test_a_missing_kernel_wait_is_found(compiled: Compiled) -> None:
     seen = 0
-    for offset, program in programs(compiled, KERNEL_WAIT):
+    for offset, program in programs(compiled, Operation.KERNEL_WAIT):
         hazards = [hazard for hazard in program.hazards if hazard.wait[0] == "KERNEL_WAIT"]
         assert hazards, hex(offset)
         assert hazards[0].second is following(program, offset)
@@ -157,7 +158,7 @@ def test_chained_kernels_are_one() -> None:
 
 def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: Compiled) -> None:
     configuration = Configuration.parse(compiled.npu)
-    _, program = next(programs(compiled, DMA_WAIT))
+    _, program = next(programs(compiled, Operation.DMA_WAIT))
     memory = compiled.memory([])
     Npu(configuration).run(program, memory)
     with pytest.raises(Fault) as caught:
@@ -170,6 +171,6 @@ def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: Compiled) -> None
 
 
 def test_a_hazard_reads_as_a_sentence(compiled: Compiled) -> None:
-    hazard: Hazard = next(programs(compiled, DMA_WAIT))[1].hazards[0]
+    hazard: Hazard = next(programs(compiled, Operation.DMA_WAIT))[1].hazards[0]
     assert f"DMA at {hazard.first.offset:#x} may not have" in str(hazard)
     assert f"missing: DMA_WAIT {hazard.wait[1]}" in str(hazard)
