@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ import typer
 from harness.npu.conformance import coverage, report
 from harness.npu.conformance.catalogue import PROGRAMS
 from harness.npu.conformance.check import Verdict
+from harness.npu.conformance.command import start
 from harness.npu.conformance.compiled import TARGETS, modes_of
 from harness.npu.conformance.pool import run
 from harness.progress import Live, Reporter, Silent
@@ -72,8 +72,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except UsageError as error:
-        sys.stderr.write(f"{error.message}{(error.hint and f' ({error.hint})') or ''}\n")
-        sys.exit(2)
+    start(main)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +15,12 @@ from rich.text import Text
 
 from harness.npu.conformance import report
 from harness.npu.conformance.check import Verdict
+from harness.npu.conformance.command import start
 from harness.npu.conformance.compiled import TARGETS, modes_of
 from harness.npu.conformance.explore.forms import named, program, seed_of
 from harness.npu.conformance.pool import run
 from harness.progress import Live
 from harness.render import console
-from lowering.errors import UsageError
 from lowering.profile import Npu
 
 
@@ -64,8 +63,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except UsageError as error:
-        sys.stderr.write(f"{error.message}{(error.hint and f' ({error.hint})') or ''}\n")
-        sys.exit(2)
+    start(main)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
@@ -15,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from harness.npu.conformance.command import start
 from harness.npu.conformance.compiled import TARGETS
 from harness.npu.conformance.fuzz import report
 from harness.npu.conformance.fuzz.case import Case
@@ -86,8 +86,4 @@ def _replayed(files: list[Path]) -> list[Examined]:
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except UsageError as error:
-        sys.stderr.write(f"{error} ({error.hint})\n" if error.hint else f"{error}\n")
-        sys.exit(2)
+    start(main)
