@@ -43,6 +43,7 @@ void send_loaded(const Method& method, const Memory& memory) {
   loaded.sram_size = memory.sram_size();
   loaded.ddr_used = memory.ddr_used();
   loaded.ddr_size = memory.ddr_size();
+  loaded.stack_size = board::stack_size();
   frames::send(FrameType::LOADED, &loaded, sizeof loaded);
 }
 
@@ -88,7 +89,7 @@ void run_once(const Package& package, Method& method, std::uint32_t input_set, s
   const bool send_delegate_outputs = (plan.flags & static_cast<std::uint32_t>(PackageFlag::SEND_DELEGATE_OUTPUTS)) != 0;
   execute(method, {plan.npu_timeout_ms, send_delegate_outputs});
   send_outputs(method);
-  const RunEnd end{input_set, repeat};
+  const RunEnd end{input_set, repeat, board::stack_used()};
   frames::send(FrameType::RUN_END, &end, sizeof end);
   count_run();
 }

@@ -89,16 +89,16 @@ class Struct:
 
 
 PACKAGE_MAGIC = b"EHILPKG\0"
-PACKAGE_VERSION = 1
+PACKAGE_VERSION = 2
 PACKAGE_ALIGNMENT = 32
 """Of the program and of every input: the NPU needs 16, a Cortex-M55 cache line is 32."""
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_RANK = 16
 """ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
 MAX_FRAME_PAYLOAD = 1024
 """Bytes of payload in one frame, before CRC and COBS. Longer data is sent as several DATA frames."""
-EVENT_COUNTERS = 4
-"""PMU event counters of an Ethos-U55/U65."""
+EVENT_COUNTERS = 8
+"""PMU event counters of an Ethos-U85. An Ethos-U55 or U65 has, and uses, only the first four."""
 
 PackageHeader = Struct(
     "PackageHeader",
@@ -115,7 +115,9 @@ PackageHeader = Struct(
         Field("repeat", "u32", "times each input set is executed"),
         Field("npu_timeout_ms", "u32", "bound on the wait for one NPU job"),
         Field("flags", "u32", "PackageFlag bits"),
-        Field("events", "u16", "PMU event number for each event counter", EVENT_COUNTERS),
+        Field(
+            "events", "u16", "PMU event number for each event counter, 0 for one that counts nothing", EVENT_COUNTERS
+        ),
         Field("method", "u8", "name of the execution plan, NUL-padded", 32),
         Field(
             "run_id",
@@ -130,7 +132,8 @@ PackageHeader = Struct(
             32,
         ),
         Field("program_hash", "u8", "SHA-256 of the .pte; the device computes it again", 32),
-        Field("reserved", "u32", "zero"),
+        Field("memory_mode", "u32", "MemoryMode the program was compiled for"),
+        Field("fast_scratch_size", "u32", "bytes of fast scratch for DEDICATED_SRAM, otherwise 0"),
         Field("crc32", "u32", "zlib CRC-32 of this header before this field, then of all bytes after the header"),
     ),
 )
@@ -146,6 +149,14 @@ class PackageFlag(enum.IntFlag):
     """Bits of PackageHeader.flags."""
 
     SEND_DELEGATE_OUTPUTS = 1
+
+
+class MemoryMode(enum.IntEnum):
+    """Where the memories of the NPU are: Vela's memory modes, by the names it has for them."""
+
+    SHARED_SRAM = 0
+    SRAM_ONLY = 1
+    DEDICATED_SRAM = 2
 
 
 class FrameType(enum.IntEnum):
@@ -226,10 +237,12 @@ Loaded = Struct(
         Field("delegates", "u32", "of the method"),
         Field("planned_bytes", "u32", "planned memory of the method"),
         Field("scratch_bytes", "u32", "largest NPU scratch of its delegates"),
+        Field("fast_scratch_bytes", "u32", "fast scratch of the NPU, 0 without one"),
         Field("sram_used", "u32", "bytes of the SRAM pool in use"),
         Field("sram_size", "u32", "bytes of the SRAM pool"),
         Field("ddr_used", "u32", "bytes of the DDR pool in use, the package excluded"),
         Field("ddr_size", "u32", "bytes of the DDR pool, the package excluded"),
+        Field("stack_size", "u32", "bytes of the main stack"),
     ),
 )
 
@@ -258,11 +271,24 @@ Counters = Struct(
         Field("instruction", "u32", "instruction index of the DelegateCall"),
         Field("delegate", "u32", "index into the method's delegates"),
         Field("cycles", "u64", "PMCCNTR over the job"),
-        Field("events", "u32", "the event counters, in the order of the package's events", EVENT_COUNTERS),
+        Field(
+            "events",
+            "u32",
+            "the event counters, in the order of the package's events; 0 where the NPU has none",
+            EVENT_COUNTERS,
+        ),
     ),
 )
 
-RunEnd = Struct("RunEnd", "Ends one execution.", (Field("input_set", "u32", ""), Field("repeat", "u32", "")))
+RunEnd = Struct(
+    "RunEnd",
+    "Ends one execution.",
+    (
+        Field("input_set", "u32", ""),
+        Field("repeat", "u32", ""),
+        Field("stack_used", "u32", "bytes of the main stack that were ever used since the start"),
+    ),
+)
 
 Error = Struct(
     "Error",
@@ -309,7 +335,7 @@ STRUCTS = (
     FaultInfo,
     End,
 )
-ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (PackageFlag, FrameType, TensorRole, ErrorKind)
+ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (PackageFlag, MemoryMode, FrameType, TensorRole, ErrorKind)
 _CONSTANTS = (
     "PACKAGE_VERSION",
     "PACKAGE_ALIGNMENT",

@@ -27,6 +27,7 @@ from harness.formats import (
     PACKAGE_MAGIC,
     PACKAGE_VERSION,
     InputRef,
+    MemoryMode,
     PackageFlag,
     PackageHeader,
 )
@@ -52,9 +53,12 @@ class Plan:
         repeat: times each input set is executed.
         npu_timeout_ms: bound on the wait for one NPU job.
         send_delegate_outputs: also send every delegate's outputs, not only the method's.
-        events: PMU event number for each of the NPU's four event counters. The defaults are idle cycles, read and
-            write beats on AXI0 and read beats on AXI1 (numbers from Arm's core driver, ethosu_pmu.h).
+        events: PMU event number for each of the NPU's event counters, at most EVENT_COUNTERS; an Ethos-U55 or U65
+            counts the first four. The defaults are idle cycles, read and write beats on AXI0 and read beats on AXI1
+            (numbers from Arm's core driver, ethosu_pmu.h).
         method: execution plan to run.
+        memory_mode: the memory mode the program was compiled for.
+        fast_scratch_bytes: with DEDICATED_SRAM, bytes of SRAM the compiler was told it may use; otherwise 0.
     """
 
     input_set_count: int
@@ -62,8 +66,10 @@ class Plan:
     repeat: int = 1
     npu_timeout_ms: int = 10_000
     send_delegate_outputs: bool = True
-    events: tuple[int, int, int, int] = (32, 130, 135, 386)
+    events: tuple[int, ...] = (32, 130, 135, 386)
     method: str = "forward"
+    memory_mode: MemoryMode = MemoryMode.SHARED_SRAM
+    fast_scratch_bytes: int = 0
 
     @property
     def executions(self) -> int:
@@ -137,7 +143,7 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
 
     Raises:
         TargetError: kind "out-of-memory", when the package does not fit; says the bytes needed and available.
-        UsageError: the plan's method name is too long for the header.
+        UsageError: the plan's method name is too long for the header, or it has more events than there are counters.
         ToolError: the firmware's ELF is not usable.
     """
     target = Firmware.parse(firmware)
@@ -170,6 +176,10 @@ def _package(
     method = plan.method.encode()
     if len(method) >= 32:
         raise UsageError(f"method name {plan.method!r} is {len(method)} bytes long; the image takes at most 31")
+    if len(plan.events) > EVENT_COUNTERS:
+        raise UsageError(
+            f"{len(plan.events)} PMU events are to be counted; an NPU has at most {EVENT_COUNTERS} counters"
+        )
 
     chunks: list[bytes] = []
     position = PackageHeader.size
@@ -200,12 +210,12 @@ def _package(
         "repeat": plan.repeat,
         "npu_timeout_ms": plan.npu_timeout_ms,
         "flags": PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0),
-        "events": plan.events,
+        "events": plan.events + (0,) * (EVENT_COUNTERS - len(plan.events)),
         "method": method.ljust(32, b"\0"),
         "program_hash": program_hash,
-        "reserved": 0,
+        "memory_mode": plan.memory_mode,
+        "fast_scratch_size": plan.fast_scratch_bytes,
     }
-    assert len(plan.events) == EVENT_COUNTERS
     return header, b"".join(chunks)
 
 

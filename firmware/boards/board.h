@@ -46,6 +46,10 @@ bool wait_for(const volatile bool& flag, std::uint32_t milliseconds);
 void clean_cache(const void* address, std::size_t count);
 void invalidate_cache(const void* address, std::size_t count);
 
+// The main stack: its size, and how much of it was ever in use since the start, in bytes.
+std::uint32_t stack_size();
+std::uint32_t stack_used();
+
 // The end: sleeps for ever.
 [[noreturn]] void park();
 

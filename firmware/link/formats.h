@@ -7,15 +7,21 @@
 namespace ethos_hil {
 
 constexpr std::uint8_t PACKAGE_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x50, 0x4b, 0x47, 0x00};
-constexpr std::uint32_t PACKAGE_VERSION = 1;
+constexpr std::uint32_t PACKAGE_VERSION = 2;
 constexpr std::uint32_t PACKAGE_ALIGNMENT = 32;
-constexpr std::uint32_t PROTOCOL_VERSION = 1;
+constexpr std::uint32_t PROTOCOL_VERSION = 2;
 constexpr std::uint32_t MAX_RANK = 16;
 constexpr std::uint32_t MAX_FRAME_PAYLOAD = 1024;
-constexpr std::uint32_t EVENT_COUNTERS = 4;
+constexpr std::uint32_t EVENT_COUNTERS = 8;
 
 enum class PackageFlag : std::uint32_t {
   SEND_DELEGATE_OUTPUTS = 1,
+};
+
+enum class MemoryMode : std::uint32_t {
+  SHARED_SRAM = 0,
+  SRAM_ONLY = 1,
+  DEDICATED_SRAM = 2,
 };
 
 enum class FrameType : std::uint32_t {
@@ -62,15 +68,16 @@ struct PackageHeader {
   std::uint32_t repeat;  // times each input set is executed
   std::uint32_t npu_timeout_ms;  // bound on the wait for one NPU job
   std::uint32_t flags;  // PackageFlag bits
-  std::uint16_t events[4];  // PMU event number for each event counter
+  std::uint16_t events[8];  // PMU event number for each event counter, 0 for one that counts nothing
   std::uint8_t method[32];  // name of the execution plan, NUL-padded
   std::uint8_t run_id[16];  // random for every packed image; echoed, so that an old answer is never taken for a new one
   std::uint8_t image_hash[32];  // SHA-256 of the firmware ELF followed by the package with run_id, image_hash and crc32 zero
   std::uint8_t program_hash[32];  // SHA-256 of the .pte; the device computes it again
-  std::uint32_t reserved;  // zero
+  std::uint32_t memory_mode;  // MemoryMode the program was compiled for
+  std::uint32_t fast_scratch_size;  // bytes of fast scratch for DEDICATED_SRAM, otherwise 0
   std::uint32_t crc32;  // zlib CRC-32 of this header before this field, then of all bytes after the header
 };
-static_assert(sizeof(PackageHeader) == 176);
+static_assert(sizeof(PackageHeader) == 188);
 static_assert(offsetof(PackageHeader, magic) == 0);
 static_assert(offsetof(PackageHeader, version) == 8);
 static_assert(offsetof(PackageHeader, total_size) == 12);
@@ -83,12 +90,13 @@ static_assert(offsetof(PackageHeader, repeat) == 36);
 static_assert(offsetof(PackageHeader, npu_timeout_ms) == 40);
 static_assert(offsetof(PackageHeader, flags) == 44);
 static_assert(offsetof(PackageHeader, events) == 48);
-static_assert(offsetof(PackageHeader, method) == 56);
-static_assert(offsetof(PackageHeader, run_id) == 88);
-static_assert(offsetof(PackageHeader, image_hash) == 104);
-static_assert(offsetof(PackageHeader, program_hash) == 136);
-static_assert(offsetof(PackageHeader, reserved) == 168);
-static_assert(offsetof(PackageHeader, crc32) == 172);
+static_assert(offsetof(PackageHeader, method) == 64);
+static_assert(offsetof(PackageHeader, run_id) == 96);
+static_assert(offsetof(PackageHeader, image_hash) == 112);
+static_assert(offsetof(PackageHeader, program_hash) == 144);
+static_assert(offsetof(PackageHeader, memory_mode) == 176);
+static_assert(offsetof(PackageHeader, fast_scratch_size) == 180);
+static_assert(offsetof(PackageHeader, crc32) == 184);
 
 // Where one input tensor's bytes are, in the layout of its dim_order.
 struct InputRef {
@@ -146,22 +154,26 @@ struct Loaded {
   std::uint32_t delegates;  // of the method
   std::uint32_t planned_bytes;  // planned memory of the method
   std::uint32_t scratch_bytes;  // largest NPU scratch of its delegates
+  std::uint32_t fast_scratch_bytes;  // fast scratch of the NPU, 0 without one
   std::uint32_t sram_used;  // bytes of the SRAM pool in use
   std::uint32_t sram_size;  // bytes of the SRAM pool
   std::uint32_t ddr_used;  // bytes of the DDR pool in use, the package excluded
   std::uint32_t ddr_size;  // bytes of the DDR pool, the package excluded
+  std::uint32_t stack_size;  // bytes of the main stack
 };
-static_assert(sizeof(Loaded) == 40);
+static_assert(sizeof(Loaded) == 48);
 static_assert(offsetof(Loaded, inputs) == 0);
 static_assert(offsetof(Loaded, outputs) == 4);
 static_assert(offsetof(Loaded, instructions) == 8);
 static_assert(offsetof(Loaded, delegates) == 12);
 static_assert(offsetof(Loaded, planned_bytes) == 16);
 static_assert(offsetof(Loaded, scratch_bytes) == 20);
-static_assert(offsetof(Loaded, sram_used) == 24);
-static_assert(offsetof(Loaded, sram_size) == 28);
-static_assert(offsetof(Loaded, ddr_used) == 32);
-static_assert(offsetof(Loaded, ddr_size) == 36);
+static_assert(offsetof(Loaded, fast_scratch_bytes) == 24);
+static_assert(offsetof(Loaded, sram_used) == 28);
+static_assert(offsetof(Loaded, sram_size) == 32);
+static_assert(offsetof(Loaded, ddr_used) == 36);
+static_assert(offsetof(Loaded, ddr_size) == 40);
+static_assert(offsetof(Loaded, stack_size) == 44);
 
 // Starts one execution.
 struct RunBegin {
@@ -200,9 +212,9 @@ struct Counters {
   std::uint32_t instruction;  // instruction index of the DelegateCall
   std::uint32_t delegate;  // index into the method's delegates
   std::uint64_t cycles;  // PMCCNTR over the job
-  std::uint32_t events[4];  // the event counters, in the order of the package's events
+  std::uint32_t events[8];  // the event counters, in the order of the package's events; 0 where the NPU has none
 };
-static_assert(sizeof(Counters) == 32);
+static_assert(sizeof(Counters) == 48);
 static_assert(offsetof(Counters, instruction) == 0);
 static_assert(offsetof(Counters, delegate) == 4);
 static_assert(offsetof(Counters, cycles) == 8);
@@ -212,10 +224,12 @@ static_assert(offsetof(Counters, events) == 16);
 struct RunEnd {
   std::uint32_t input_set;
   std::uint32_t repeat;
+  std::uint32_t stack_used;  // bytes of the main stack that were ever used since the start
 };
-static_assert(sizeof(RunEnd) == 8);
+static_assert(sizeof(RunEnd) == 12);
 static_assert(offsetof(RunEnd, input_set) == 0);
 static_assert(offsetof(RunEnd, repeat) == 4);
+static_assert(offsetof(RunEnd, stack_used) == 8);
 
 // Why the firmware gave up: this, then UTF-8 text to the end of the payload. END with a non-zero status follows.
 struct Error {

@@ -29,6 +29,9 @@ constexpr std::uint32_t AXI_LIMIT = (32 - 1) << 16 | (16 - 1) << 24;
 
 constexpr std::uint32_t FAULTS = STATUS_BUS_ERROR | STATUS_PARSE_ERROR | STATUS_WATCHDOG | STATUS_ECC;
 
+// An Ethos-U55 has half of the counters a package has room for.
+constexpr std::uint32_t COUNTERS = 4;
+
 volatile bool job_ended;
 volatile std::uint32_t status_at_end;
 
@@ -99,8 +102,8 @@ void initialise(const std::uint16_t (&events)[EVENT_COUNTERS]) {
   for (std::uint32_t i = 0; i < 4; ++i) at(Register::AXI_LIMIT0, i) = AXI_LIMIT;
 
   at(Register::PMCCNTR_CFG) = EVENT_NPU_ACTIVE | EVENT_NPU_IDLE << 16;
-  for (std::uint32_t i = 0; i < EVENT_COUNTERS; ++i) at(Register::PMEVTYPER0, i) = events[i];
-  at(Register::PMCNTENSET) = PMCNTEN_CYCLES | ((1u << EVENT_COUNTERS) - 1);
+  for (std::uint32_t i = 0; i < COUNTERS; ++i) at(Register::PMEVTYPER0, i) = events[i];
+  at(Register::PMCNTENSET) = PMCNTEN_CYCLES | ((1u << COUNTERS) - 1);
   board::enable_npu_interrupt();
 }
 
@@ -135,7 +138,7 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
   JobCounters counters{};
   counters.cycles = at(Register::PMCCNTR_LOW);
   counters.cycles |= std::uint64_t{at(Register::PMCCNTR_HIGH) & 0xFFFF} << 32;
-  for (std::uint32_t i = 0; i < EVENT_COUNTERS; ++i) counters.events[i] = at(Register::PMEVCNTR0, i);
+  for (std::uint32_t i = 0; i < COUNTERS; ++i) counters.events[i] = at(Register::PMEVCNTR0, i);
   return counters;
 }
 

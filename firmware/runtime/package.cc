@@ -65,6 +65,10 @@ void Package::check_inputs() {
     problem_ << "method name is longer than " << std::uint32_t{sizeof header.method - 1} << " bytes";
     return;
   }
+  if (header.memory_mode > static_cast<std::uint32_t>(MemoryMode::DEDICATED_SRAM)) {
+    problem_ << "the plan has memory mode " << header.memory_mode << ", which this firmware does not know";
+    return;
+  }
   // A plan that runs nothing would end with status 0 and look like a success.
   if (header.input_set_count == 0 || header.repeat == 0) {
     problem_ << "the plan has " << header.input_set_count << " input sets and repeats each " << header.repeat

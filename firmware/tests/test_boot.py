@@ -62,7 +62,7 @@ def test_conversation_of_a_whole_plan(firmware: bytes, boot_elf: BootElf, export
     assert hello.fields["run_id"] == image.run_id
     assert hello.fields["image_hash"] == image.image_hash
     assert hello.fields["program_hash"] == image.program_hash == hashlib.sha256(exported.pte).digest()
-    assert (hello.fields["protocol"], hello.fields["board"], hello.fields["cpu_hz"]) == (1, 300, 32_000_000)
+    assert (hello.fields["protocol"], hello.fields["board"], hello.fields["cpu_hz"]) == (2, 300, 32_000_000)
 
     loaded = conversation.one(FrameType.LOADED).fields
     assert (loaded["inputs"], loaded["outputs"], loaded["instructions"], loaded["delegates"]) == (1, 1, 1, 0)
@@ -70,10 +70,16 @@ def test_conversation_of_a_whole_plan(firmware: bytes, boot_elf: BootElf, export
     assert loaded["sram_size"] == 2 << 20
     assert loaded["planned_bytes"] <= loaded["sram_used"] < loaded["sram_size"]
     assert loaded["ddr_used"] == 0
+    assert loaded["fast_scratch_bytes"] == 0
+    assert loaded["stack_size"] == 32 << 10
 
     expected = [(input_set, repeat) for input_set in range(3) for repeat in range(2)]
     for frame_type in (FrameType.RUN_BEGIN, FrameType.RUN_END):
         assert [(f.fields["input_set"], f.fields["repeat"]) for f in conversation.all(frame_type)] == expected
+    # Messages are composed on the stack, a kilobyte each; a stack nearly full would be a finding of its own.
+    used = [frame.fields["stack_used"] for frame in conversation.all(FrameType.RUN_END)]
+    assert all(1 << 10 < count < loaded["stack_size"] // 2 for count in used)
+    assert used == sorted(used), "the deepest since the start"
     assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])] * 6
     assert conversation.frames[-1].fields == {"status": 0, "runs": 6, "frames": len(conversation.frames)}
 
@@ -129,7 +135,7 @@ def test_any_flipped_bit_of_the_package_is_found(
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"version": 7}, "version is 7"),
+        ({"version": 1}, "version is 1"),
         ({"total_size": 0xFFFFFFF0}, "states 4294967280 bytes"),
         ({"total_size": 8}, "states 8 bytes"),
         ({"program_size": 0xFFFFFFFF}, "exceeds the package"),
@@ -139,6 +145,7 @@ def test_any_flipped_bit_of_the_package_is_found(
         ({"repeat": 0}, "nothing to run"),
         ({"input_set_count": 0}, "nothing to run"),
         ({"method": b"m" * 32}, "method name"),
+        ({"memory_mode": 3}, "memory mode 3"),
         ({"program_hash": bytes(32)}, "SHA-256"),
     ],
 )

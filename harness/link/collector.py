@@ -14,7 +14,7 @@ import numpy as np
 from harness.errors import TargetError
 from harness.formats import PROTOCOL_VERSION, Counters, End, FrameType, Hello, Loaded, Log, RunBegin, RunEnd, TensorRole
 from harness.formats import Struct as Record
-from harness.image import Image
+from harness.image import Image, Plan
 from harness.link.failure import reported_error, reported_fault
 from harness.link.frames import Frame, FrameDecoder, Text
 from harness.link.tensors import Announced
@@ -199,7 +199,7 @@ class Collector:
         if (end["input_set"], end["repeat"]) != (current.input_set, current.repeat):
             raise TargetError(f"RUN_END of input set {end['input_set']}, not of {current.input_set}", kind="link")
         assert self._memory is not None
-        self._runs.append(current.finish(self._memory["outputs"], self._image.plan.send_delegate_outputs))
+        self._runs.append(current.finish(self._memory["outputs"], self._image.plan, end["stack_used"]))
         self._current = None
         if self._progress is not None:
             self._progress(len(self._runs), self._image.plan.executions)
@@ -270,11 +270,11 @@ class _RunInProgress:
             raise TargetError(f"COUNTERS of instruction {instruction} came twice", kind="link")
         self._counters[instruction] = counters
 
-    def finish(self, outputs: int, delegate_outputs: bool) -> Run:
+    def finish(self, outputs: int, plan: Plan, stack_used: int) -> Run:
         """The run, when all of it is there: `outputs` outputs, and outputs of every delegate if they were asked for."""
         if len(self._outputs) != outputs:
             raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind="link")
-        expected = set(self._counters) if delegate_outputs else set()
+        expected = set(self._counters) if plan.send_delegate_outputs else set()
         if set(self._delegate_outputs) != expected:
             sent, counted = sorted(self._delegate_outputs), sorted(expected)
             raise TargetError(f"outputs came of the delegates at {sent}; expected those at {counted}", kind="link")
@@ -287,11 +287,12 @@ class _RunInProgress:
                     instruction=instruction,
                     delegate=counters["delegate"],
                     cycles=counters["cycles"],
-                    events=counters["events"],
+                    events=counters["events"][: len(plan.events)],
                     outputs=tuple(self._delegate_outputs.get(instruction, ())),
                 )
                 for instruction, counters in self._counters.items()
             ),
+            stack_used,
         )
 
     def _take_if_whole(self) -> None:

@@ -47,7 +47,7 @@ class DelegateRun:
         instruction: index of the DelegateCall in the method's chain.
         delegate: index into the method's delegates.
         cycles: the NPU's cycle counter over the job.
-        events: the event counters, in the order of the plan's events.
+        events: the event counters, in the order of the plan's events; 0 where the NPU has no such counter.
         outputs: the delegate's output tensors, in argument order; empty when the plan did not ask for them.
         op_events: per-operation events when the target has Capability.OP_EVENTS, in stream order; otherwise empty.
     """
@@ -65,12 +65,14 @@ class Run:
     """One execution of one input set.
 
     Output arrays have the logical (NCHW) shape of the program's tensors, whatever their dim_order is.
+    `stack_used` counts the bytes of the device's main stack that were in use at any time since its start.
     """
 
     input_set: int
     repeat: int
     outputs: tuple[np.ndarray, ...]
     delegates: tuple[DelegateRun, ...]
+    stack_used: int = 0
 
     @property
     def cycles(self) -> int:

@@ -27,8 +27,9 @@ def test_every_field_is_naturally_aligned_and_the_record_has_no_padding(record: 
 
 
 def test_pack_takes_exactly_the_fields_of_the_record() -> None:
-    assert formats.RunEnd.unpack(formats.RunEnd.pack({"input_set": 7, "repeat": 2})) == {"input_set": 7, "repeat": 2}
+    begin = {"input_set": 7, "repeat": 2}
+    assert formats.RunBegin.unpack(formats.RunBegin.pack(begin)) == begin
     with pytest.raises(KeyError, match="takes exactly"):
-        formats.RunEnd.pack({"input_set": 7})
+        formats.RunBegin.pack({"input_set": 7})
     with pytest.raises(KeyError, match="takes exactly"):
-        formats.RunEnd.pack({"input_set": 7, "repeat": 0, "more": 1})
+        formats.RunBegin.pack({**begin, "more": 1})

@@ -12,7 +12,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from harness.errors import TargetError
-from harness.formats import InputRef, PackageHeader
+from harness.formats import InputRef, MemoryMode, PackageHeader
 from harness.image import SECTION_NAME, Image, Plan, pack
 from lowering.errors import ToolError, UsageError
 
@@ -126,6 +126,20 @@ def test_an_elf_that_is_no_firmware_is_refused(tmp_path: Path) -> None:
         pack(build_firmware(tmp_path, symbols=False), b"", [[]], Plan(1, 0))
     with pytest.raises(ToolError, match="not an ELF"):
         pack(b"hello", b"", [[]], Plan(1, 0))
+
+
+def test_events_fill_the_counters_and_no_more(firmware: bytes) -> None:
+    few = package_of(pack(firmware, b"", [[]], Plan(1, 0, events=(17, 35))))
+    assert PackageHeader.unpack(few)["events"] == (17, 35, 0, 0, 0, 0, 0, 0)
+    pack(firmware, b"", [[]], Plan(1, 0, events=(1,) * 8))
+    with pytest.raises(UsageError, match="at most 8 counters"):
+        pack(firmware, b"", [[]], Plan(1, 0, events=(1,) * 9))
+
+
+def test_the_memory_mode_is_in_the_package(firmware: bytes) -> None:
+    plan = Plan(1, 0, memory_mode=MemoryMode.DEDICATED_SRAM, fast_scratch_bytes=384 << 10)
+    header = PackageHeader.unpack(package_of(pack(firmware, b"", [[]], plan)))
+    assert (header["memory_mode"], header["fast_scratch_size"]) == (2, 384 << 10)
 
 
 def test_a_method_name_that_does_not_fit_is_refused(firmware: bytes) -> None:

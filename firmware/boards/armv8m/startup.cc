@@ -16,8 +16,13 @@ int main();
       "cpsid i\n"
       "ldr r0, =__stack_limit\n"
       "msr msplim, r0\n"
-      "ldr r0, =__stack_top\n"
-      "msr msp, r0\n"
+      "ldr r1, =__stack_top\n"
+      "msr msp, r1\n"
+      // Paints the stack, so that what it grew to can be read off it (stack.cc).
+      "ldr r2, =0xC5C5C5C5\n"
+      "1: str r2, [r0], #4\n"
+      "cmp r0, r1\n"
+      "bne 1b\n"
       "b start\n");
 }
 }

@@ -40,6 +40,7 @@ IMAGE = Image(
 )
 OUTPUT = np.arange(2 * 3 * 4 * 40, dtype=np.float32).reshape(2, 3, 4, 40)
 """Needs four DATA frames."""
+STACK_USED = 1234
 DELEGATE_OUTPUT = np.arange(-3, 3, dtype=np.int8).reshape(1, 6)
 
 
@@ -71,7 +72,7 @@ def run_begin(input_set: int, repeat: int) -> Message:
 
 
 def run_end(input_set: int, repeat: int) -> Message:
-    return FrameType.RUN_END, RunEnd.pack({"input_set": input_set, "repeat": repeat})
+    return FrameType.RUN_END, RunEnd.pack({"input_set": input_set, "repeat": repeat, "stack_used": STACK_USED})
 
 
 def tensor(
@@ -99,7 +100,7 @@ def tensor(
 
 
 def counters(**changes: object) -> Message:
-    values: dict[str, object] = {"instruction": 5, "delegate": 0, "cycles": 1 << 33, "events": (0, 1, 2, 3)}
+    values: dict[str, object] = {"instruction": 5, "delegate": 0, "cycles": 1 << 33, "events": (0, 1, 2, 3, 4, 5, 6, 7)}
     return FrameType.COUNTERS, Counters.pack(values | changes)
 
 

@@ -16,6 +16,7 @@ from harness.link.tests.conversation import (
     DELEGATE_OUTPUT,
     IMAGE,
     OUTPUT,
+    STACK_USED,
     Message,
     complete,
     counters,
@@ -62,10 +63,12 @@ def test_a_complete_conversation_makes_an_outcome() -> None:
         np.testing.assert_array_equal(run.outputs[0], OUTPUT, strict=True)
         (call,) = run.delegates
         np.testing.assert_array_equal(call.outputs[0], DELEGATE_OUTPUT, strict=True)
+        # The plan counts four events; a frame has room for the eight of the largest NPU.
         assert (call.instruction, call.delegate, call.cycles, call.events) == (5, 0, 1 << 33, (0, 1, 2, 3))
+        assert run.stack_used == STACK_USED
     assert outcome.console == ("hello", "world")
     assert outcome.npu_config == 0x1807
-    assert outcome.memory["ddr_size"] == 9
+    assert outcome.memory["ddr_size"] == 10
     assert outcome.program_hash == IMAGE.program_hash
 
 
@@ -154,7 +157,7 @@ def test_another_protocol_is_noticed() -> None:
         ([hello(), loaded(), run_begin(0, 0), (FrameType.DATA, b"1")], "without a TENSOR"),
         ([hello(), loaded(), run_begin(0, 0), counters(), counters()], "came twice"),
         ([hello(), (FrameType.LOADED, b"1234")], "has 4 bytes"),
-        ([hello(), (FrameType.LOADED, loaded()[1] + b"1")], "expected 40"),
+        ([hello(), (FrameType.LOADED, loaded()[1] + b"1")], "expected 48"),
     ],
 )
 def test_what_is_out_of_order_is_noticed(messages: list[Message], says: str) -> None:
