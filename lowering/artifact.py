@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from lowering.errors import UsageError
+from lowering.memory_mode import MemoryMode
 from lowering.profile import Npu
 from lowering.program import DelegateCall, KernelCall, Plan, Program
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _DIGESTS = "SHA256SUMS"
 
 
@@ -94,6 +95,7 @@ class Artifact:
         key: what it is cached under; "" for a .pte that was not lowered here.
         model: what the user called it.
         npu: the NPU it is compiled for, or None when nothing is delegated and the file doesn't say.
+        memory_mode: the memory mode it is compiled for, or None when the file doesn't say.
         pte: the program.
         delegates: in the order of their calls; empty when nothing could be delegated.
         example_inputs: one input set, logical shapes; empty for a .pte that was not lowered here.
@@ -113,6 +115,7 @@ class Artifact:
     versions: Mapping[str, str] = field(default_factory=dict)
     vela_flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    memory_mode: MemoryMode | None = None
 
     @cached_property
     def program(self) -> Program:
@@ -153,6 +156,7 @@ class Artifact:
             "key": self.key,
             "model": self.model,
             "npu": self.npu.name if self.npu else None,
+            "memory_mode": self.memory_mode.name if self.memory_mode else None,
             "sha256": self.sha256,
             "input_names": self.input_names,
             "versions": dict(self.versions),
@@ -217,6 +221,7 @@ class Artifact:
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
                 notes=tuple(manifest["notes"]),
+                memory_mode=MemoryMode.parse(manifest["memory_mode"]) if manifest["memory_mode"] else None,
             )
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise UsageError(f"{folder}: not a usable artifact: {error}") from None
@@ -225,11 +230,12 @@ class Artifact:
     def of_program(cls, pte: bytes, model: str) -> Artifact:
         """An Artifact of a .pte that was not lowered here: no TOSA, hence no reference, and no map.
 
-        The NPU is what its command streams say; a UsageError when they disagree or a delegate is not an Ethos-U's.
+        The NPU is what its command streams say, the memory mode what its compile specs say; a UsageError when they
+        disagree or a delegate is not an Ethos-U's.
         """
         plan = Program.parse(pte, model).plan()
         calls = [(at, call) for at, call in enumerate(plan.instructions) if isinstance(call, DelegateCall)]
-        delegates, npus = [], []
+        delegates, npus, modes = [], [], []
         for at, call in calls:
             entry = plan.delegates[call.delegate]
             where = f"{model}, delegate {call.delegate}"
@@ -237,14 +243,22 @@ class Artifact:
                 raise UsageError(f"{where} is for {entry.id!r}", hint="only Ethos-U delegates (EthosUBackend) can run")
             blob = VelaBlob.parse(entry.data, where)
             npus.append(Npu.from_config_word(blob.config_word))
+            modes.append(_memory_mode(entry.compile_specs))
             delegates.append(Delegate(call.delegate, at, None, entry.data))
-        if len(set(npus)) > 1:
-            raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted({str(npu) for npu in npus}))}")
-        return cls("", model, npus[0] if npus else None, pte, tuple(delegates))
+        for found in (set(npus), set(modes)):
+            if len(found) > 1:
+                raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, found)))}")
+        npu, mode = (npus[0], modes[0]) if npus else (None, None)
+        return cls("", model, npu, pte, tuple(delegates), memory_mode=mode)
 
     def called(self, model: str) -> Artifact:
         """The same artifact under the name the user gives it now."""
         return replace(self, model=model)
+
+
+def _memory_mode(compile_specs: Mapping[str, bytes]) -> MemoryMode | None:
+    # ArmCompileSpec of executorch 1.4.1 keeps Vela's arguments in the program, separated by blanks.
+    return MemoryMode.of_flags(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())
 
 
 def _write_synced(path: Path, data: bytes) -> None:

@@ -25,6 +25,7 @@ from lowering.artifact import NpuOp
 from lowering.delegate_map import Call, Partition, build_map
 from lowering.errors import CompileError, ToolError, raise_if_interrupted
 from lowering.hoist import hoist_tables
+from lowering.memory_mode import MemoryMode
 from lowering.profile import Npu
 from lowering.shram import overruns
 from lowering.source import Sources
@@ -111,11 +112,11 @@ class Capture:
 _current: contextvars.ContextVar[Capture] = contextvars.ContextVar("capture")
 
 
-def compile_spec(npu: Npu) -> Any:
-    """Upstream's compile spec of an NPU, with upstream's defaults for system configuration and memory mode."""
+def compile_spec(npu: Npu, memory_mode: MemoryMode) -> Any:
+    """Upstream's compile spec of an NPU in a memory mode, with upstream's system configuration for that NPU."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    return EthosUCompileSpec(npu.name)
+    return EthosUCompileSpec(npu.name, memory_mode=memory_mode.name)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lowering.memory_mode import MemoryMode
 from lowering.profile import Npu
 from lowering.provenance import versions
 from lowering.source import Sources
@@ -20,16 +21,18 @@ def model_key(
     exported: torch.export.ExportedProgram,
     calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
     npu: Npu,
+    memory_mode: MemoryMode,
     sources: Sources,
 ) -> str:
     """The cache key (hexadecimal SHA-256) of a float program compiled for an NPU.
 
     It covers the graph with each operator's module path and source line (the delegate map names them), weights,
-    buffers and constants, calibration inputs, the NPU, and all versions. It doesn't cover what the user called the
-    model, nor where its folder is.
+    buffers and constants, calibration inputs, the NPU, its memory mode, and all versions. It doesn't cover what the
+    user called the model, nor where its folder is.
     """
     parts: dict[str, Any] = {
         "npu": npu.name,
+        "memory_mode": memory_mode.name,
         "versions": versions(),
         "graph": _graph(exported.graph_module, sources),
         "signature": [_signature_entry(spec) for spec in exported.graph_signature.input_specs],

@@ -14,6 +14,7 @@ from lowering.cache import Cache
 from lowering.errors import UsageError, raise_if_interrupted
 from lowering.explain import explain
 from lowering.key import model_key
+from lowering.memory_mode import MemoryMode
 from lowering.model import ProgramFile, TorchModel, load_model
 from lowering.profile import Npu
 from lowering.program import DelegateCall, Program
@@ -32,13 +33,20 @@ def _silent(stage: str) -> None:
 
 
 def lower(
-    model: str | TorchModel | ProgramFile, npu: Npu, *, cache: Cache | None = None, progress: Progress = _silent
+    model: str | TorchModel | ProgramFile,
+    npu: Npu,
+    *,
+    memory_mode: MemoryMode | None = None,
+    cache: Cache | None = None,
+    progress: Progress = _silent,
 ) -> Artifact:
     """Compiles a model for an NPU, or finds it compiled already.
 
     Args:
         model: a MODEL as on the command line, or what `load_model` or `from_module` gave for one.
         npu: the NPU to compile for; a .pte must be compiled for it.
+        memory_mode: where the program's parts shall lie, by default as ExecuTorch has it for that NPU; a .pte must be
+            compiled for it, if it is given.
         cache: where artifacts are kept; by default the user's cache folder.
         progress: called with a few words at the start of each stage. File descriptors 1 and 2 are redirected while
             a stage runs, so show progress on a duplicate of them.
@@ -55,19 +63,26 @@ def lower(
         progress("loading the model")
         model = load_model(model)
     if isinstance(model, ProgramFile):
-        return _from_program(model, npu, cache)
+        return _from_program(model, npu, memory_mode, cache)
+    mode = memory_mode or MemoryMode.default(npu)
     progress("exporting")
     with _stage("exporting the model", model.sources):
         import torch
 
         exported = torch.export.export(model.module, model.example_inputs)
-        key = model_key(exported, model.calibration_inputs, npu, model.sources)
-    artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, npu, key, progress))
+        key = model_key(exported, model.calibration_inputs, npu, mode, model.sources)
+    artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, npu, mode, key, progress))
     return artifact.called(model.label)
 
 
-def _from_program(model: ProgramFile, npu: Npu, cache: Cache) -> Artifact:
+def _from_program(model: ProgramFile, npu: Npu, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
     artifact = Artifact.of_program(model.data, model.label)
+    compiled_for = artifact.memory_mode
+    if None not in (memory_mode, compiled_for) and memory_mode != compiled_for:
+        raise UsageError(
+            f"{model.label} is compiled for memory mode {compiled_for}, not {memory_mode}",
+            hint=f"use --memory-mode {compiled_for}, or lower the model again for {memory_mode}",
+        )
     if artifact.npu is not None and artifact.npu != npu:
         raise UsageError(
             f"{model.label} is compiled for {artifact.npu}, not for {npu}",
@@ -93,7 +108,12 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
 
 
 def _compile(
-    model: TorchModel, exported: torch.export.ExportedProgram, npu: Npu, key: str, progress: Progress
+    model: TorchModel,
+    exported: torch.export.ExportedProgram,
+    npu: Npu,
+    memory_mode: MemoryMode,
+    key: str,
+    progress: Progress,
 ) -> Artifact:
     with _stage("loading ExecuTorch", model.sources):
         from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
@@ -102,7 +122,7 @@ def _compile(
         from lowering.prepare import prepare
         from lowering.quantize import quantise
 
-        spec = ethosu.compile_spec(npu)
+        spec = ethosu.compile_spec(npu, memory_mode)
     progress("quantising")
     with _stage("quantising the model", model.sources):
         floating = exported.module(check_guards=False)
@@ -124,6 +144,7 @@ def _compile(
         key=key,
         model=model.label,
         npu=npu,
+        memory_mode=memory_mode,
         pte=pte,
         delegates=_delegates(pte, capture, blobs, model.label),
         example_inputs=tuple(_array(tensor, index) for index, tensor in enumerate(model.example_inputs)),

@@ -9,6 +9,7 @@ import pytest
 
 from lowering.artifact import Artifact
 from lowering.cache import Cache
+from lowering.memory_mode import MemoryMode
 from lowering.profile import Npu
 
 MODELS = Path(__file__).parent / "known_model.py"
@@ -25,11 +26,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
 @pytest.fixture(scope="session")
 def lowered(cache: Cache) -> Lowered:
-    """Lowers a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256))."""
+    """Lowers a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256), "Sram_Only")."""
 
-    def get(name: str, npu: Npu = U55) -> Artifact:
+    def get(name: str, npu: Npu = U55, memory_mode: str | None = None) -> Artifact:
         from lowering.lower import lower
 
-        return lower(f"{MODELS}:{name}", npu, cache=cache)
+        return lower(f"{MODELS}:{name}", npu, memory_mode=MemoryMode.chosen(memory_mode, npu), cache=cache)
 
     return get

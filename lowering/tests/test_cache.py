@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.artifact import Artifact, Delegate, NpuOp
+from lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
 from lowering.cache import Cache
 from lowering.errors import ToolError, UsageError
+from lowering.memory_mode import MemoryMode
 from lowering.profile import Npu
 from lowering.tests.conftest import DATA
 
@@ -39,6 +40,7 @@ def make_artifact(key: str = KEY) -> Artifact:
         versions={"torch": "2.13.0"},
         vela_flags=("--accelerator-config=ethos-u55-128",),
         notes=("a pool was completed",),
+        memory_mode=MemoryMode("Sram_Only"),
     )
 
 
@@ -48,8 +50,19 @@ def never() -> Artifact:
 
 def same(a: Artifact, b: Artifact) -> bool:
     arrays = all(np.array_equal(x, y) for x, y in zip(a.example_inputs, b.example_inputs, strict=True))
-    fields = ("key", "model", "npu", "pte", "delegates", "input_names", "versions", "vela_flags", "notes", "sha256")
-    return arrays and all(getattr(a, name) == getattr(b, name) for name in fields)
+    fields = (
+        "key",
+        "model",
+        "npu",
+        "memory_mode",
+        "pte",
+        "delegates",
+        "input_names",
+        "versions",
+        "vela_flags",
+        "notes",
+    )
+    return arrays and a.sha256 == b.sha256 and all(getattr(a, name) == getattr(b, name) for name in fields)
 
 
 def entry(cache: Cache) -> Path:
@@ -124,7 +137,7 @@ def test_an_artifact_of_another_schema_is_refused(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.get_or_make(KEY, make_artifact)
     manifest = json.loads((entry(cache) / "artifact.json").read_text())
-    assert manifest["schema_version"] == 3
+    assert manifest["schema_version"] == SCHEMA_VERSION
     manifest["schema_version"] = 99
     text = json.dumps(manifest).encode()
     sums = (entry(cache) / "SHA256SUMS").read_text().splitlines()
@@ -226,7 +239,7 @@ except ToolError as error:
 
 def test_a_disk_that_takes_no_more_is_one_clear_error(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith(f"cache 3 the cache in {tmp_path}/v3 cannot be written: File too large")
+    assert run.stdout.startswith(f"cache 3 the cache in {tmp_path}/v{SCHEMA_VERSION} cannot be written: File too large")
     assert "free some space" in run.stdout
     assert list((tmp_path / "v3" / "artifacts").iterdir()) == []
     assert Cache(tmp_path).get(KEY) is None

@@ -13,6 +13,7 @@ from lowering.artifact import Artifact
 from lowering.cache import Cache
 from lowering.errors import CompileError, ToolError, UsageError
 from lowering.lower import lower
+from lowering.memory_mode import MemoryMode
 from lowering.model import TorchModel, load_model
 from lowering.profile import Npu
 from lowering.reference import Reference
@@ -160,13 +161,13 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     assert run.stderr == ""
 
 
-def key_of(model: TorchModel, npu: Npu = U55) -> str:
+def key_of(model: TorchModel, npu: Npu = U55, mode: str = "Shared_Sram") -> str:
     import torch
 
     from lowering.key import model_key
 
     exported = torch.export.export(model.module, model.example_inputs)
-    return model_key(exported, model.calibration_inputs, npu, model.sources)
+    return model_key(exported, model.calibration_inputs, npu, MemoryMode.parse(mode), model.sources)
 
 
 NET = """
@@ -207,6 +208,7 @@ def test_the_key_covers_all_that_matters_and_nothing_else(tmp_path: Path) -> Non
         "shape": key_of(write_net(tmp_path / "g", NET.replace("6, 6", "6, 7"))),
         "calibration": key_of(write_net(tmp_path / "h", NET.replace("torch.ones(1, 3", "torch.zeros(1, 3"))),
         "npu": key_of(model, Npu("u55", 256)),
+        "memory mode": key_of(model, mode="Sram_Only"),
     }
     with torch.no_grad():
         conv = model.module.get_submodule("conv")

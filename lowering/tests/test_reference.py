@@ -23,6 +23,7 @@ def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     import torch
 
     from lowering.ethosu import compile_spec
+    from lowering.memory_mode import MemoryMode
     from lowering.model import TorchModel, load_model
     from lowering.quantize import quantise
     from lowering.quiet import quiet
@@ -31,7 +32,7 @@ def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     assert isinstance(model, TorchModel)
     with quiet(), torch.no_grad():
         floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
-        converted, _ = quantise(floating, model.calibration_inputs, compile_spec(U55))
+        converted, _ = quantise(floating, model.calibration_inputs, compile_spec(U55, MemoryMode.default(U55)))
         outputs = converted(*model.example_inputs)
     return tuple(output.numpy() for output in (outputs if isinstance(outputs, tuple | list) else (outputs,)))
 

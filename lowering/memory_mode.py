@@ -1,0 +1,91 @@
+"""Where Vela puts a program's constants, arena and cache: the memory mode, as Arm/vela.ini of Vela 5.1 names them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lowering.errors import UsageError
+from lowering.profile import Family, Npu
+
+_FLAG = "--memory-mode="
+# EthosUCompileSpec's defaults (executorch 1.4.1, backends/arm/ethosu/compile_spec.py); a test compares.
+_DEFAULTS: dict[Family, str] = {"u55": "Shared_Sram", "u65": "Dedicated_Sram_384KB", "u85": "Sram_Only"}
+# What Vela lets the cache of each mode grow to, in bytes; the others have no limit but the NPU's addresses.
+_CACHES = {"Dedicated_Sram_256KB": 256 << 10, "Dedicated_Sram_384KB": 384 << 10, "Dedicated_Sram_512KB": 512 << 10}
+_DEDICATED = "Dedicated_Sram"
+
+
+@dataclass(frozen=True)
+class MemoryMode:
+    """A memory mode by Vela's name.
+
+    `Shared_Sram`: the arena in SRAM, constants read from flash or DRAM. `Sram_Only`: both in SRAM. `Dedicated_Sram`,
+    also with a limit in its name: arena and constants in DRAM, and a fast scratch in SRAM (region 2 of the command
+    stream) that the NPU has to itself.
+    """
+
+    name: str
+
+    VALID: ClassVar[tuple[str, ...]] = ("Shared_Sram", "Sram_Only", _DEDICATED, *_CACHES)
+
+    @classmethod
+    def parse(cls, text: str) -> MemoryMode:
+        """The mode called `text`, in any case; a UsageError lists the ones there are."""
+        wanted = text.strip().lower()
+        for name in cls.VALID:
+            if name.lower() == wanted:
+                return cls(name)
+        close = difflib.get_close_matches(wanted, [name.lower() for name in cls.VALID], n=1)
+        suggestion = f"did you mean {cls.parse(close[0])}? " if close else ""
+        raise UsageError(
+            f"--memory-mode {text!r} is not a memory mode of Vela", hint=f"{suggestion}valid: {', '.join(cls.VALID)}"
+        )
+
+    @classmethod
+    def default(cls, npu: Npu) -> MemoryMode:
+        """What ExecuTorch compiles for `npu` in."""
+        return cls(_DEFAULTS[npu.family])
+
+    @classmethod
+    def chosen(cls, name: str | None, npu: Npu) -> MemoryMode:
+        """The mode called `name`, or the default; a UsageError when `npu` cannot work in it."""
+        if name is None:
+            return cls.default(npu)
+        mode = cls.parse(name)
+        if mode.dedicated and npu.family == "u55":
+            # All of vela.ini's systems with an Ethos-U55 have flash behind port 1, where an arena cannot be.
+            raise UsageError(
+                f"--memory-mode {mode} is not for {npu}: Vela knows no Ethos-U55 that can write to DRAM",
+                hint="use --memory-mode Shared_Sram or Sram_Only, or an Ethos-U65 or -U85",
+            )
+        return mode
+
+    @classmethod
+    def of_flags(cls, flags: Sequence[str]) -> MemoryMode | None:
+        """The mode that Vela was given, or None when `flags` name none that is known."""
+        for flag in reversed(flags):
+            if flag.startswith(_FLAG):
+                name = flag.removeprefix(_FLAG)
+                return cls(name) if name in cls.VALID else None
+        return None
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether a program may use a fast scratch."""
+        return self.name.startswith(_DEDICATED)
+
+    @property
+    def kind(self) -> str:
+        """ "Shared_Sram", "Sram_Only" or "Dedicated_Sram": the mode without a limit."""
+        return _DEDICATED if self.dedicated else self.name
+
+    @property
+    def cache_limit(self) -> int | None:
+        """Bytes that Vela lets the fast scratch grow to, or None where the mode sets no limit."""
+        return _CACHES.get(self.name)
+
+    def __str__(self) -> str:
+        return self.name
