@@ -1,4 +1,4 @@
-"""The virtual Corstone-300 as a target: QEMU with the functional NPU. No licence, no board, no cycle accuracy."""
+"""The virtual Corstone as a target: QEMU with the functional NPU. No licence, no board, no cycle accuracy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from harness.virtual.clock import Deadline
 from harness.virtual.engine import Engine
 from harness.virtual.machine import EngineFactory, Machine
 from harness.virtual.qemu import find_qemu
+from harness.virtual.soc import soc_for
 from lowering.errors import UsageError
 
 _CONSOLE_LINES = 10
@@ -21,11 +22,13 @@ _CONSOLE_LINES = 10
 
 
 class VirtualTarget(Target):
-    """A Corstone-300 with an Ethos-U55. Cycle counts are modelled (harness/npu/timing.py)."""
+    """A Corstone-300 with an Ethos-U55 or U65, or a Corstone-320 with an Ethos-U85.
+
+    Cycle counts are modelled (harness/npu/timing.py).
+    """
 
     name = "virtual"
     kind = "virtual"
-    soc = "corstone-300"
     cycle_provenance = "modelled"
 
     engine: EngineFactory = Engine
@@ -38,6 +41,8 @@ class VirtualTarget(Target):
             UsageError: the functional model can't be that NPU; says which it can be.
         """
         self._configuration = Configuration.parse(npu)
+        self._soc = soc_for(self._configuration)
+        self.soc = self._soc.name
         self.npu = npu
         self._strict = strict
         self._image: Image | None = None
@@ -67,7 +72,12 @@ class VirtualTarget(Target):
         collector = Collector(image, progress)
         try:
             self._machine = Machine(
-                image.elf, self._configuration, Deadline(timeout), engine=type(self).engine, strict=self._strict
+                image.elf,
+                self._configuration,
+                Deadline(timeout),
+                soc=self._soc,
+                engine=type(self).engine,
+                strict=self._strict,
             )
             while not collector.complete:
                 collector.feed(self._received(self._machine.output()))

@@ -19,7 +19,6 @@ from typing import Protocol
 
 from harness.npu import Execution, Fault
 
-WINDOW_SIZE = 0x1000
 REGIONS = 8
 
 _REGISTERS = {

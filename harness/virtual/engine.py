@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.npu import Execution, Fault, Npu, Program
 from harness.virtual.device import Job, Result
-from harness.virtual.memory import BusError, GuestMemory, Place, locate
+from harness.virtual.memory import BusError, GuestMemory, Place
 
 
 class Engine:
@@ -45,7 +45,7 @@ class Engine:
 
     def _fetch(self, job: Job) -> bytes:
         try:
-            place = locate(job.queue)
+            place = self._memory.locate(job.queue)
         except BusError as error:
             raise Fault("bus", 0, "QUEUE", "QBASE", job.queue, str(error)) from error
         if job.size > place.left:
@@ -60,7 +60,7 @@ class Engine:
         copied: dict[int, Place] = {}
         for number, extent in program.extents.items():
             try:
-                place = locate(job.bases[number])
+                place = self._memory.locate(job.bases[number])
             except BusError:
                 continue
             size = min(max(extent.read_end, extent.write_end), place.left)

@@ -22,6 +22,7 @@ from harness.virtual.clock import Deadline
 
 REGISTERS = 17
 """r0 to r15 and xpsr, in the order of `g`."""
+SP = 13
 PC = 15
 XPSR = 16
 _XPSR_NUMBER = 25

@@ -1,7 +1,7 @@
-"""The virtual Corstone-300: a QEMU machine with an NPU in it.
+"""The virtual Corstone: a QEMU machine with an NPU in it.
 
-One thread does everything: it waits for the guest's output and for accesses to the NPU's registers, which stop the
-guest, are carried out here, and let it go on.
+One thread does everything: it waits for the guest's output and for accesses to the NPU's registers (and to whatever
+else of the SoC QEMU does not have), which stop the guest, are carried out here, and let it go on.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from harness.symbols import Symbols
 from harness.virtual import access
 from harness.virtual.access import Access, UnsupportedAccess
 from harness.virtual.clock import Deadline
-from harness.virtual.device import WINDOW_SIZE, Device, JobEngine, Unmodelled
+from harness.virtual.device import Device, JobEngine, Unmodelled
 from harness.virtual.engine import Engine
-from harness.virtual.gdb import PC, Gdb, GdbError, Stop, StopKind
+from harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError, Stop, StopKind
 from harness.virtual.memory import GuestMemory
+from harness.virtual.peripherals import Absent, Bus, Peripheral, Uart
 from harness.virtual.qemu import Qemu, unavailable
 from harness.virtual.qtest import Qtest, QtestError
+from harness.virtual.soc import CORSTONE_300, Soc, Window
 
-NPU_WINDOWS = (0x48102000, 0x58102000)
-"""The NPU's registers, non-secure and secure alias."""
-_IRQ = 56
-_IRQ_DEVICE = "/machine/iotkit"
-_FIRST_EXPANSION_IRQ = 32
+_IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
+"""The interrupt controller's own inputs, so that any interrupt can be driven, also those within the subsystem."""
+_QEMU_VECTORS = CORSTONE_300.vectors
+"""Where QEMU's machine starts from."""
+_THUMB = 1 << 24
+"""XPSR.T: the processor executes nothing without it."""
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
 
@@ -50,20 +53,23 @@ class Machine:
         configuration: Configuration,
         deadline: Deadline,
         *,
+        soc: Soc = CORSTONE_300,
         engine: EngineFactory = Engine,
         strict: bool = False,
     ) -> None:
-        """Start QEMU with `elf`; the guest waits at reset. `strict` is the NPU's (see `harness.npu.Npu`).
+        """Start QEMU with `elf` as a `soc`; the guest waits at reset. `strict` is the NPU's (see `harness.npu.Npu`).
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start this machine.
         """
+        self._soc = soc
         self._deadline = deadline
         self._symbols = Symbols(elf)
         self._decoded: dict[int, Access] = {}
         self._irq = False
         self._running = False
         self.accesses = 0
+        self._uart = Uart()
         self._qemu = Qemu(elf)
         try:
             access.prepare()
@@ -73,9 +79,10 @@ class Machine:
                 self._connect(Deadline(_START_SECONDS))
             except (GdbError, QtestError, TimeoutError) as error:
                 raise unavailable(str(error), self._qemu) from error
-            self._memory = GuestMemory(self._qemu, self._gdb, deadline)
+            self._memory = GuestMemory(soc, self._qemu, self._gdb, deadline)
             self.engine = engine(Npu(configuration, strict=strict), self._memory)
             self.device = Device(configuration.id_word, configuration.config_word, self.engine)
+            self._bus = Bus(self._peripherals())
         except BaseException:
             self._qemu.stop()
             raise
@@ -120,12 +127,14 @@ class Machine:
                 if stop is not None:
                     self._running = False
                     self._stopped(stop)
+                    if self._uart.sent:
+                        return self._uart.take()
         except (GdbError, QtestError) as error:
             raise self._crashed() from error
 
     def drain(self) -> bytes:
         """What the guest wrote and nobody read yet, without letting it run."""
-        data = b""
+        data = self._uart.take()
         while select.select([self._qemu.uart], [], [], 0)[0]:
             more = os.read(self._qemu.uart, 1 << 16)
             if not more:
@@ -152,18 +161,37 @@ class Machine:
 
     def _connect(self, deadline: Deadline) -> None:
         self._gdb.handshake(deadline)
-        for window in NPU_WINDOWS:
-            self._gdb.watch(window, WINDOW_SIZE, deadline)
+        for window in self._windows():
+            for base in window.bases:
+                self._gdb.watch(base, window.size, deadline)
         self._set_irq(False, deadline)
+        if self._soc.vectors != _QEMU_VECTORS:
+            table = self._gdb.read_memory(self._soc.vectors, 8, deadline)
+            registers = self._gdb.read_registers(deadline)
+            registers[SP] = int.from_bytes(table[:4], "little")
+            registers[PC] = int.from_bytes(table[4:], "little") & ~1
+            registers[XPSR] |= _THUMB
+            self._gdb.write_registers(registers, deadline)
+
+    def _windows(self) -> tuple[Window, ...]:
+        uart = () if self._soc.uart is None else (self._soc.uart,)
+        return (self._soc.npu, *uart, *self._soc.absent)
+
+    def _peripherals(self) -> dict[Window, Peripheral]:
+        peripherals: dict[Window, Peripheral] = dict.fromkeys(self._soc.absent, Absent())
+        peripherals[self._soc.npu] = self.device
+        if self._soc.uart is not None:
+            peripherals[self._soc.uart] = self._uart
+        return peripherals
 
     def _set_irq(self, level: bool, deadline: Deadline) -> None:
-        self._qtest.set_irq_in(_IRQ_DEVICE, "EXP_IRQ", _IRQ - _FIRST_EXPANSION_IRQ, level, deadline)
+        self._qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._soc.irq, level, deadline)
         self._irq = level
 
     def _stopped(self, stop: Stop) -> None:
         if stop.kind is StopKind.EXIT:
             raise self._crashed()
-        if stop.kind is StopKind.SIGNAL or stop.value not in NPU_WINDOWS:
+        if stop.kind is StopKind.SIGNAL:
             where = self.where() or "an unknown place"
             raise TargetError(f"the guest stopped by itself (signal {stop.value}) in {where}", kind="fault")
         self._access()
@@ -177,9 +205,9 @@ class Machine:
                 decoded = access.decode(self._gdb.read_memory(pc, 4, self._deadline), pc)
                 self._decoded[pc] = decoded
             self.accesses += 1
-            after = decoded.perform(before, _Registers(self.device))
+            after = decoded.perform(before, self._bus)
         except UnsupportedAccess as error:
-            message = f"{error} accesses an NPU register; the virtual board carries out LDR, STR, LDRD and STRD only"
+            message = f"{error} accesses a register; the virtual board carries out LDR, STR, LDRD and STRD only"
             raise self._unsupported(message, pc) from error
         except Unmodelled as error:
             raise self._unsupported(f"{error}, which the virtual board does not model", pc) from error
@@ -205,31 +233,3 @@ class Machine:
             outcome = f"exited with status {status}"
         reason = self._qemu.reason()
         return TargetError(f"QEMU {outcome} in mid-run" + (f": {reason}" if reason else ""), kind="crashed")
-
-
-class _Registers:
-    """The NPU's registers as the target of one load or store."""
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-
-    def load(self, address: int, size: int) -> int:
-        offset, shift = self._offset(address, size)
-        return self._device.read(offset) >> shift & (1 << 8 * size) - 1
-
-    def store(self, address: int, size: int, value: int) -> None:
-        offset, _ = self._offset(address, size)
-        if size != 4:
-            raise Unmodelled(f"{size} of the 4 bytes of the NPU register at offset 0x{offset:x} are written")
-        self._device.write(offset, value)
-
-    @staticmethod
-    def _offset(address: int, size: int) -> tuple[int, int]:
-        """Offset of the register, and bits to its right of those accessed."""
-        for window in NPU_WINDOWS:
-            if window <= address < window + WINDOW_SIZE:
-                offset = address - window
-                if offset % size:
-                    raise Unmodelled(f"the NPU registers at offset 0x{offset:x} are accessed unaligned")
-                return offset & ~3, 8 * (offset & 3)
-        raise Unmodelled(f"0x{address:08x}, next to the NPU's registers, is accessed together with them")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +18,10 @@ import numpy as np
 from harness.virtual.clock import Deadline
 from harness.virtual.gdb import Gdb, GdbError
 from harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
+from harness.virtual.soc import SECURE_ALIAS, Ram, Soc
 
-_SECURE_ALIAS = 0x10000000
-_PAGE = 2 << 20
-"""QEMU aligns a RAM of at least this size to it, for huge pages."""
+_BLOCK = 2 << 20
+"""QEMU has each RAM in blocks of this size, aligned to it (for huge pages)."""
 _MARKER = 64
 
 
@@ -28,20 +29,6 @@ class BusError(Exception):
     """No RAM where the NPU wants some."""
 
 
-@dataclass(frozen=True)
-class Ram:
-    """A RAM behind the NPU's AXI ports. `size` in bytes; reachable at `base` and at its secure alias."""
-
-    name: str
-    base: int
-    size: int
-
-
-RAMS = (
-    Ram("BRAM", 0x01000000, 1 << 20),
-    Ram("SRAM", 0x21000000, 2 << 20),
-)
-"""Corstone-300 (SSE-300 on AN547). The CPU's TCMs are not listed: the NPU can't reach them."""
 _DDR = Ram("DDR", DDR_BASE, DDR_SIZE)
 
 
@@ -59,16 +46,16 @@ class Place:
         return self.ram.size - self.offset
 
 
-def locate(address: int) -> Place:
-    """Where `address` leads to.
+def locate(soc: Soc, address: int) -> Place:
+    """Where `address` leads the NPU of `soc`.
 
     Raises:
         BusError: to no RAM.
     """
     if _DDR.base <= address < _DDR.base + _DDR.size:
         return Place(_DDR, address - _DDR.base, address)
-    for ram in RAMS:
-        for base in (ram.base, ram.base + _SECURE_ALIAS):
+    for ram in soc.rams:
+        for base in (ram.base, ram.base + SECURE_ALIAS):
             if base <= address < base + ram.size:
                 return Place(ram, address - base, address)
     raise BusError(f"there is no RAM at 0x{address:08x}")
@@ -77,7 +64,8 @@ def locate(address: int) -> Place:
 class GuestMemory:
     """Access to the RAM of a stopped guest."""
 
-    def __init__(self, qemu: Qemu, gdb: Gdb, deadline: Deadline) -> None:
+    def __init__(self, soc: Soc, qemu: Qemu, gdb: Gdb, deadline: Deadline) -> None:
+        self._soc = soc
         self._gdb = gdb
         self._deadline = deadline
         self._pid = qemu.pid
@@ -85,7 +73,11 @@ class GuestMemory:
         self._ddr = np.frombuffer(qemu.ddr, np.uint8)
         self._use_proc = True
         self._process_memory = -1
-        self._hosts: dict[str, int | None] = {}
+        self._hosts: dict[int, int | None] = {}  # by the block's address
+
+    def locate(self, address: int) -> Place:
+        """Where `address` leads the NPU. Raises BusError."""
+        return locate(self._soc, address)
 
     def forbid_proc(self) -> None:
         """From now on do without /proc/<pid>/mem."""
@@ -104,10 +96,7 @@ class GuestMemory:
         view = self.shared(place, size, writable=False)
         if view is not None:
             return view.tobytes()
-        host = self._host(place.ram)
-        if host is None:
-            return self._gdb.read_memory(place.address, size, self._deadline)
-        return os.pread(self._process_memory, size, host + place.offset)
+        return b"".join(self._read(block, offset, length) for block, offset, length in _pieces(place, size))
 
     def write(self, place: Place, data: bytes | memoryview) -> None:
         """Overwrite what is there. Must not be code: QEMU would go on with its translation of the old."""
@@ -115,11 +104,10 @@ class GuestMemory:
         if view is not None:
             view[:] = np.frombuffer(data, np.uint8)
             return
-        host = self._host(place.ram)
-        if host is None:
-            self._gdb.write_memory(place.address, bytes(data), self._deadline)
-        else:
-            os.pwrite(self._process_memory, data, host + place.offset)
+        remaining = memoryview(data)
+        for block, offset, length in _pieces(place, len(data)):
+            self._write(block, offset, remaining[:length])
+            remaining = remaining[length:]
 
     def close(self) -> None:
         """Let go of the process's memory."""
@@ -129,42 +117,65 @@ class GuestMemory:
         self._hosts = {}
         self._ddr = np.empty(0, np.uint8)
 
-    def _host(self, ram: Ram) -> int | None:
-        """Address of `ram` in QEMU's process, or None when it is out of reach."""
+    def _read(self, block: int, offset: int, size: int) -> bytes:
+        host = self._host(block)
+        if host is None:
+            return self._gdb.read_memory(block + offset, size, self._deadline)
+        return os.pread(self._process_memory, size, host + offset)
+
+    def _write(self, block: int, offset: int, data: memoryview) -> None:
+        host = self._host(block)
+        if host is None:
+            self._gdb.write_memory(block + offset, bytes(data), self._deadline)
+        else:
+            os.pwrite(self._process_memory, data, host + offset)
+
+    def _host(self, block: int) -> int | None:
+        """Address in QEMU's process of the block of RAM at `block`, or None when it is out of reach."""
         if not self._use_proc:
             return None
-        if ram.name not in self._hosts:
+        if block not in self._hosts:
             try:
-                self._hosts[ram.name] = self._find(ram)
+                self._hosts[block] = self._find(block)
             except OSError:
-                self._hosts[ram.name] = None
-        return self._hosts[ram.name]
+                self._hosts[block] = None
+        return self._hosts[block]
 
-    def _find(self, ram: Ram) -> int | None:
-        """Write a marker over gdb and look for it at every address where QEMU may have put this RAM."""
+    def _find(self, block: int) -> int | None:
+        """Write a marker over gdb and look for it at every address where QEMU may have put this block."""
         if self._process_memory < 0:
             self._process_memory = os.open(f"/proc/{self._pid}/mem", os.O_RDWR | os.O_CLOEXEC)
-        address = ram.base + _SECURE_ALIAS
-        saved = self._gdb.read_memory(address, _MARKER, self._deadline)
+        saved = self._gdb.read_memory(block, _MARKER, self._deadline)
         marker = secrets.token_bytes(_MARKER)
         try:
-            self._gdb.write_memory(address, marker, self._deadline)
+            self._gdb.write_memory(block, marker, self._deadline)
             hosts = [host for host in _candidates(self._pid) if self._peek(host) == marker]
             if len(hosts) != 1:
                 return None
             # And the other way: what we write is what the guest sees.
             answer = marker[::-1]
             os.pwrite(self._process_memory, answer, hosts[0])
-            seen = self._gdb.read_memory(address, _MARKER, self._deadline)
+            seen = self._gdb.read_memory(block, _MARKER, self._deadline)
             return hosts[0] if seen == answer else None
         finally:
-            self._gdb.write_memory(address, saved, self._deadline)
+            self._gdb.write_memory(block, saved, self._deadline)
 
     def _peek(self, host: int) -> bytes:
         try:
             return os.pread(self._process_memory, _MARKER, host)
         except OSError:
             return b""
+
+
+def _pieces(place: Place, size: int) -> Iterator[tuple[int, int, int]]:
+    """`size` bytes at `place`, cut where a block of QEMU's ends: secure address of the block, offset in it, bytes."""
+    offset = place.offset
+    while size > 0:
+        into = offset % _BLOCK
+        length = min(size, _BLOCK - into)
+        yield place.ram.base + SECURE_ALIAS + offset - into, into, length
+        offset += length
+        size -= length
 
 
 def _candidates(pid: int) -> list[int]:
@@ -176,9 +187,9 @@ def _candidates(pid: int) -> list[int]:
             if len(fields) > 5 or not fields[1].startswith("rw-p"):
                 continue
             begin, end = (int(part, 16) for part in fields[0].split("-"))
-            first = -(-begin // _PAGE) * _PAGE
-            found += range(first, end - _PAGE + 1, _PAGE)
+            first = -(-begin // _BLOCK) * _BLOCK
+            found += range(first, end - _BLOCK + 1, _BLOCK)
     return found
 
 
-__all__ = ["RAMS", "BusError", "GdbError", "GuestMemory", "Place", "Ram", "locate"]
+__all__ = ["BusError", "GdbError", "GuestMemory", "Place", "locate"]

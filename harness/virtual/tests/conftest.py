@@ -10,16 +10,17 @@ import pytest
 
 from harness.image import Image, Plan, pack
 from harness.run import find_firmware
+from harness.virtual.soc import CORSTONE_300, Soc
 from harness.virtual.tests.programs import Recorded, load
 
 _LINKER_SCRIPT = """
 MEMORY
 {
-  ITCM (rx) : ORIGIN = 0x10000000, LENGTH = 512K
+  CODE (rx) : ORIGIN = %d, LENGTH = 128K
 }
 SECTIONS
 {
-  .all : { *(.vectors) *(.text*) *(.rodata*) } > ITCM
+  .all : { *(.vectors) *(.text*) *(.rodata*) } > CODE
 }
 """
 _PROLOGUE = """
@@ -40,7 +41,7 @@ unexpected:
     .thumb_func
     .type reset, %function
 reset:
-    ldr r0, =0x58102000
+    ldr r0, ={npu}
 """
 _EPILOGUE = """
     .size reset, . - reset
@@ -66,13 +67,13 @@ def make_image(firmware: bytes) -> Callable[..., Image]:
 
 
 @pytest.fixture(scope="session")
-def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], bytes]:
+def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
     """Builds an ELF whose reset handler runs the given instructions, with r0 = the NPU's secure base address."""
 
-    def build(body: str) -> bytes:
+    def build(body: str, soc: Soc = CORSTONE_300) -> bytes:
         folder = tmp_path_factory.mktemp("assembled")
-        (folder / "linker.ld").write_text(_LINKER_SCRIPT)
-        (folder / "guest.s").write_text(_PROLOGUE + body + _EPILOGUE)
+        (folder / "linker.ld").write_text(_LINKER_SCRIPT % soc.vectors)
+        (folder / "guest.s").write_text(_PROLOGUE.format(npu=soc.npu.base) + body + _EPILOGUE)
         command = "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -T linker.ld guest.s -o guest.elf"
         subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
         return (folder / "guest.elf").read_bytes()

@@ -13,9 +13,11 @@ from harness.virtual.device import Job, Result
 from harness.virtual.engine import Engine
 from harness.virtual.machine import Machine
 from harness.virtual.memory import BusError, GuestMemory, locate
+from harness.virtual.soc import CORSTONE_300, CORSTONE_320, SOCS, Soc
 
-Assemble = Callable[[str], bytes]
+Assemble = Callable[..., bytes]
 U55 = Configuration.parse("ethos-u55-128")
+U85 = Configuration.parse("ethos-u85-256")
 
 # Sends r4 as four bytes, least significant first, and goes on. Changes r5 to r7.
 SEND = """
@@ -37,8 +39,13 @@ park:
 """
 
 
-def machine(elf: bytes, seconds: float = 10.0, engine: Callable[[Npu, GuestMemory], Engine] = Engine) -> Machine:
-    return Machine(elf, U55, Deadline(seconds), engine=engine)
+def machine(
+    elf: bytes,
+    seconds: float = 10.0,
+    engine: Callable[[Npu, GuestMemory], Engine] = Engine,
+    soc: Soc = CORSTONE_300,
+) -> Machine:
+    return Machine(elf, U85 if soc is CORSTONE_320 else U55, Deadline(seconds), soc=soc, engine=engine)
 
 
 def words(board: Machine, count: int) -> list[int]:
@@ -93,8 +100,8 @@ def test_the_guests_place_is_named_by_function_and_line(assemble: Assemble) -> N
     [
         ("ldr r1, [r0, #0x148]", "offset 0x148 is read"),
         ("str r0, [r0, #0x28]", "read-only NPU register CONFIG"),
-        ("strb r0, [r0, #0x20]", "1 of the 4 bytes of the NPU register at offset 0x20"),
-        ("ldm r0, {r1, r2}", "r0, {r1, r2} accesses an NPU register"),
+        ("strb r0, [r0, #0x20]", "1 of the 4 bytes of the register at 0x58102020"),
+        ("ldm r0, {r1, r2}", "r0, {r1, r2} accesses a register"),
         ("ldr r1, [r0, #2]", "unaligned"),
         (".arch_extension mve\n vldrw.u32 q0, [r0]", "vector or coprocessor"),
     ],
@@ -109,14 +116,15 @@ def test_what_is_not_modelled_stops_with_its_name_and_place(assemble: Assemble, 
 
 
 # A job: command stream at 0x70001000 (a lone STOP), run with the interrupt enabled; its handler counts in r8.
-JOB = """
-    ldr r1, =0xE000ED08      @ vectors into the DTCM, ours for IRQ 56
+def job(soc: Soc) -> str:
+    return f"""
+    ldr r1, =0xE000ED08      @ vectors into the DTCM, ours for the NPU's interrupt
     ldr r2, =0x30000000
     ldr r3, =handler
-    str r3, [r2, #4 * (16 + 56)]
+    str r3, [r2, #4 * (16 + {soc.irq})]
     str r2, [r1]
-    ldr r1, =0xE000E104      @ NVIC_ISER1
-    ldr r2, =1 << (56 - 32)
+    ldr r1, =0xE000E100 + {soc.irq // 32 * 4}      @ NVIC_ISER
+    ldr r2, =1 << {soc.irq % 32}
     str r2, [r1]
     mov r8, #0
     ldr r1, =0xFFFF0000
@@ -130,12 +138,15 @@ JOB = """
     nop
     mov r4, r8
 """
-HANDLER = """
+
+
+def handler(soc: Soc) -> str:
+    return f"""
     .ltorg
     .thumb_func
     .type handler, %function
 handler:
-    ldr r0, =0x58102000      @ v8.1-M clears the caller-saved registers
+    ldr r0, ={soc.npu.base}      @ v8.1-M clears the caller-saved registers
     add r8, r8, #1
     movs r1, #2
     str r1, [r0, #8]
@@ -145,10 +156,11 @@ handler:
 """
 
 
-def test_the_interrupt_comes_once_and_goes_when_cleared(assemble: Assemble) -> None:
-    body = JOB + SEND + "ldr r4, [r0, #4]\n" + SEND + PARK + HANDLER
-    with machine(assemble(body)) as board:
-        assert words(board, 2) == [1, 0xFFFF0020]
+@pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
+def test_the_interrupt_comes_once_and_goes_when_cleared(assemble: Assemble, soc: Soc) -> None:
+    body = job(soc) + SEND + "ldr r4, [r0, #4]\n lsls r4, r4, #16\n" + SEND + PARK + handler(soc)
+    with machine(assemble(body, soc), soc=soc) as board:
+        assert words(board, 2) == [1, 0x00200000]
         assert not board.device.irq
 
 
@@ -164,16 +176,19 @@ def test_a_command_stream_outside_of_ram_is_a_bus_fault(assemble: Assemble) -> N
 class Probe(Engine):
     """Looks at the guest's memory in place of running a job, both ways of reaching it."""
 
+    addresses: tuple[int, ...] = (0x31000040, 0x11000100, 0x21000040, 0x70004000, 0x60004000)
+
     def __init__(self, npu: Npu, memory: GuestMemory) -> None:
         super().__init__(npu, memory)
+        self.npu = npu
         self.memory = memory
         self.seen: dict[int, tuple[bytes, bytes]] = {}
 
     def run(self, job: Job) -> Result:
         written = bytes(range(256)) * 5
         memory = self.memory
-        for address in (0x31000040, 0x11000100, 0x21000040, 0x70004000, 0x60004000):
-            place = locate(address)
+        for address in self.addresses:
+            place = memory.locate(address)
             before = memory.read(place, len(written))
             memory.write(place, written)
             assert memory.read(place, len(written)) == written
@@ -181,12 +196,19 @@ class Probe(Engine):
             seen = memory._gdb.read_memory(address, len(written), Deadline(5))
             self.seen[address] = (before, seen)
         assert all(host is not None for host in memory._hosts.values()), "/proc/<pid>/mem is expected to work here"
-        empty = Npu(U55).run(Npu(U55).decode((0xFFFF0000).to_bytes(4, "little")), {})
+        empty = self.npu.run(self.npu.decode((0xFFFF0000).to_bytes(4, "little")), {})
         return Result(empty, 0xFFFF)
 
 
-def test_memory_written_for_the_npu_is_what_the_cpu_sees(assemble: Assemble) -> None:
-    with machine(assemble(JOB + SEND + PARK + HANDLER), engine=Probe) as board:
+class Probe320(Probe):
+    """Also across the seam of the two blocks that QEMU has the SRAM in."""
+
+    addresses = (0x31000040, 0x311FFF00, 0x213FF000, 0x70004000, 0x80004000)
+
+
+@pytest.mark.parametrize(("soc", "probe"), [(CORSTONE_300, Probe), (CORSTONE_320, Probe320)])
+def test_memory_written_for_the_npu_is_what_the_cpu_sees(assemble: Assemble, soc: Soc, probe: type[Probe]) -> None:
+    with machine(assemble(job(soc) + SEND + PARK + handler(soc), soc), engine=probe, soc=soc) as board:
         assert words(board, 1) == [1]
         engine = board.engine
         assert isinstance(engine, Probe)
@@ -194,16 +216,45 @@ def test_memory_written_for_the_npu_is_what_the_cpu_sees(assemble: Assemble) -> 
         assert all(seen == bytes(range(256)) * 5 for _, seen in engine.seen.values())
 
 
+def test_a_corstone_320_has_its_other_uart_and_no_timing_adapters(assemble: Assemble) -> None:
+    body = f"""
+    ldr r4, [r0, #0x28]
+    {SEND}
+    ldr r3, =0x50006038      @ VERSION of a timing adapter
+    ldr r4, [r3]
+    str r0, [r3, #-0x38]
+    {SEND.replace("0x59303000", "0x48203000")}
+    ldr r4, =0x04030201
+    {SEND.replace("0x59303000", "0x58203000")}
+    {PARK}"""
+    with machine(assemble(body, CORSTONE_320), soc=CORSTONE_320) as board:
+        assert words(board, 3) == [U85.config_word, 0, 0x04030201]
+
+
+@pytest.mark.parametrize(("offset", "access"), [(0x24, "ldr"), (0x24, "str")])
+def test_a_uart_register_nobody_models_stops_with_its_offset(assemble: Assemble, offset: int, access: str) -> None:
+    body = f"ldr r1, =0x58203000\n {access} r2, [r1, #{offset}]\n" + PARK
+    error = stops(machine(assemble(body, CORSTONE_320), soc=CORSTONE_320))
+    assert (error.kind, f"UART register at offset 0x{offset:x}" in error.message) == ("unsupported", True)
+
+
 @pytest.mark.parametrize("address", [0x0, 0x10000000, 0x30000000, 0x48102000, 0x31200000, 0xE0000000, 1 << 32])
 def test_what_the_npu_cannot_reach(address: int) -> None:
     with pytest.raises(BusError, match=f"0x{address:08x}"):
-        locate(address)
+        locate(CORSTONE_300, address)
+
+
+@pytest.mark.parametrize("address", [0x11000000, 0x12000000, 0x30000000, 0x31400000, 1 << 32])
+def test_what_the_npu_of_a_corstone_320_cannot_reach(address: int) -> None:
+    with pytest.raises(BusError, match=f"0x{address:08x}"):
+        locate(CORSTONE_320, address)
 
 
 def test_places_know_how_much_is_left() -> None:
-    assert locate(0x311FFFF0).left == 16
-    assert locate(0x70000000).offset == 0x10000000
-    assert locate(0xDFFFFFFF).left == 1
+    assert locate(CORSTONE_300, 0x311FFFF0).left == 16
+    assert locate(CORSTONE_300, 0x70000000).offset == 0x10000000
+    assert locate(CORSTONE_300, 0xDFFFFFFF).left == 1
+    assert locate(CORSTONE_320, 0x311FFFF0).left == (2 << 20) + 16
 
 
 def test_a_lockup_is_a_crash_with_qemus_words(assemble: Assemble) -> None:
