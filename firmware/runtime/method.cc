@@ -124,21 +124,36 @@ void Method::load_values(Memory& memory) {
         value.kind = ValueKind::TENSOR;
         value.tensor = load_tensor(i, *source->val_as_Tensor());
         break;
-      case pte::KernelTypes::IntList: {
-        const auto* items = source->val_as_IntList()->items();
-        for (std::uint32_t item = 0; item < count(items); ++item) {
-          if (items->Get(item) < 0 || items->Get(item) >= value_count_) {
-            fail(ErrorKind::PROGRAM, Text() << "item " << item << " of list " << i << " is value " << items->Get(item)
-                                            << " of " << value_count_);
-          }
-        }
+      case pte::KernelTypes::String:
+        value.kind = ValueKind::STRING;
+        value.string = source->val_as_String()->string_val();
+        break;
+      case pte::KernelTypes::IntList:
         value.kind = ValueKind::INT_LIST;
-        value.int_list = items;
+        value.int_list = source->val_as_IntList()->items();
+        check_items(i, value.int_list, 0);
         break;
-      }
+      case pte::KernelTypes::BoolList:
+        value.kind = ValueKind::BOOL_LIST;
+        value.bool_list = source->val_as_BoolList()->items();
+        break;
+      case pte::KernelTypes::DoubleList:
+        value.kind = ValueKind::DOUBLE_LIST;
+        value.double_list = source->val_as_DoubleList()->items();
+        break;
+      case pte::KernelTypes::TensorList:
+        value.kind = ValueKind::TENSOR_LIST;
+        value.tensor_list = source->val_as_TensorList()->items();
+        check_items(i, value.tensor_list, 0);
+        break;
+      case pte::KernelTypes::OptionalTensorList:
+        value.kind = ValueKind::OPTIONAL_TENSOR_LIST;
+        value.tensor_list = source->val_as_OptionalTensorList()->items();
+        check_items(i, value.tensor_list, -1);
+        break;
       default:
-        value.kind = ValueKind::OTHER;
-        break;
+        fail(ErrorKind::PROGRAM, Text() << "value " << i << " is of kind " << static_cast<int>(source->val_type())
+                                        << ", which this firmware does not know");
     }
   }
   for (const auto* list : {plan_.inputs(), plan_.outputs()}) {
@@ -156,6 +171,17 @@ void Method::load_values(Memory& memory) {
     }
   }
   reset_values();
+}
+
+template <typename Items>
+void Method::check_items(std::uint32_t list, const Items* items, std::int64_t lowest) const {
+  for (std::uint32_t i = 0; i < count(items); ++i) {
+    const std::int64_t item = items->Get(i);
+    if (item < lowest || item >= value_count_) {
+      fail(ErrorKind::PROGRAM,
+           Text() << "item " << i << " of list " << list << " is value " << item << " of " << value_count_);
+    }
+  }
 }
 
 void Method::reset_values() {

@@ -52,6 +52,9 @@ class Method {
   void load_buffers(Memory& memory);
   void load_values(Memory& memory);
   void load_instructions();
+  // Whether every item of a list is the index of a value, or `lowest`.
+  template <typename Items>
+  void check_items(std::uint32_t list, const Items* items, std::int64_t lowest) const;
   Tensor load_tensor(std::uint32_t index, const pte::Tensor& tensor) const;
   std::uint8_t* planned_memory(std::uint32_t index, const pte::AllocationDetails& where, std::uint32_t nbytes) const;
   void check_index(std::int64_t index, std::uint32_t limit, const char* what, std::uint32_t instruction) const;

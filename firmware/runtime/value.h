@@ -13,8 +13,12 @@ enum class ValueKind : std::uint8_t {
   BOOL,
   DOUBLE,
   TENSOR,
-  INT_LIST,  // indices of other values
-  OTHER,     // strings and further lists, which no kernel here takes
+  STRING,
+  INT_LIST,  // its items are indices of values, each an INT
+  BOOL_LIST,
+  DOUBLE_LIST,
+  TENSOR_LIST,           // its items are indices of values, each a TENSOR
+  OPTIONAL_TENSOR_LIST,  // the same, or -1 for none
 };
 
 struct Value {
@@ -24,7 +28,11 @@ struct Value {
     bool boolean;
     double real;
     Tensor tensor;
-    const flatbuffers::Vector<std::int64_t>* int_list;
+    const flatbuffers::String* string;
+    const flatbuffers::Vector<std::int64_t>* int_list;  // of lists, null when empty
+    const flatbuffers::Vector<std::uint8_t>* bool_list;
+    const flatbuffers::Vector<double>* double_list;
+    const flatbuffers::Vector<std::int32_t>* tensor_list;  // of both kinds; indices are checked
   };
 };
 
