@@ -81,7 +81,7 @@ class Machine:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(soc, self._qemu, self._gdb, deadline)
             self.engine = engine(Npu(configuration, strict=strict), self._memory)
-            self.device = Device(configuration.id_word, configuration.config_word, self.engine)
+            self.device = Device(configuration, self.engine)
             self._bus = Bus(self._peripherals())
         except BaseException:
             self._qemu.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.npu import Execution, Fault, OpRecord
+from harness.npu import Configuration, Execution, Fault, OpRecord
 from harness.npu.timing import Timing
 from harness.virtual.device import Device, Job, Result, Unmodelled
 
@@ -19,7 +19,7 @@ INTERFACE, CHANNEL = 11, 12  # first bits of the fields of STATUS that say where
 TIMING = Timing(
     ops=(OpRecord(8, "CONV", 1000, 900, (1, 1, 1), (1, 1, 1)),),
     cycles=1000,
-    events={17: 1000, 32: 0, 35: 1000, 130: 77},
+    events={17: 1000, 32: 0, 35: 1000, 48: 900, 80: 5, 130: 77, 135: 1, 386: 2, 391: 3},
 )
 EXECUTION = Execution(lambda: TIMING)
 
@@ -27,10 +27,10 @@ EXECUTION = Execution(lambda: TIMING)
 class Bench:
     """A device, with an engine that does as it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, npu: str = "ethos-u55-128") -> None:
         self.jobs: list[Job] = []
         self.answer: Result | Exception | None = Result(EXECUTION, 0xFFFF)
-        self.device = Device(0x10066001, 0x1807, self)
+        self.device = Device(Configuration.parse(npu), self)
 
     def run(self, job: Job) -> Result | None:
         self.jobs.append(job)

@@ -18,7 +18,7 @@ import pytest
 from harness.errors import TargetError, TargetNotAvailable
 from harness.image import Image
 from harness.link.collector import Collector
-from harness.npu import Npu
+from harness.npu import Npu, codec
 from harness.targets.base import Capability, Outcome
 from harness.targets.virtual import VirtualTarget
 from harness.virtual.device import Job, Result
@@ -38,6 +38,7 @@ def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
+    codec.start()  # the model's worker, which is there to stay
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     yield
     assert qemu_processes(os.getpid()) == set()

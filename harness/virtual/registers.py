@@ -1,0 +1,134 @@
+"""The register blocks of Ethos-U55, U65 and U85: which registers there are, where, and the bits they have.
+
+Source: the interface headers of Arm's core driver (ethosu55_interface.h, ethosu65_interface.h, ethosu85_interface.h).
+All registers read as zero after reset, but for STATUS, CMD and what says what the NPU is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.npu.configuration import Generation
+
+REGIONS = 8
+_WORD = 0xFFFFFFFF
+_HIGH_WORD = 0xFF
+"""Of a 40-bit address."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The register block of one generation.
+
+    Attributes:
+        names: of the registers, by offset.
+        stored: registers that only hold what was written, and the bits they have.
+        counters: event counters of the PMU.
+        channels: STATUS.faulting_channel, by what a faulting command stream register's name begins with.
+        attributes: whether REGIONCFG selects one of MEM_ATTR0 to 3, which name the AXI port. Otherwise the values 0 and
+            1 are port 0 with AXI_LIMIT0 and 1, and 2 and 3 are port 1 with AXI_LIMIT2 and 3.
+    """
+
+    names: Mapping[int, str]
+    stored: Mapping[str, int]
+    counters: int
+    channels: Mapping[str, int]
+    attributes: bool
+
+    def port(self, stored: Mapping[str, int], selector: int) -> int:
+        """AXI port that a two-bit selector from REGIONCFG or QCONFIG leads to: 0 is SRAM, 1 external memory."""
+        if self.attributes:
+            return stored[f"MEM_ATTR{selector}"] >> 2 & 1
+        return selector >> 1
+
+
+_COMMON = {
+    0x00: "ID",
+    0x04: "STATUS",
+    0x08: "CMD",
+    0x0C: "RESET",
+    0x10: "QBASE0",
+    0x14: "QBASE1",
+    0x18: "QREAD",
+    0x1C: "QCONFIG",
+    0x20: "QSIZE",
+    0x24: "PROT",
+    0x28: "CONFIG",
+    0x3C: "REGIONCFG",
+    **{0x80 + 4 * i: f"BASEP{i}" for i in range(2 * REGIONS)},
+}
+_COMMON_STORED = {
+    "QBASE0": _WORD,
+    "QBASE1": _HIGH_WORD,
+    "QCONFIG": 0x3,
+    "QSIZE": _WORD,
+    "REGIONCFG": 0xFFFF,
+    "PMCCNTR_CFG": 0x03FF03FF,
+    **{f"BASEP{i}": _HIGH_WORD if i % 2 else _WORD for i in range(2 * REGIONS)},
+}
+_CHANNELS = {
+    "QBASE": 0,
+    "IFM": 1,
+    "WEIGHT": 2,
+    "SCALE": 3,
+    "DMA0_SRC": 4,
+    "DMA0_IDX": 4,
+    "OFM": 8,
+    "DMA0_DST": 9,
+}
+
+
+def _pmu(base: int, counters: int) -> dict[int, str]:
+    """The PMU's registers; `base` is zero on Ethos-U55 and U65."""
+    return {
+        base + 0x180: "PMCR",
+        base + 0x184: "PMCNTENSET",
+        base + 0x188: "PMCNTENCLR",
+        base + 0x18C: "PMOVSSET",
+        base + 0x190: "PMOVSCLR",
+        base + 0x194: "PMINTSET",
+        base + 0x198: "PMINTCLR",
+        base + 0x1A0: "PMCCNTR_LO",
+        base + 0x1A4: "PMCCNTR_HI",
+        base + 0x1A8: "PMCCNTR_CFG",
+        **{base + 0x300 + 4 * i: f"PMEVCNTR{i}" for i in range(counters)},
+        **{base + 0x380 + 4 * i: f"PMEVTYPER{i}" for i in range(counters)},
+    }
+
+
+def _limited(limit_bits: int) -> Layout:
+    """Ethos-U55 and U65 differ in how many transactions AXI_LIMITn can allow."""
+    counters = 4
+    return Layout(
+        names=_COMMON | _pmu(0, counters) | {0x40 + 4 * i: f"AXI_LIMIT{i}" for i in range(4)},
+        stored=_COMMON_STORED
+        | {f"AXI_LIMIT{i}": limit_bits for i in range(4)}
+        | {f"PMEVTYPER{i}": 0x3FF for i in range(counters)},
+        counters=counters,
+        channels=_CHANNELS,
+        attributes=False,
+    )
+
+
+def _u85() -> Layout:
+    counters = 8
+    own = {0x30: "COND_STATUS", 0x38: "POWER_CTRL", 0x50: "AXI_SRAM", 0x54: "AXI_EXT"}
+    limits = 0x31F3F  # outstanding reads and writes, length of bursts
+    return Layout(
+        names=_COMMON | _pmu(0x1000, counters) | own | {0x40 + 4 * i: f"MEM_ATTR{i}" for i in range(4)},
+        stored=_COMMON_STORED
+        | {"POWER_CTRL": 0x3F, "AXI_SRAM": limits, "AXI_EXT": limits}
+        | {f"MEM_ATTR{i}": 0xF7 for i in range(4)}
+        | {f"PMEVTYPER{i}": 0x3FF for i in range(counters)},
+        counters=counters,
+        channels=_CHANNELS | {"DMA0_IDX": 6},
+        attributes=True,
+    )
+
+
+LAYOUTS: Mapping[Generation, Layout] = {
+    Generation.U55: _limited(0x0F1F00F3),
+    Generation.U65: _limited(0x1F3F00F3),
+    Generation.U85: _u85(),
+}

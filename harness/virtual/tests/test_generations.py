@@ -1,0 +1,239 @@
+"""What differs between the register blocks of Ethos-U55, U65 and U85, and that Arm's driver would find its way there.
+
+The sequences are those of Arm's core driver 25.x (ethosu_device_u55_u65.c, ethosu_device_u85.c, ethosu_driver.c,
+ethosu_pmu.c) as ExecuTorch's runner drives it (arm_perf_monitor.cpp).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.npu import Fault
+from harness.npu.configuration import CONFIGURATIONS, Generation
+from harness.virtual.device import Unmodelled
+from harness.virtual.registers import LAYOUTS
+from harness.virtual.tests.test_device import (
+    BASEP0,
+    CHANNEL,
+    CHANNELS,
+    CMD,
+    CONFIG,
+    END,
+    ID,
+    INTERFACE,
+    IRQ,
+    PROT,
+    QBASE0,
+    QBASE1,
+    QCONFIG,
+    QREAD,
+    QSIZE,
+    REGIONCFG,
+    RESET,
+    STATUS,
+    Bench,
+    interrupting,
+)
+
+POWER_CTRL, MEM_ATTR0, AXI_LIMIT0, AXI_SRAM, AXI_EXT = 0x38, 0x40, 0x40, 0x50, 0x54
+COND_STATUS = 0x30
+U55, U65, U85 = "ethos-u55-256", "ethos-u65-512", "ethos-u85-512"
+NPUS = (U55, U65, U85)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+def test_every_npu_says_what_it_is(configuration: object) -> None:
+    device = Bench(str(configuration)).device
+    product = {"u55": 0, "u65": 1, "u85": 2}[str(configuration).split("-")[1]]
+    assert device.read(CONFIG) >> 28 == product
+    assert 1 << (device.read(CONFIG) & 0xF) == int(str(configuration).split("-")[2])
+    assert device.read(ID) >> 28 == (2 if product == 2 else 1)
+
+
+def velas_registers() -> dict[str, int]:
+    """Names and offsets in the description of the Ethos-U55 that comes with Vela's wheel."""
+    from ethosu.vela.ethos_u55_regs import ethos_u55_regs as regs
+
+    return {entry.name: entry.value for block in (regs.BASE, regs.BASE_POINTERS, regs.PMU) for entry in block}
+
+
+def test_registers_are_where_velas_description_has_them() -> None:
+    expected = velas_registers()
+    for generation in (Generation.U55, Generation.U65):
+        assert {name: offset for offset, name in LAYOUTS[generation].names.items()}.items() <= expected.items()
+    u85 = {name: offset for offset, name in LAYOUTS[Generation.U85].names.items()}
+    both = u85.keys() & expected.keys()
+    assert u85.keys() - both == {
+        *("COND_STATUS", "POWER_CTRL", "AXI_SRAM", "AXI_EXT", "MEM_ATTR0", "MEM_ATTR1", "MEM_ATTR2", "MEM_ATTR3"),
+        *(f"{name}{i}" for name in ("PMEVCNTR", "PMEVTYPER") for i in range(4, 8)),
+    }
+    for name in both:
+        assert u85[name] == expected[name] + (0x1000 if name.startswith("PM") else 0)
+
+
+@pytest.mark.parametrize(
+    ("npu", "offset", "value"),
+    [
+        (U55, AXI_LIMIT0, 0x1F0F0000),  # 64 reads, 32 writes: an Ethos-U55 can't
+        (U65, AXI_LIMIT0, 0x003F00F4),
+        (U85, MEM_ATTR0, 0x8),
+        (U85, AXI_SRAM, 0x3 << 18),
+        (U85, POWER_CTRL, 0x40),
+        (U55, POWER_CTRL, 0),
+        (U65, AXI_SRAM, 0),
+        (U55, 0x1180, 0),
+        (U85, 0x180, 0),
+        (U85, 0x2C, 1),
+        (U85, 0x60, 0),
+        (U85, COND_STATUS, 0),
+    ],
+)
+def test_what_one_generation_has_another_lacks(npu: str, offset: int, value: int) -> None:
+    with pytest.raises(Unmodelled):
+        Bench(npu).device.write(offset, value)
+
+
+def test_the_result_flag_of_a_conditional_is_not_guessed() -> None:
+    with pytest.raises(Unmodelled, match="COND_STATUS"):
+        Bench(U85).device.read(COND_STATUS)
+
+
+def test_memory_attributes_choose_the_port_on_u85() -> None:
+    bench = Bench(U85)
+    for index, attribute in enumerate((0x04, 0x00, 0xF3, 0x27)):
+        bench.device.write(MEM_ATTR0 + 4 * index, attribute)
+    bench.device.write(REGIONCFG, 0b00_01_10_11_11_10_01_00)
+    bench.device.write(QCONFIG, 3)
+    bench.start()
+    assert [bench.jobs[0].ports[region] for region in range(8)] == [1, 0, 0, 1, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("npu", [U55, U65])
+def test_the_upper_bit_chooses_the_port_on_u55_and_u65(npu: str) -> None:
+    bench = Bench(npu)
+    bench.device.write(REGIONCFG, 0b11_10_01_00)
+    bench.start()
+    assert [bench.jobs[0].ports[region] for region in range(4)] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(("register", "channel"), CHANNELS)
+@pytest.mark.parametrize("port", [0, 1])
+def test_a_bus_error_of_a_u85_says_where_it_came_through(register: str, channel: int, port: int) -> None:
+    bench = Bench(U85)
+    bench.device.write(MEM_ATTR0 + 4, port << 2)
+    bench.device.write(REGIONCFG, 1 << 4)
+    bench.device.write(QCONFIG, 1)
+    bench.answer = Fault("bus", 24, "CONV", register, 1, "is wrong", region=2)
+    bench.start()
+    expected = {"DMA0_IDX": 6}.get(register, channel)  # RD_MEM2MEM_IDX in the driver's header
+    assert bench.device.read(STATUS) == IRQ | 1 << 2 | port << INTERFACE | expected << CHANNEL
+
+
+class Driven(Bench):
+    """A bench whose device is driven as Arm's driver does."""
+
+    def __init__(self, npu: str) -> None:
+        super().__init__(npu)
+        self.is_u85, self.is_u65 = npu == U85, npu == U65
+        self.pmu = 0x1000 if self.is_u85 else 0
+        self.counters = 8 if self.is_u85 else 4
+
+    def reset(self) -> None:
+        """The driver's soft reset, ended by its memory settings."""
+        device = self.device
+        device.write(RESET, 1)
+        assert device.read(STATUS) & 1 << 3 == 0
+        assert device.read(PROT) & 3 == 1
+        if self.is_u85:
+            device.write(POWER_CTRL, 0)
+            for index, attribute in enumerate((0, 0, 4, 4)):
+                device.write(MEM_ATTR0 + 4 * index, attribute)
+        device.write(QCONFIG, 2)
+        device.write(REGIONCFG, 0x5553)
+        if self.is_u85:
+            device.write(AXI_SRAM, 11 | 15 << 8 | 2 << 16)
+            device.write(AXI_EXT, 63 | 31 << 8 | 2 << 16)
+        else:
+            reads, writes = (63, 31) if self.is_u65 else (31, 15)
+            for index in range(4):
+                device.write(AXI_LIMIT0 + 4 * index, reads << 16 | writes << 24)
+
+    def invoke(self) -> int:
+        """One inference; the cycle counter afterwards."""
+        device = self.device
+        assert (device.read(CONFIG), device.read(ID)) != (0, 0)
+        self.reset()
+        assert device.read(CMD) == 0xC
+        device.write(CMD, 0)  # no clock and power gating
+        pmcr, cfg, enable = self.pmu + 0x180, self.pmu + 0x1A8, self.pmu + 0x184
+        device.write(pmcr, 1)
+        device.write(cfg, device.read(cfg) | 35)
+        device.write(cfg, device.read(cfg) | 32 << 16)
+        for index, event in enumerate((130, 135, 386, 391, 32, 48, 80)[: self.counters]):
+            device.write(self.pmu + 0x380 + 4 * index, event)
+        device.write(enable, (1 << self.counters) - 1 | 1 << 31)
+        device.write(pmcr, device.read(pmcr) | 1 << 2)
+        device.write(pmcr, device.read(pmcr) | 1 << 1)
+        device.write(QBASE0, 0x70001000)
+        device.write(QSIZE, 64)
+        if self.pmu or self.is_u65:
+            device.write(QBASE1, 0)
+        for index in range(3):
+            device.write(BASEP0 + 8 * index, 0x70002000 + 0x1000 * index)
+            if self.pmu or self.is_u65:
+                device.write(BASEP0 + 8 * index + 4, 0)
+        device.write(CMD, device.read(CMD) & 0xC | 1)
+        assert interrupting(device)
+        device.write(CMD, device.read(CMD) & 0xC | 2)
+        assert not interrupting(device)
+        assert device.read(STATUS) & 0xFFFF == END
+        cycles = device.read(self.pmu + 0x1A0) | device.read(self.pmu + 0x1A4) << 32
+        self.beats = device.read(self.pmu + 0x300)
+        device.write(pmcr, 0)
+        device.write(CMD, 0xC)
+        return cycles
+
+
+@pytest.mark.parametrize("npu", NPUS)
+def test_arms_driver_runs_two_inferences(npu: str) -> None:
+    bench = Driven(npu)
+    bench.reset()
+    for _ in range(2):
+        assert bench.invoke() == 1000
+        assert bench.beats == 77
+    assert len(bench.jobs) == 2
+    assert bench.jobs[1].bases[:3] == (0x70002000, 0x70003000, 0x70004000)
+
+
+@pytest.mark.parametrize("npu", NPUS)
+def test_arms_driver_recovers_from_a_fault(npu: str) -> None:
+    bench = Driven(npu)
+    good, bench.answer = bench.answer, Fault("bus", 24, "CONV", "OFM_BASE0", 1, "is wrong", region=1)
+    with pytest.raises(AssertionError):
+        bench.invoke()
+    assert bench.device.read(QREAD) == 24
+    assert bench.device.read(STATUS) & (1 << 2 | END) == 1 << 2
+    bench.answer = good
+    assert bench.invoke() == 1000
+
+
+def test_addresses_of_a_u85_have_40_bits() -> None:
+    bench = Bench(U85)
+    bench.device.write(QBASE1, 0xFF)
+    bench.device.write(BASEP0 + 4, 0x12)
+    bench.start(0x1000)
+    assert (bench.jobs[0].queue, bench.jobs[0].bases[0]) == (0xFF_0000_1000, 0x12_0000_0000)
+
+
+def test_eight_counters_of_a_u85() -> None:
+    bench = Bench(U85)
+    device = bench.device
+    assert device.read(0x1180) == 8 << 11
+    for index in range(8):
+        device.write(0x1380 + 4 * index, 17 if index == 7 else 130)
+    device.write(0x1184, 0xFF)
+    device.write(0x1180, 1)
+    bench.start()
+    assert [device.read(0x1300 + 4 * index) for index in range(8)] == [77] * 7 + [1000]
+    with pytest.raises(Unmodelled, match="0x800000ff"):
+        device.write(0x1184, 1 << 8)
