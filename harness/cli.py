@@ -188,6 +188,18 @@ def list_runs(
         sys.stderr.write(f"no runs under {runs}\n")
 
 
+@app.command("fvp-launchers")
+def fvp_launchers(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write them to; put it on PATH.")],
+    debug: DEBUG = False,
+) -> None:
+    """Write executables with the names and the command line of Arm's FVPs that run the virtual boards."""
+    from harness.fvp.install import install
+
+    for path in install(folder):
+        sys.stdout.write(f"{path}\n")
+
+
 def _terminate(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 

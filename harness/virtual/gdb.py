@@ -110,6 +110,10 @@ class Gdb:
         """Stop before every load from and store to `size` bytes at `address`."""
         self._ok(b"Z4,%x,%x" % (address, size), deadline)
 
+    def stop_at(self, address: int, deadline: Deadline) -> None:
+        """Stop before the instruction at `address`, each time."""
+        self._ok(b"Z0,%x,2" % address, deadline)
+
     def read_registers(self, deadline: Deadline) -> list[int]:
         """r0 to r15 and xpsr."""
         reply = self.command(b"g", deadline)

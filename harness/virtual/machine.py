@@ -6,15 +6,14 @@ else of the SoC QEMU does not have), which stop the guest, are carried out here,
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 
 from harness.errors import TargetError
 from harness.npu import Configuration, Fault, Npu
-from harness.symbols import Symbols
 from harness.virtual import access
 from harness.virtual.access import Access, UnsupportedAccess
 from harness.virtual.clock import Deadline
@@ -25,6 +24,7 @@ from harness.virtual.memory import GuestMemory
 from harness.virtual.peripherals import Absent, Bus, Peripheral, Uart
 from harness.virtual.qemu import Qemu, unavailable
 from harness.virtual.qtest import Qtest, QtestError
+from harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
 from harness.virtual.soc import CORSTONE_300, Soc, Window
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
@@ -35,8 +35,26 @@ _THUMB = 1 << 24
 """XPSR.T: the processor executes nothing without it."""
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
+_EXIT_SECONDS = 2.0
+_RESET_SIGNAL = 3
+"""SIGQUIT, as which QEMU's gdbstub reports a guest that reset itself."""
 
 EngineFactory = Callable[[Npu, GuestMemory], JobEngine]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What the guest wrote to its UART, and to its console with semihosting. Not both are empty."""
+
+    uart: bytes = b""
+    console: bytes = b""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The guest ended the run, by semihosting, with this status."""
+
+    status: int
 
 
 class Machine:
@@ -49,28 +67,39 @@ class Machine:
 
     def __init__(
         self,
-        elf: bytes,
+        elf: bytes | Qemu,
         configuration: Configuration,
         deadline: Deadline,
         *,
         soc: Soc = CORSTONE_300,
         engine: EngineFactory = Engine,
         strict: bool = False,
+        heapinfo: HeapInfoCalls | None = None,
     ) -> None:
-        """Start QEMU with `elf` as a `soc`; the guest waits at reset. `strict` is the NPU's (see `harness.npu.Npu`).
+        """Start QEMU; the guest waits at reset.
+
+        Args:
+            elf: the image, or a QEMU that was just started with it; the machine ends it.
+            configuration: of the NPU.
+            deadline: for the run.
+            soc: which system on chip to be.
+            engine: makes what runs the NPU's jobs.
+            strict: the NPU's (see `harness.npu.Npu`).
+            heapinfo: the semihosting calls that are answered here rather than by QEMU.
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start this machine.
         """
         self._soc = soc
         self._deadline = deadline
-        self._symbols = Symbols(elf)
+        self._heapinfo = heapinfo
+        self._exit: Exit | None = None
         self._decoded: dict[int, Access] = {}
         self._irq = False
         self._running = False
         self.accesses = 0
         self._uart = Uart()
-        self._qemu = Qemu(elf)
+        self._qemu = elf if isinstance(elf, Qemu) else Qemu(elf)
         try:
             access.prepare()
             self._gdb = Gdb(self._qemu.gdb)
@@ -103,13 +132,27 @@ class Machine:
     def output(self) -> bytes:
         """Let the guest run until it writes to its UART, and return what it wrote (never empty).
 
+        Raises: as `wait`; an end of the run is a TargetError of kind "crashed" as well.
+        """
+        while True:
+            event = self.wait()
+            if isinstance(event, Exit):
+                raise self._crashed()
+            if event.uart:
+                return event.uart
+
+    def wait(self) -> Output | Exit:
+        """Let the guest run until it writes something, or ends the run.
+
         Raises:
-            TimeoutError: it wrote nothing before the deadline.
+            TimeoutError: it did neither before the deadline.
             TargetError: kind "crashed", when QEMU ended; "fault", when something else stopped the guest;
                 "unsupported", when it did what the virtual board does not model.
         """
         try:
             while True:
+                if self._exit is not None:
+                    return self._exit
                 if not self._running:
                     self._gdb.resume()
                     self._running = True
@@ -117,30 +160,31 @@ class Machine:
                     raise TimeoutError("the deadline has passed")
                 # Output first: it was written before the access that may be waiting as well.
                 wait = 0.0 if self._gdb.pending() else self._deadline.remaining
-                ready = select.select([self._qemu.uart, self._gdb.fileno()], [], [], wait)[0]
-                if self._qemu.uart in ready:
-                    data = os.read(self._qemu.uart, 1 << 16)
-                    if not data:
-                        raise self._crashed()
-                    return data
+                sources = [source for source in (self._qemu.uart, self._qemu.console) if source >= 0]
+                ready = select.select([*sources, self._gdb.fileno()], [], [], wait)[0]
+                if any(source in ready for source in sources):
+                    output = self.written()
+                    if output is not None:
+                        return output
                 stop = self._gdb.poll_stop()
                 if stop is not None:
                     self._running = False
                     self._stopped(stop)
-                    if self._uart.sent:
-                        return self._uart.take()
+                    if self._uart.sent or self._exit is not None:
+                        output = self.written()
+                        if output is not None:
+                            return output
         except (GdbError, QtestError) as error:
             raise self._crashed() from error
 
     def drain(self) -> bytes:
-        """What the guest wrote and nobody read yet, without letting it run."""
-        data = self._uart.take()
-        while select.select([self._qemu.uart], [], [], 0)[0]:
-            more = os.read(self._qemu.uart, 1 << 16)
-            if not more:
-                break
-            data += more
-        return data
+        """What the guest wrote to its UART and nobody read yet, without letting it run."""
+        return self._uart.take() + self._qemu.read_uart()
+
+    def written(self) -> Output | None:
+        """What the guest wrote and nobody read yet, without letting it run, or None."""
+        output = Output(self.drain(), self._qemu.read_console())
+        return output if output.uart or output.console else None
 
     def where(self) -> str | None:
         """Stop the guest and say where its program counter is, or None when QEMU does not answer."""
@@ -150,7 +194,7 @@ class Machine:
                 self._gdb.interrupt()
                 self._gdb.stop(deadline)
                 self._running = False
-            return self._symbols.describe(self._gdb.read_register(PC, deadline))
+            return self._place(self._gdb.read_register(PC, deadline))
         except (GdbError, TimeoutError):
             return None
 
@@ -164,7 +208,10 @@ class Machine:
         for window in self._windows():
             for base in window.bases:
                 self._gdb.watch(base, window.size, deadline)
+        for address in self._heapinfo.addresses if self._heapinfo is not None else ():
+            self._gdb.stop_at(address, deadline)
         self._set_irq(False, deadline)
+        self._qemu.let_guest_speak()
         if self._soc.vectors != _QEMU_VECTORS:
             table = self._gdb.read_memory(self._soc.vectors, 8, deadline)
             registers = self._gdb.read_registers(deadline)
@@ -188,13 +235,48 @@ class Machine:
         self._qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._soc.irq, level, deadline)
         self._irq = level
 
+    def _written(self) -> Output | None:
+        """What the guest wrote and nobody read yet, or None."""
+        output = Output(self._uart.take() + self._qemu.read_uart(), self._qemu.read_console())
+        return output if output.uart or output.console else None
+
     def _stopped(self, stop: Stop) -> None:
         if stop.kind is StopKind.EXIT:
-            raise self._crashed()
-        if stop.kind is StopKind.SIGNAL:
+            self._ended(stop.value)
+        elif stop.kind is StopKind.WATCH:
+            self._access()
+        elif not self._semihosting_call():
             where = self.where() or "an unknown place"
+            if stop.value == _RESET_SIGNAL:
+                raise TargetError(f"the guest reset itself in {where}", kind="fault")
             raise TargetError(f"the guest stopped by itself (signal {stop.value}) in {where}", kind="fault")
-        self._access()
+
+    def _ended(self, status: int) -> None:
+        """QEMU ends: on the guest's demand, or else for reasons of its own."""
+        if self._qemu.exit_status(_EXIT_SECONDS) != status or not self._qemu.ended_by_guest():
+            raise self._crashed()
+        self._exit = Exit(status)
+
+    def _semihosting_call(self) -> bool:
+        """Answer the call that the guest stopped at, or let QEMU do so. Whether there is one."""
+        if self._heapinfo is None:
+            return False
+        before = self._gdb.read_registers(self._deadline)
+        if before[PC] not in self._heapinfo.addresses:
+            return False
+        if before[0] == SYS_HEAPINFO:
+            block = int.from_bytes(self._gdb.read_memory(before[1], 4, self._deadline), "little")
+            self._gdb.write_memory(block, self._heapinfo.answer.block(), self._deadline)
+            after = list(before)
+            after[PC] += CALL_SIZE
+            after[XPSR] = access.advance_it(before[XPSR])
+            self._gdb.resume_with(before, after, self._deadline)
+            self._running = True
+        else:
+            stop = self._gdb.step(self._deadline)
+            if stop.kind is StopKind.EXIT:
+                self._ended(stop.value)
+        return True
 
     def _access(self) -> None:
         before = self._gdb.read_registers(self._deadline)
@@ -221,7 +303,12 @@ class Machine:
         self._running = True
 
     def _unsupported(self, message: str, pc: int) -> TargetError:
-        return TargetError(f"{message} (in {self._symbols.describe(pc)})", kind="unsupported")
+        return TargetError(f"{message} (in {self._place(pc)})", kind="unsupported")
+
+    def _place(self, address: int) -> str:
+        from harness.symbols import Symbols  # late: it takes pyelftools, and most runs never ask
+
+        return Symbols(self._qemu.elf).describe(address)
 
     def _crashed(self) -> TargetError:
         status = self._qemu.exit_status(1.0)

@@ -7,6 +7,9 @@ it ends (PR_SET_PDEATHSIG).
 
 The UART is a pipe because QEMU writes it byte by byte: a pipe joins the bytes in a page, a socket keeps each in a
 buffer of its own (measured with QEMU 7.2: 1,000 kB/s against 200 to 400).
+
+With semihosting the guest's console is QEMU's stdout and stderr, together with QEMU's own words: what comes before the
+guest runs is QEMU's, and so is everything from a line on that only QEMU writes when it ends by itself.
 """
 
 from __future__ import annotations
@@ -15,14 +18,18 @@ import contextlib
 import ctypes
 import mmap
 import os
+import re
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from harness.errors import TargetNotAvailable
+from harness.virtual.semihosting import Semihosting
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
 MACHINE = "mps3-an547"
@@ -32,6 +39,9 @@ DDR_SIZE = 2 << 30
 _HINT = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 5.0
+_KILLED = re.compile(rb"\S*qemu\S*: terminating on signal ")
+_LAST_WORDS = re.compile(rb"qemu: fatal: |" + _KILLED.pattern)
+"""How QEMU begins to tell why it ends. Its words for a processor that locked up go on with all registers."""
 
 
 def find_qemu() -> str:
@@ -51,35 +61,63 @@ def find_qemu() -> str:
 
 
 class Qemu:
-    """One machine, from start to reaped. The guest is stopped at reset until gdb lets it run."""
+    """One machine, from start to reaped. The guest is stopped at reset until gdb lets it run.
 
-    def __init__(self, elf: bytes) -> None:
-        """Start it with `elf` loaded.
+    Attributes:
+        gdb, qtest: our ends of its sockets.
+        uart: read end of the pipe behind UART0.
+        console: read end of the pipe behind its stdout and stderr with semihosting, else -1. `read_console` reads it.
+        ddr: the guest's DDR.
+    """
+
+    def __init__(
+        self,
+        elf: bytes | Path,
+        *,
+        semihosting: Semihosting | None = None,
+        data: Sequence[tuple[Path, int]] = (),
+    ) -> None:
+        """Start it.
+
+        Args:
+            elf: the image to load, or its path.
+            semihosting: what BKPT 0xAB answers; without it, it is a fault.
+            data: files, and the addresses in RAM to load them to.
 
         Raises:
             TargetNotAvailable: it can't be started.
         """
-        executable = find_qemu()
+        executable = str(Path(find_qemu()).absolute())
+        self._elf = elf
         self._messages = _memory_file("ethos-hil-messages")
+        self._semihosting = semihosting is not None
+        self._withheld = b""
+        self._withholds = True
         ddr = _memory_file("ethos-hil-ddr")
         image = _memory_file("ethos-hil-image")
         self.gdb, gdb_end = socket.socketpair()
         self.qtest, qtest_end = socket.socketpair()
         self.uart, uart_end = os.pipe()
+        self.console, console_end = os.pipe() if semihosting is not None else (-1, -1)
         self.process: subprocess.Popen[bytes] | None = None
         self.ddr: mmap.mmap | None = None
         try:
             os.ftruncate(ddr, DDR_SIZE)
             self.ddr = mmap.mmap(ddr, DDR_SIZE)
-            _write_all(image, elf)
-            inherited = (ddr, image, gdb_end.fileno(), qtest_end.fileno(), uart_end)
+            if isinstance(elf, bytes):
+                write_all(image, elf)
+            kernel = f"/proc/self/fd/{image}" if isinstance(elf, bytes) else str(elf.absolute())
+            options = _loads(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
+            output = console_end if semihosting is not None else self._messages
+            inherited = (ddr, gdb_end.fileno(), qtest_end.fileno(), uart_end)
             with _interrupts_deferred():
                 self.process = subprocess.Popen(
-                    [executable, *_arguments(*inherited)],
+                    [executable, *_arguments(*inherited), *options],
                     stdin=subprocess.DEVNULL,
-                    stdout=self._messages,
-                    stderr=self._messages,
-                    pass_fds=inherited,
+                    stdout=output,
+                    stderr=output,
+                    cwd=semihosting.cwd if semihosting is not None else None,
+                    pass_fds=(*inherited, image),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
                     preexec_fn=_dies_with(os.getpid()),
                 )
@@ -93,8 +131,15 @@ class Qemu:
             os.close(ddr)
             os.close(image)
             os.close(uart_end)
+            if console_end >= 0:
+                os.close(console_end)
             gdb_end.close()
             qtest_end.close()
+
+    @property
+    def elf(self) -> bytes:
+        """The image it was started with."""
+        return self._elf if isinstance(self._elf, bytes) else self._elf.read_bytes()
 
     @property
     def pid(self) -> int:
@@ -110,10 +155,36 @@ class Qemu:
         except subprocess.TimeoutExpired:
             return None
 
+    def read_uart(self) -> bytes:
+        """What the guest wrote to UART0 since the last call, without waiting."""
+        data, self.uart = _available(self.uart)
+        return data
+
+    def let_guest_speak(self) -> None:
+        """From now on the console is the guest's: call it when QEMU is up, before the guest runs for the first time."""
+        data, self.console = _available(self.console)
+        write_all(self._messages, data)
+
+    def read_console(self) -> bytes:
+        """What the guest wrote to its console since the last call, without waiting; QEMU's own words are left out."""
+        data, self.console = _available(self.console)
+        data = self._withheld + data
+        words = _LAST_WORDS.search(data)
+        end = words.start() if words and self._withholds else len(data)
+        self._withheld = data[end:]
+        return data[:end]
+
+    def ended_by_guest(self) -> bool:
+        """Whether it was a semihosting call that ended it. Then all of the console is the guest's."""
+        data, self.console = _available(self.console)
+        self._withheld += data
+        self._withholds = not self._semihosting or _KILLED.search(self._withheld) is not None
+        return not self._withholds
+
     def messages(self) -> str:
         """What QEMU wrote to stdout and stderr, apart from its usual remark about the unconnected network card."""
         size = os.fstat(self._messages).st_size
-        text = os.pread(self._messages, size, 0).decode("utf-8", "replace")
+        text = (os.pread(self._messages, size, 0) + self._withheld).decode("utf-8", "replace")
         lines = [line for line in text.splitlines() if "lan9118" not in line]
         return "\n".join(lines)
 
@@ -136,7 +207,7 @@ class Qemu:
             # Somebody may still look at it, an array in a traceback for example; then it goes when they go.
             with contextlib.suppress(BufferError):
                 self.ddr.close()
-        for name in ("uart", "_messages"):
+        for name in ("uart", "console", "_messages"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
                 setattr(self, name, -1)
@@ -161,7 +232,16 @@ def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
     return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=_HINT)
 
 
-def _arguments(ddr: int, image: int, gdb: int, qtest: int, uart: int) -> list[str]:
+def _loads(kernel: str, data: Sequence[tuple[Path, int]]) -> list[str]:
+    """Options that put the image and the data into memory."""
+    options = ["-kernel", kernel]
+    for path, address in data:
+        name = str(path.absolute()).replace(",", ",,")
+        options += ["-device", f"loader,file={name},addr=0x{address:x},force-raw=on"]
+    return options
+
+
+def _arguments(ddr: int, gdb: int, qtest: int, uart: int) -> list[str]:
     return [
         *("-M", f"{MACHINE},memory-backend=ddr"),
         *("-object", f"memory-backend-file,id=ddr,size={DDR_SIZE},mem-path=/proc/self/fd/{ddr},share=on"),
@@ -171,9 +251,22 @@ def _arguments(ddr: int, image: int, gdb: int, qtest: int, uart: int) -> list[st
         *("-chardev", f"socket,id=gdb,fd={gdb}", "-gdb", "chardev:gdb"),
         # Not -qtest: that option takes no chardev by id in 7.2.
         *("-chardev", f"socket,id=qtest,fd={qtest}", "-object", "qtest,id=server,chardev=qtest,log=/dev/null"),
-        *("-kernel", f"/proc/self/fd/{image}"),
+        # A guest that resets itself stops, so that it is noticed: QEMU would begin anew, and for ever.
+        *("-action", "reboot=shutdown,shutdown=pause"),
         "-S",
     ]
+
+
+def _available(descriptor: int) -> tuple[bytes, int]:
+    """What can be read from a pipe without waiting, and its descriptor; closed and -1 when nothing more can come."""
+    data = b""
+    while descriptor >= 0 and select.select([descriptor], [], [], 0)[0]:
+        more = os.read(descriptor, 1 << 16)
+        if not more:
+            os.close(descriptor)
+            descriptor = -1
+        data += more
+    return data, descriptor
 
 
 @contextlib.contextmanager
@@ -197,7 +290,8 @@ def _memory_file(name: str) -> int:
     return os.memfd_create(name, os.MFD_CLOEXEC)
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

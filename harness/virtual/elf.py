@@ -1,0 +1,74 @@
+"""The loadable segments of an ELF for Arm, read without a library: starting a board must not wait for one."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import BinaryIO
+
+# Layouts of ELF32 little-endian (System V ABI, chapters 4 and 5).
+_EHDR = struct.Struct("<16sHHIIIIIHHHHHH")
+_PHDR = struct.Struct("<IIIIIIII")
+_IDENTIFICATION = b"\x7fELF\x01\x01"
+_EM_ARM, _PT_LOAD, _PF_X = 40, 1, 1
+
+
+class ElfError(Exception):
+    """Not an ELF that a Cortex-M can run. The text says what was found."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A loadable segment.
+
+    Attributes:
+        offset: of its bytes in the file.
+        address: where it is when the program runs.
+        load_address: where it is put.
+        file_size: its bytes in the file.
+        memory_size: its bytes in memory.
+        executable: whether it may hold code.
+    """
+
+    offset: int
+    address: int
+    load_address: int
+    file_size: int
+    memory_size: int
+    executable: bool
+
+    def read(self, file: BinaryIO) -> bytes:
+        """Its bytes in the file."""
+        file.seek(self.offset)
+        return file.read(self.file_size)
+
+
+def segments(file: BinaryIO) -> tuple[Segment, ...]:
+    """The loadable segments of `file`, those without a byte in memory left out.
+
+    Raises:
+        ElfError: it is no 32-bit little-endian ELF for Arm, is cut off, or has nothing to load.
+    """
+    file.seek(0, 2)
+    length = file.tell()
+    file.seek(0)
+    header = file.read(_EHDR.size)
+    if header[: len(_IDENTIFICATION)] != _IDENTIFICATION or len(header) < _EHDR.size:
+        raise ElfError("it is not a 32-bit little-endian ELF file")
+    _, _, machine, _, _, table, _, _, _, entry_size, count, *_ = _EHDR.unpack(header)
+    if machine != _EM_ARM:
+        raise ElfError(f"it is for another processor (ELF machine {machine}), not for Arm")
+    if entry_size != _PHDR.size or table + count * _PHDR.size > length:
+        raise ElfError("its program headers are damaged")
+    file.seek(table)
+    found = []
+    for entry in _PHDR.iter_unpack(file.read(count * _PHDR.size)):
+        kind, offset, address, load_address, file_size, memory_size, flags, _ = entry
+        if kind != _PT_LOAD or not memory_size:
+            continue
+        if offset + file_size > length or file_size > memory_size:
+            raise ElfError(f"its segment at 0x{address:08x} reaches past the end of the file")
+        found.append(Segment(offset, address, load_address, file_size, memory_size, bool(flags & _PF_X)))
+    if not found:
+        raise ElfError("it has no loadable segment")
+    return tuple(found)

@@ -1,0 +1,98 @@
+"""Semihosting as Arm's models answer it: QEMU's own, apart from SYS_HEAPINFO.
+
+QEMU answers SYS_HEAPINFO with places of its own choice, which a C library's start-up takes for heap and stack; Arm's
+models answer with four parameters, by convention 0 for "choose yourself". So the host stops the guest at those calls
+and answers them. Calls are instructions BKPT 0xAB with the operation in r0 and its argument in r1 (Arm's "Semihosting
+for AArch32 and AArch64").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, ClassVar
+
+from harness.virtual.elf import Segment
+
+SYS_HEAPINFO = 0x16
+_CALL = b"\xab\xbe"
+"""BKPT 0xAB."""
+CALL_SIZE = 2
+"""Bytes of the instruction."""
+_LOADS_HEAPINFO = (b"\x16\x20", b"\x4f\xf0\x16\x00")
+"""MOVS r0, #0x16, and its long encoding MOV.W."""
+_LOOK_BACK = 16
+"""Bytes before a call in which the load of r0 is looked for; newlib's start-up has them 4 apart."""
+
+
+@dataclass(frozen=True)
+class HeapInfo:
+    """The answer to SYS_HEAPINFO: four addresses, 0 where the program shall choose itself."""
+
+    NAMES: ClassVar[tuple[str, ...]] = ("heap_base", "heap_limit", "stack_base", "stack_limit")
+
+    heap_base: int = 0
+    heap_limit: int = 0
+    stack_base: int = 0
+    stack_limit: int = 0
+
+    def block(self) -> bytes:
+        """As it goes to the guest's memory."""
+        words = (self.heap_base, self.heap_limit, self.stack_base, self.stack_limit)
+        return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+@dataclass(frozen=True)
+class HeapInfoCalls:
+    """Addresses of calls that may be SYS_HEAPINFO, and the answer to it."""
+
+    addresses: frozenset[int]
+    answer: HeapInfo
+
+
+@dataclass(frozen=True)
+class Semihosting:
+    """What semihosting answers.
+
+    Attributes:
+        command_line: the answer to SYS_GET_CMDLINE.
+        cwd: folder that relative file names start from.
+        heap: the answer to SYS_HEAPINFO.
+    """
+
+    command_line: str
+    cwd: Path
+    heap: HeapInfo = HeapInfo()
+
+    def heapinfo_calls(self, file: BinaryIO, segments: Iterable[Segment]) -> HeapInfoCalls:
+        """The calls in an ELF that the host answers."""
+        return HeapInfoCalls(_heapinfo_calls(file, segments), self.heap)
+
+    def arguments(self) -> list[str]:
+        """Options for QEMU. A comma within a value is written twice."""
+        command_line = self.command_line.replace(",", ",,")
+        return ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
+
+
+def _heapinfo_calls(file: BinaryIO, segments: Iterable[Segment]) -> frozenset[int]:
+    """Addresses of the calls that may be SYS_HEAPINFO.
+
+    Those with the operation's number moved to r0 right before; where there are none, as in a program with one function
+    for all calls, every call.
+    """
+    every: set[int] = set()
+    marked: set[int] = set()
+    for segment in segments:
+        if not segment.executable:
+            continue
+        code = segment.read(file)
+        position = code.find(_CALL)
+        while position >= 0:
+            if (segment.address + position) % 2 == 0:
+                every.add(segment.address + position)
+                before = code[max(0, position - _LOOK_BACK) : position]
+                if any(before.find(load) >= 0 for load in _LOADS_HEAPINFO):
+                    marked.add(segment.address + position)
+            position = code.find(_CALL, position + 1)
+    return frozenset(marked or every)
