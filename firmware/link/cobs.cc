@@ -26,4 +26,20 @@ std::size_t cobs_encode(const std::uint8_t* in, std::size_t size, std::uint8_t* 
   return end;
 }
 
+std::size_t cobs_decode(const std::uint8_t* in, std::size_t size, std::uint8_t* out) {
+  std::size_t end = 0;
+  std::size_t at = 0;
+  while (at < size) {
+    const std::size_t length = in[at++];
+    if (length == 0 || length - 1 > size - at) return COBS_INVALID;
+    for (const std::size_t stop = at + length - 1; at < stop; ++at) {
+      if (in[at] == 0) return COBS_INVALID;
+      out[end++] = in[at];
+    }
+    // Every group but a full one stands for a zero behind it; the one behind the last group was never there.
+    if (length != 0xFF && at < size) out[end++] = 0;
+  }
+  return end;
+}
+
 }  // namespace ethos_hil

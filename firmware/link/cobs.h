@@ -10,7 +10,14 @@ namespace ethos_hil {
 // Most bytes that `size` bytes can become.
 constexpr std::size_t cobs_bound(std::size_t size) { return size + size / 254 + 1; }
 
+// Returned when there is nothing to return.
+constexpr std::size_t COBS_INVALID = ~std::size_t{0};
+
 // Encodes `size` bytes into `out`, which has room for cobs_bound(size); returns the encoded size. No delimiter.
 std::size_t cobs_encode(const std::uint8_t* in, std::size_t size, std::uint8_t* out);
+
+// Decodes `size` bytes, without their delimiter, into `out`, which has room for as many; returns the decoded size, or
+// COBS_INVALID when they are no encoding.
+std::size_t cobs_decode(const std::uint8_t* in, std::size_t size, std::uint8_t* out);
 
 }  // namespace ethos_hil

@@ -19,7 +19,7 @@ Text& Text::operator<<(Characters characters) {
   return *this;
 }
 
-Text& Text::operator<<(std::uint64_t number) {
+Text& Text::operator<<(unsigned long long number) {
   char digits[20];
   int count = 0;
   do {
@@ -30,15 +30,11 @@ Text& Text::operator<<(std::uint64_t number) {
   return *this;
 }
 
-Text& Text::operator<<(std::int64_t number) {
-  if (number >= 0) return *this << static_cast<std::uint64_t>(number);
+Text& Text::operator<<(long long number) {
+  if (number >= 0) return *this << static_cast<unsigned long long>(number);
   put('-');
-  return *this << ~static_cast<std::uint64_t>(number) + 1;
+  return *this << ~static_cast<unsigned long long>(number) + 1;
 }
-
-Text& Text::operator<<(std::uint32_t number) { return *this << std::uint64_t{number}; }
-
-Text& Text::operator<<(std::int32_t number) { return *this << std::int64_t{number}; }
 
 Text& Text::operator<<(Hex number) {
   *this << "0x";

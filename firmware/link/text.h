@@ -24,14 +24,14 @@ class Text {
 
   Text& operator<<(const char* text);
   Text& operator<<(Characters characters);
-  Text& operator<<(std::uint32_t number);
-  Text& operator<<(std::int32_t number);
-  Text& operator<<(std::uint64_t number);
-  Text& operator<<(std::int64_t number);
+  // Of the built-in types, because which of them std::uint32_t is differs between this compiler and a host's.
+  Text& operator<<(unsigned long long number);
+  Text& operator<<(long long number);
+  Text& operator<<(unsigned long number) { return *this << static_cast<unsigned long long>(number); }
+  Text& operator<<(long number) { return *this << static_cast<long long>(number); }
+  Text& operator<<(unsigned number) { return *this << static_cast<unsigned long long>(number); }
+  Text& operator<<(int number) { return *this << static_cast<long long>(number); }
   Text& operator<<(Hex number);
-  // std::uint32_t is unsigned long here, so plain ints and unsigneds need their own.
-  Text& operator<<(int number) { return *this << std::int64_t{number}; }
-  Text& operator<<(unsigned number) { return *this << std::uint64_t{number}; }
 
   const char* data() const { return buffer_; }
   std::size_t size() const { return size_; }

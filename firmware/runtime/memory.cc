@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "link/report.h"
+#include "runtime/poison.h"
 
 namespace ethos_hil {
 
@@ -14,13 +15,19 @@ std::uint32_t saturate(std::uint64_t value) {
 
 }  // namespace
 
+Memory::Memory(board::Pool sram, board::Pool ddr) : sram_{sram, 0}, ddr_{ddr, 0} {
+  forbid(sram.begin, sram.size);
+  forbid(ddr.begin, ddr.size);
+}
+
 std::uint8_t* Memory::allocate(std::uint64_t size, const char* purpose) {
   // A size near 2^64 would wrap to a small one; no such size fits anyway.
-  const std::uint64_t rounded = size > UINT32_MAX ? size : (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  const std::uint64_t rounded = size > UINT32_MAX ? size : (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + POOL_GAP;
   for (Arena* arena : {&sram_, &ddr_}) {
     if (rounded <= arena->free()) {
       std::uint8_t* start = arena->pool.begin + arena->used;
       arena->used += static_cast<std::uint32_t>(rounded);
+      allow(start, size);
       if (arena == &ddr_) {
         log(LogLevel::INFO, Text() << purpose << " (" << rounded << " bytes) does not fit the SRAM and is in DDR");
       }

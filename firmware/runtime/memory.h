@@ -13,7 +13,7 @@ class Memory {
   // A cache line of the Cortex-M55, and twice what the NPU needs.
   static constexpr std::uint32_t ALIGNMENT = 32;
 
-  Memory(board::Pool sram, board::Pool ddr) : sram_{sram, 0}, ddr_{ddr, 0} {}
+  Memory(board::Pool sram, board::Pool ddr);
 
   // `size` bytes at a multiple of ALIGNMENT, from the SRAM pool if they fit and else from the DDR pool; their content
   // is whatever it was. Ends in ERROR OUT_OF_MEMORY, which names `purpose`, when they fit neither.

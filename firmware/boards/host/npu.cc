@@ -1,0 +1,17 @@
+// No NPU: every program is welcome, so that all of it is loaded and checked, and its first job fails.
+#include "link/report.h"
+#include "npu/driver.h"
+
+namespace ethos_hil::npu {
+
+Identity identify() { return {0, 0}; }
+
+void check_can_run(const Identity&, std::uint32_t) {}
+
+void initialise(const std::uint16_t (&)[EVENT_COUNTERS]) {}
+
+JobCounters run(const Job&, std::uint32_t, std::uint32_t instruction) {
+  fail(ErrorKind::NPU_FAULT, Text() << "instruction " << instruction << ": this computer has no NPU to run it on");
+}
+
+}  // namespace ethos_hil::npu

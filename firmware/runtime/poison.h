@@ -1,0 +1,33 @@
+// What AddressSanitizer is told about the pools, in builds that have it (boards/host): nobody may touch a byte that was
+// not handed out, nor the gap behind one that was. Everywhere else this is nothing at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ETHOS_HIL_POISONS_POOLS
+#include <sanitizer/asan_interface.h>
+#endif
+#endif
+
+namespace ethos_hil {
+
+#ifdef ETHOS_HIL_POISONS_POOLS
+
+constexpr std::uint32_t POOL_GAP = 64;  // bytes
+
+inline void forbid(const void* begin, std::size_t size) { __asan_poison_memory_region(begin, size); }
+inline void allow(const void* begin, std::size_t size) { __asan_unpoison_memory_region(begin, size); }
+
+#else
+
+constexpr std::uint32_t POOL_GAP = 0;
+
+inline void forbid(const void*, std::size_t) {}
+inline void allow(const void*, std::size_t) {}
+
+#endif
+
+}  // namespace ethos_hil
