@@ -103,6 +103,11 @@ void Method::load_values(Memory& memory) {
   for (std::uint32_t i = 0; i < value_count_; ++i) {
     const pte::EValue* source = plan_.values()->Get(i);
     Value& value = initial_values_[i];
+    // A flatbuffer that verifies may still state a union's type and have no value for it.
+    const bool is_null = source->val_type() == pte::KernelTypes::NONE || source->val_type() == pte::KernelTypes::Null;
+    if (source->val() == nullptr && !is_null) {
+      fail(ErrorKind::PROGRAM, Text() << "value " << i << " states its type, but no value");
+    }
     switch (source->val_type()) {
       case pte::KernelTypes::NONE:
       case pte::KernelTypes::Null:
@@ -278,6 +283,7 @@ void Method::check_arguments(const flatbuffers::Vector<std::int32_t>* arguments,
 void Method::load_instructions() {
   for (std::uint32_t i = 0; i < instruction_count_; ++i) {
     const pte::Instruction& step = instruction(i);
+    if (step.instr_args() == nullptr) fail(ErrorKind::PROGRAM, Text() << "instruction " << i << " is empty");
     switch (step.instr_args_type()) {
       case pte::InstructionArguments::KernelCall:
         check_index(step.instr_args_as_KernelCall()->op_index(), count(plan_.operators()), "operator", i);
