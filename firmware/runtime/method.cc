@@ -85,7 +85,7 @@ void Method::load_delegates(Memory& memory) {
 
 void Method::load_buffers(Memory& memory) {
   // Entry 0 is reserved; memory_id n of a tensor is entry n.
-  const auto* sizes = plan_.non_const_buffer_sizes();
+  const auto* sizes = aligned(plan_.non_const_buffer_sizes(), "table of planned buffers");
   buffer_count_ = count(sizes);
   buffers_ = memory.allocate_array<Buffer>(buffer_count_, "table of buffers");
   for (std::uint32_t i = 1; i < buffer_count_; ++i) {
@@ -135,7 +135,7 @@ void Method::load_values(Memory& memory) {
         break;
       case pte::KernelTypes::IntList:
         value.kind = ValueKind::INT_LIST;
-        value.int_list = source->val_as_IntList()->items();
+        value.int_list = aligned(source->val_as_IntList()->items(), "list of ints");
         check_items(i, value.int_list, 0);
         break;
       case pte::KernelTypes::BoolList:
@@ -144,7 +144,7 @@ void Method::load_values(Memory& memory) {
         break;
       case pte::KernelTypes::DoubleList:
         value.kind = ValueKind::DOUBLE_LIST;
-        value.double_list = source->val_as_DoubleList()->items();
+        value.double_list = aligned(source->val_as_DoubleList()->items(), "list of floats");
         break;
       case pte::KernelTypes::TensorList:
         value.kind = ValueKind::TENSOR_LIST;

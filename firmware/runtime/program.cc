@@ -25,6 +25,10 @@ constexpr flatbuffers::uoffset_t MAX_TABLES = 1'000'000;
 
 }  // namespace
 
+void check_alignment(const void* data, std::uint32_t size, const char* what) {
+  if (!is_aligned(data, size)) fail(ErrorKind::PROGRAM, Text() << what << " is not aligned to " << size << " bytes");
+}
+
 Program::Program(Bytes file) : file_(file), flatbuffer_(file) {
   if (file.size < IDENTIFIER_END) {
     fail(ErrorKind::PROGRAM, Text() << "program has " << file.size << " bytes, too few for a .pte");
@@ -106,7 +110,7 @@ Bytes Program::segment(std::uint32_t index, const char* purpose) const {
 
 Bytes Program::constant(std::uint32_t index, std::uint32_t size) const {
   const pte::SubsegmentOffsets* constants = root_->constant_segment();
-  const auto* offsets = constants == nullptr ? nullptr : constants->offsets();
+  const auto* offsets = constants == nullptr ? nullptr : aligned(constants->offsets(), "table of constants");
   if (count(root_->constant_buffer()) != 0) {
     fail(ErrorKind::UNSUPPORTED, Text() << "program keeps its constants in constant_buffer, which exporters before "
                                         << "ExecuTorch 0.4 did: export it again");

@@ -18,6 +18,17 @@ std::uint32_t count(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
+// Ends in ERROR PROGRAM, naming `what`, unless `data` is at a multiple of `size`.
+void check_alignment(const void* data, std::uint32_t size, const char* what);
+
+// The vector itself. A flatbuffer that verifies may still have the elements of a vector at any multiple of four, where
+// 64-bit ones must not be read.
+template <typename T>
+const flatbuffers::Vector<T>* aligned(const flatbuffers::Vector<T>* vector, const char* what) {
+  if (vector != nullptr) check_alignment(vector->Data(), sizeof(T), what);
+  return vector;
+}
+
 // Characters of a flatbuffers string; an absent one is empty.
 inline const char* text(const flatbuffers::String* string) { return string == nullptr ? "" : string->c_str(); }
 
