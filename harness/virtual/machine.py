@@ -35,7 +35,6 @@ _THUMB = 1 << 24
 """XPSR.T: the processor executes nothing without it."""
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
-_EXIT_SECONDS = 2.0
 _RESET_SIGNAL = 3
 """SIGQUIT, as which QEMU's gdbstub reports a guest that reset itself."""
 
@@ -97,6 +96,7 @@ class Machine:
         self._decoded: dict[int, Access] = {}
         self._irq = False
         self._running = False
+        self._registers: tuple[list[int], list[int]] | None = None
         self.accesses = 0
         self._uart = Uart()
         self._qemu = elf if isinstance(elf, Qemu) else Qemu(elf)
@@ -154,8 +154,7 @@ class Machine:
                 if self._exit is not None:
                     return self._exit
                 if not self._running:
-                    self._gdb.resume()
-                    self._running = True
+                    self._resume()
                 if self._deadline.passed:
                     raise TimeoutError("the deadline has passed")
                 # Output first: it was written before the access that may be waiting as well.
@@ -240,6 +239,15 @@ class Machine:
         output = Output(self._uart.take() + self._qemu.read_uart(), self._qemu.read_console())
         return output if output.uart or output.console else None
 
+    def _resume(self) -> None:
+        """Let the guest run on, with the registers that an access left."""
+        if self._registers is None:
+            self._gdb.resume()
+        else:
+            self._gdb.resume_with(*self._registers, self._deadline)
+            self._registers = None
+        self._running = True
+
     def _stopped(self, stop: Stop) -> None:
         if stop.kind is StopKind.EXIT:
             self._ended(stop.value)
@@ -253,7 +261,7 @@ class Machine:
 
     def _ended(self, status: int) -> None:
         """QEMU ends: on the guest's demand, or else for reasons of its own."""
-        if self._qemu.exit_status(_EXIT_SECONDS) != status or not self._qemu.ended_by_guest():
+        if not self._qemu.ended_by_guest(status):
             raise self._crashed()
         self._exit = Exit(status)
 
@@ -270,8 +278,7 @@ class Machine:
             after = list(before)
             after[PC] += CALL_SIZE
             after[XPSR] = access.advance_it(before[XPSR])
-            self._gdb.resume_with(before, after, self._deadline)
-            self._running = True
+            self._registers = before, after
         else:
             stop = self._gdb.step(self._deadline)
             if stop.kind is StopKind.EXIT:
@@ -299,8 +306,7 @@ class Machine:
             raise self._unsupported(f"the functional NPU stopped: {fault.message}", pc) from fault
         if self.device.irq != self._irq:
             self._set_irq(self.device.irq, self._deadline)
-        self._gdb.resume_with(before, after, self._deadline)
-        self._running = True
+        self._registers = before, after
 
     def _unsupported(self, message: str, pc: int) -> TargetError:
         return TargetError(f"{message} (in {self._place(pc)})", kind="unsupported")

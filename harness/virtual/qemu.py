@@ -18,7 +18,6 @@ import contextlib
 import ctypes
 import mmap
 import os
-import re
 import select
 import shutil
 import signal
@@ -39,9 +38,8 @@ DDR_SIZE = 2 << 30
 _HINT = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 5.0
-_KILLED = re.compile(rb"\S*qemu\S*: terminating on signal ")
-_LAST_WORDS = re.compile(rb"qemu: fatal: |" + _KILLED.pattern)
-"""How QEMU begins to tell why it ends. Its words for a processor that locked up go on with all registers."""
+_LAST_WORDS = b"qemu: fatal: "
+"""How QEMU begins to tell why it ends by itself, for one when the processor locked up. All registers follow."""
 
 
 def find_qemu() -> str:
@@ -169,16 +167,16 @@ class Qemu:
         """What the guest wrote to its console since the last call, without waiting; QEMU's own words are left out."""
         data, self.console = _available(self.console)
         data = self._withheld + data
-        words = _LAST_WORDS.search(data)
-        end = words.start() if words and self._withholds else len(data)
+        end = data.find(_LAST_WORDS) if self._withholds and _LAST_WORDS in data else len(data)
         self._withheld = data[end:]
         return data[:end]
 
-    def ended_by_guest(self) -> bool:
-        """Whether it was a semihosting call that ended it. Then all of the console is the guest's."""
-        data, self.console = _available(self.console)
-        self._withheld += data
-        self._withholds = not self._semihosting or _KILLED.search(self._withheld) is not None
+    def ended_by_guest(self, status: int) -> bool:
+        """Whether it was a semihosting call that ended it with `status`. Then all of the console is the guest's.
+
+        It ends with a status in no other way: the signals that would make it do so are blocked in it.
+        """
+        self._withholds = not self._semihosting or self.exit_status(_STOP_SECONDS) != status
         return not self._withholds
 
     def messages(self) -> str:
@@ -298,13 +296,15 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def _dies_with(parent: int) -> Callable[[], None]:
-    """What the child does between fork and exec: ask to be killed when its parent ends.
+    """What the child does between fork and exec: ask to be killed when its parent ends, and by nothing else.
 
-    The parent may have ended before the request was made; then nobody would send the signal, so the child looks.
+    The parent may have ended before the request was made; then nobody would send the signal, so the child looks. At
+    the blocked signals QEMU would end with status 0, as if the guest had succeeded.
     """
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
     def ask() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)

@@ -25,16 +25,16 @@ class Recorded:
     delegate_outputs: tuple[np.ndarray, ...]
 
 
-def load(name: str) -> Recorded:
+def load(name: str, folder: Path = DATA) -> Recorded:
     """The program called "add" (two inputs) or "convolutions" (weights, look-up table, two outputs)."""
-    with np.load(DATA / f"{name}.npz") as file:
+    with np.load(folder / f"{name}.npz") as file:
         arrays = dict(file)
 
     def all_of(kind: str) -> tuple[np.ndarray, ...]:
         return tuple(arrays[f"{kind}{i}"] for i in range(sum(key.startswith(kind) for key in arrays)))
 
     return Recorded(
-        pte=(DATA / f"{name}.pte").read_bytes(),
+        pte=(folder / f"{name}.pte").read_bytes(),
         inputs=tuple(array.tobytes() for array in all_of("input")),
         outputs=all_of("output"),
         delegate_outputs=all_of("delegate"),
@@ -66,24 +66,25 @@ def _models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     }
 
 
-def _make() -> None:
+def record(npu: str = NPU, folder: Path = DATA) -> None:
+    """Compile both for `npu` and write them, with their answers, to `folder`."""
     from lowering.lower import lower
     from lowering.model import TorchModel
     from lowering.profile import Npu
     from lowering.reference import Reference
 
-    DATA.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for name, (module, inputs) in _models().items():
-        artifact = lower(TorchModel(name, module.eval(), inputs, (inputs,)), Npu.parse(NPU))
+        artifact = lower(TorchModel(name, module.eval(), inputs, (inputs,)), Npu.parse(npu))
         arrays = [tensor.numpy() for tensor in inputs]
         run = Reference(artifact).run(arrays)
         (answers,) = run.delegate_outputs.values()
         recorded = {f"input{i}": array for i, array in enumerate(arrays)}
         recorded |= {f"output{i}": array for i, array in enumerate(run.outputs)}
         recorded |= {f"delegate{i}": array for i, array in enumerate(answers)}
-        (DATA / f"{name}.pte").write_bytes(artifact.pte)
-        np.savez(DATA / f"{name}.npz", **recorded)
+        (folder / f"{name}.pte").write_bytes(artifact.pte)
+        np.savez(folder / f"{name}.npz", **recorded)
 
 
 if __name__ == "__main__":
-    _make()
+    record()

@@ -1,0 +1,23 @@
+"""Broken hardware for tests: an NPU whose every job writes zeros where it should write results."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.virtual.device import Job, Result
+from harness.virtual.engine import Engine
+
+
+class Zeros(Engine):
+    """As the real one, with all that it wrote in memory overwritten afterwards."""
+
+    def run(self, job: Job) -> Result:
+        """Run the job, then destroy its answers."""
+        result = super().run(job)
+        program = self._npu.decode(self._fetch(job))
+        for number, extent in program.extents.items():
+            if extent.write_end > extent.write_begin:
+                size = extent.write_end - extent.write_begin
+                place = self._memory.locate(job.bases[number] + extent.write_begin)
+                self._memory.write(place, np.zeros(size, np.uint8).tobytes())
+        return result
