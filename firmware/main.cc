@@ -1,3 +1,6 @@
+// Two ways to be asked for work. With a package in memory: the conversation over the UART. Without one, but with a host
+// that answers semihosting calls and gives arguments: the runner of files (runner/runner.h).
+//
 // The conversation: HELLO, LOADED, then for every run of the plan RUN_BEGIN, results, RUN_END; at last END. Frames are
 // described in harness/formats.py. Anything that goes wrong ends it earlier, with an ERROR or FAULT frame and END.
 #include <cstring>
@@ -6,6 +9,7 @@
 #include "link/frames.h"
 #include "link/report.h"
 #include "npu/driver.h"
+#include "runner/runner.h"
 #include "runtime/executor.h"
 #include "runtime/memory.h"
 #include "runtime/method.h"
@@ -39,12 +43,36 @@ void send_loaded(const Method& method, const Memory& memory) {
   loaded.delegates = method.delegate_count();
   loaded.planned_bytes = method.planned_bytes();
   loaded.scratch_bytes = method.scratch_bytes();
+  loaded.fast_scratch_bytes = method.fast_scratch_bytes();
   loaded.sram_used = memory.sram_used();
   loaded.sram_size = memory.sram_size();
   loaded.ddr_used = memory.ddr_used();
   loaded.ddr_size = memory.ddr_size();
   loaded.stack_size = board::stack_size();
   frames::send(FrameType::LOADED, &loaded, sizeof loaded);
+}
+
+// The bytes of an input that the program holds itself: it cannot be set, so what is asked for has to be the same.
+void check_constant_input(std::uint32_t set, std::uint32_t index, Bytes given, const Value& value) {
+  Bytes held;
+  switch (value.kind) {
+    case ValueKind::INT:
+      held = {reinterpret_cast<const std::uint8_t*>(&value.integer), sizeof value.integer};
+      break;
+    case ValueKind::BOOL:
+      held = {reinterpret_cast<const std::uint8_t*>(&value.boolean), sizeof value.boolean};
+      break;
+    case ValueKind::DOUBLE:
+      held = {reinterpret_cast<const std::uint8_t*>(&value.real), sizeof value.real};
+      break;
+    default:
+      return;  // none is none, whatever stands for it
+  }
+  if (given.size != held.size || std::memcmp(given.data, held.data, held.size) != 0) {
+    fail(ErrorKind::INPUT, Text() << "input " << index << " of set " << set << " (" << given.size
+                                  << " bytes) is not the value the program was exported with (" << held.size
+                                  << " bytes), and is no tensor that could be set");
+  }
 }
 
 // Before the first run, so that a wrong last set does not cost all runs before it.
@@ -57,9 +85,15 @@ void check_inputs(const Package& package, Method& method) {
   }
   for (std::uint32_t set = 0; set < plan.input_set_count; ++set) {
     for (std::uint32_t i = 0; i < plan.inputs_per_set; ++i) {
-      const Tensor& tensor = method.input(i);
-      if (package.input(set, i).size != tensor.nbytes) {
-        fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " has " << package.input(set, i).size
+      const Bytes given = package.input(set, i);
+      const Value& value = method.input(i);
+      if (value.kind != ValueKind::TENSOR) {
+        check_constant_input(set, i, given, value);
+        continue;
+      }
+      const Tensor& tensor = value.tensor;
+      if (given.size != tensor.nbytes) {
+        fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " has " << given.size
                                       << " bytes, expected " << tensor.nbytes << " (" << tensor.elements << " of "
                                       << type_name(tensor.type) << ")");
       }
@@ -84,10 +118,11 @@ void run_once(const Package& package, Method& method, std::uint32_t input_set, s
   method.reset_values();
   for (std::uint32_t i = 0; i < plan.inputs_per_set; ++i) {
     const Bytes input = package.input(input_set, i);
-    std::memcpy(method.input(i).data, input.data, input.size);
+    const Value& value = method.input(i);
+    if (value.kind == ValueKind::TENSOR && input.size != 0) std::memcpy(value.tensor.data, input.data, input.size);
   }
   const bool send_delegate_outputs = (plan.flags & static_cast<std::uint32_t>(PackageFlag::SEND_DELEGATE_OUTPUTS)) != 0;
-  execute(method, {plan.npu_timeout_ms, send_delegate_outputs});
+  execute(method, {plan.npu_timeout_ms, send_delegate_outputs, send_counters});
   send_outputs(method);
   const RunEnd end{input_set, repeat, board::stack_used()};
   frames::send(FrameType::RUN_END, &end, sizeof end);
@@ -98,6 +133,7 @@ void run_once(const Package& package, Method& method, std::uint32_t input_set, s
 
 int main() {
   board::initialise();
+  if (!Package::is_present(board::package_window()) && runner::requested()) runner::run();
   frames::begin();
   const Package package(board::package_window());
   send_hello(package);
@@ -106,7 +142,8 @@ int main() {
   const PackageHeader& plan = package.header();
   Memory memory(board::sram_pool(), board::ddr_pool(package.end()));
   const Program program(package.program());
-  Method method(program, reinterpret_cast<const char*>(plan.method), memory);
+  const NpuMemory npu_memory{static_cast<MemoryMode>(plan.memory_mode), plan.fast_scratch_size};
+  Method method(program, reinterpret_cast<const char*>(plan.method), memory, npu_memory);
   check_inputs(package, method);
   if (method.delegate_count() != 0) npu::initialise(plan.events);
   send_loaded(method, memory);

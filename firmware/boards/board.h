@@ -42,6 +42,9 @@ void enable_npu_interrupt();
 // Sleeps until `flag` is set by an interrupt handler. False when it is not set within `milliseconds`.
 bool wait_for(const volatile bool& flag, std::uint32_t milliseconds);
 
+// A semihosting call: asks whoever debugs or simulates this CPU. -1 when nobody is there.
+std::int32_t semihosting(std::uint32_t operation, const void* argument);
+
 // Make `count` bytes visible to the NPU, or what the NPU wrote visible to the CPU. Nothing while the D-cache is off.
 void clean_cache(const void* address, std::size_t count);
 void invalidate_cache(const void* address, std::size_t count);

@@ -21,14 +21,16 @@ std::uint32_t noise(std::uint32_t& state) {  // xorshift32 (G. Marsaglia, "Xorsh
 void run(const std::uint8_t* data, std::size_t size) {
   const Program program({fuzz::copy(data, size), static_cast<std::uint32_t>(size)});
   Memory memory(fuzz::sram(), fuzz::ddr());
-  Method method(program, "forward", memory);
+  Method method(program, "forward", memory, {MemoryMode::SHARED_SRAM, 0});
   ExecuteOptions options{};
   options.send_delegate_outputs = true;
+  options.count = send_counters;
   std::uint32_t state = static_cast<std::uint32_t>(size) | 1;
   for (int execution = 0; execution < 2; ++execution) {
     method.reset_values();
     for (std::uint32_t i = 0; i < method.input_count(); ++i) {
-      const Tensor& input = method.input(i);
+      if (method.input(i).kind != ValueKind::TENSOR) continue;
+      const Tensor& input = method.input(i).tensor;
       for (std::uint32_t at = 0; at < input.nbytes; ++at) input.data[at] = static_cast<std::uint8_t>(noise(state));
     }
     execute(method, options);

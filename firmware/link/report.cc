@@ -12,16 +12,39 @@ std::uint32_t runs_finished;
 
 static_assert(Text::CAPACITY + sizeof(Error) <= MAX_FRAME_PAYLOAD, "a text must fit one frame");
 
-}  // namespace
-
-void log(LogLevel level, const Text& text) {
+void send_log(LogLevel level, const Text& text) {
   const Log head{static_cast<std::uint32_t>(level)};
   frames::send(FrameType::LOG, &head, sizeof head, text.data(), text.size());
 }
 
-void report_error(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t available) {
+void send_error(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t available) {
   const Error head{static_cast<std::uint32_t>(kind), needed, available};
   frames::send(FrameType::ERROR, &head, sizeof head, text.data(), text.size());
+}
+
+void send_fault(const FaultInfo& info) {
+  frames::begin();  // the fault may have cut a frame short
+  frames::send(FrameType::FAULT, &info, sizeof info);
+}
+
+void send_end(std::uint32_t status, std::uint32_t runs) {
+  const End end{status, runs, frames::sent() + 1};
+  frames::send(FrameType::END, &end, sizeof end);
+}
+
+constexpr Sink FRAMES{send_log, send_error, send_fault, send_end};
+const Sink* chosen_sink;  // null until somebody chooses, so that no variable needs an initial value
+
+const Sink& sink() { return chosen_sink == nullptr ? FRAMES : *chosen_sink; }
+
+}  // namespace
+
+void report_to(const Sink& other) { chosen_sink = &other; }
+
+void log(LogLevel level, const Text& text) { sink().log(level, text); }
+
+void report_error(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t available) {
+  sink().error(kind, text, needed, available);
 }
 
 void fail(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t available) {
@@ -30,16 +53,14 @@ void fail(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t 
 }
 
 void report_fault(const FaultInfo& info) {
-  frames::begin();  // the fault may have cut a frame short
-  frames::send(FrameType::FAULT, &info, sizeof info);
+  sink().fault(info);
   finish(STATUS_FAILED);
 }
 
 void count_run() { ++runs_finished; }
 
 void finish(std::uint32_t status) {
-  const End end{status, runs_finished, frames::sent() + 1};
-  frames::send(FrameType::END, &end, sizeof end);
+  sink().end(status, runs_finished);
   board::park();
 }
 

@@ -11,21 +11,33 @@
 namespace ethos_hil {
 
 enum class LogLevel : std::uint32_t { DEBUG = 0, INFO = 1, ERROR = 2 };
+
+// Where reports go: frames over the UART unless report_to() says otherwise.
+struct Sink {
+  void (*log)(LogLevel level, const Text& text);
+  void (*error)(ErrorKind kind, const Text& text, std::uint32_t needed, std::uint32_t available);
+  void (*fault)(const FaultInfo& info);
+  // The CPU is parked if this returns.
+  void (*end)(std::uint32_t status, std::uint32_t runs);
+};
+void report_to(const Sink& sink);
+
 void log(LogLevel level, const Text& text);
 
-// An ERROR frame; `needed` and `available` as formats.h defines them for `kind`. Only for what takes several frames.
+// An error that is not yet the end; `needed` and `available` as formats.h defines them for `kind`. Only for what takes
+// several frames.
 void report_error(ErrorKind kind, const Text& text, std::uint32_t needed = 0, std::uint32_t available = 0);
 
-// The same, then END with status 1.
+// The same, then finish(1).
 [[noreturn]] void fail(ErrorKind kind, const Text& text, std::uint32_t needed = 0, std::uint32_t available = 0);
 
-// A FAULT frame, then END with status 1.
+// A fault, then finish(1).
 [[noreturn]] void report_fault(const FaultInfo& info);
 
 // Counts an execution as finished.
 void count_run();
 
-// END with `status`, then sleep for ever.
+// The end with `status`; then the CPU sleeps for ever.
 [[noreturn]] void finish(std::uint32_t status);
 
 }  // namespace ethos_hil

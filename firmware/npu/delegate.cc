@@ -51,6 +51,17 @@ Delegate::Delegate(std::uint32_t index, Bytes bytes) {
   outputs_ = blob.outputs;
 }
 
+void Delegate::move_constants(Memory& memory) {
+  const auto copy = [&memory](Bytes& bytes, const char* purpose) {
+    if (bytes.size == 0) return;
+    std::uint8_t* place = memory.allocate(bytes.size, purpose, Place::SRAM);
+    std::memcpy(place, bytes.data, bytes.size);
+    bytes.data = place;
+  };
+  copy(stream_, "command stream of the NPU");
+  copy(weights_, "weights of the NPU");
+}
+
 void Delegate::spoil_outputs() const {
   for (std::uint32_t i = 0; i < outputs_.size(); ++i) {
     const BlobIo io = outputs_.item(i);
@@ -84,8 +95,7 @@ JobCounters Delegate::run(std::uint32_t timeout_ms, std::uint32_t instruction) c
   board::clean_cache(stream_.data, stream_.size);
   board::clean_cache(weights_.data, weights_.size);
   board::clean_cache(scratch_, scratch_size_);
-  // Region 2 is for memory modes with a fast scratch, which an Ethos-U55 program has none of.
-  const JobCounters counters = npu::run({stream_, {weights_.data, scratch_, nullptr}}, timeout_ms, instruction);
+  const JobCounters counters = npu::run({stream_, {weights_.data, scratch_, fast_scratch_}}, timeout_ms, instruction);
   board::invalidate_cache(scratch_, scratch_size_);
   return counters;
 }

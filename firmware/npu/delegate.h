@@ -7,6 +7,7 @@
 #include "npu/blob.h"
 #include "npu/driver.h"
 #include "npu/payload.h"
+#include "runtime/memory.h"
 #include "runtime/tensor.h"
 
 namespace ethos_hil::npu {
@@ -19,6 +20,10 @@ class Delegate {
 
   std::uint32_t scratch_size() const { return scratch_size_; }
   void set_scratch(std::uint8_t* scratch) { scratch_ = scratch; }
+  void set_fast_scratch(std::uint8_t* fast_scratch) { fast_scratch_ = fast_scratch; }
+
+  // Copies command stream and weights to SRAM. Ends in ERROR OUT_OF_MEMORY.
+  void move_constants(Memory& memory);
 
   std::uint32_t input_count() const { return inputs_.size(); }
   std::uint32_t output_count() const { return outputs_.size(); }
@@ -37,6 +42,7 @@ class Delegate {
   Bytes weights_;
   std::uint32_t scratch_size_ = 0;
   std::uint8_t* scratch_ = nullptr;
+  std::uint8_t* fast_scratch_ = nullptr;
   BlobIoList inputs_;
   BlobIoList outputs_;
 };

@@ -31,7 +31,7 @@ void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& ca
       send_tensor(TensorRole::DELEGATE_OUTPUT, i, at, arguments.tensor(inputs + i));
     }
   }
-  send_counters(at, index, counters);
+  options.count(at, index, counters);
 }
 
 // True only when every element is; an empty tensor is true, as upstream.

@@ -20,24 +20,27 @@ Memory::Memory(board::Pool sram, board::Pool ddr) : sram_{sram, 0}, ddr_{ddr, 0}
   forbid(ddr.begin, ddr.size);
 }
 
-std::uint8_t* Memory::allocate(std::uint64_t size, const char* purpose) {
+std::uint8_t* Memory::allocate(std::uint64_t size, const char* purpose, Place place) {
   // A size near 2^64 would wrap to a small one; no such size fits anyway.
   const std::uint64_t rounded = size > UINT32_MAX ? size : (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + POOL_GAP;
   for (Arena* arena : {&sram_, &ddr_}) {
-    if (rounded <= arena->free()) {
-      std::uint8_t* start = arena->pool.begin + arena->used;
-      arena->used += static_cast<std::uint32_t>(rounded);
-      allow(start, size);
-      if (arena == &ddr_) {
-        log(LogLevel::INFO, Text() << purpose << " (" << rounded << " bytes) does not fit the SRAM and is in DDR");
-      }
-      return start;
+    if (place == (arena == &sram_ ? Place::DDR : Place::SRAM) || rounded > arena->free()) continue;
+    std::uint8_t* start = arena->pool.begin + arena->used;
+    arena->used += static_cast<std::uint32_t>(rounded);
+    allow(start, size);
+    if (arena == &ddr_ && place == Place::SRAM_FIRST) {
+      log(LogLevel::INFO, Text() << purpose << " (" << rounded << " bytes) does not fit the SRAM and is in DDR");
     }
+    return start;
   }
-  fail(ErrorKind::OUT_OF_MEMORY,
-       Text() << purpose << " needs " << rounded << " bytes in one piece; free are " << sram_.free() << " of "
-              << sram_.pool.size << " bytes of SRAM and " << ddr_.free() << " of " << ddr_.pool.size << " bytes of DDR",
-       saturate(rounded), sram_.free() > ddr_.free() ? sram_.free() : ddr_.free());
+  Text text;
+  text << purpose << " needs " << rounded << " bytes in one piece; free are ";
+  if (place != Place::DDR) text << sram_.free() << " of " << sram_.pool.size << " bytes of SRAM";
+  if (place == Place::SRAM_FIRST) text << " and ";
+  if (place != Place::SRAM) text << ddr_.free() << " of " << ddr_.pool.size << " bytes of DDR";
+  const std::uint32_t sram = place == Place::DDR ? 0 : sram_.free();
+  const std::uint32_t ddr = place == Place::SRAM ? 0 : ddr_.free();
+  fail(ErrorKind::OUT_OF_MEMORY, text, saturate(rounded), sram > ddr ? sram : ddr);
 }
 
 }  // namespace ethos_hil

@@ -8,6 +8,13 @@
 
 namespace ethos_hil {
 
+// Which pool a piece comes from.
+enum class Place {
+  SRAM_FIRST,  // SRAM if it fits, else DDR
+  SRAM,
+  DDR,
+};
+
 class Memory {
  public:
   // A cache line of the Cortex-M55, and twice what the NPU needs.
@@ -15,9 +22,9 @@ class Memory {
 
   Memory(board::Pool sram, board::Pool ddr);
 
-  // `size` bytes at a multiple of ALIGNMENT, from the SRAM pool if they fit and else from the DDR pool; their content
-  // is whatever it was. Ends in ERROR OUT_OF_MEMORY, which names `purpose`, when they fit neither.
-  std::uint8_t* allocate(std::uint64_t size, const char* purpose);
+  // `size` bytes at a multiple of ALIGNMENT; their content is whatever it was. Ends in ERROR OUT_OF_MEMORY, which names
+  // `purpose`, when there is no room.
+  std::uint8_t* allocate(std::uint64_t size, const char* purpose, Place place = Place::SRAM_FIRST);
 
   // `count` value-initialised objects.
   template <typename T>
@@ -27,6 +34,8 @@ class Memory {
     return items;
   }
 
+  std::uint32_t sram_free() const { return sram_.free(); }
+  std::uint32_t used() const { return sram_.used + ddr_.used; }
   std::uint32_t sram_used() const { return sram_.used; }
   std::uint32_t sram_size() const { return sram_.pool.size; }
   std::uint32_t ddr_used() const { return ddr_.used; }

@@ -36,7 +36,7 @@ class MissingList {
 
 }  // namespace
 
-Method::Method(const Program& program, const char* name, Memory& memory)
+Method::Method(const Program& program, const char* name, Memory& memory, const NpuMemory& npu_memory)
     : program_(program), plan_(program.plan(name)), value_count_(count(plan_.values())) {
   if (count(plan_.chains()) != 1) {
     fail(ErrorKind::PROGRAM, Text() << "method has " << count(plan_.chains()) << " chains, expected 1");
@@ -45,13 +45,20 @@ Method::Method(const Program& program, const char* name, Memory& memory)
   instruction_count_ = count(instructions_);
   check_supported();
   // The NPU's scratch first: it gains most from SRAM.
-  load_delegates(memory);
-  load_buffers(memory);
+  const bool is_dedicated = npu_memory.mode == MemoryMode::DEDICATED_SRAM;
+  load_delegates(memory, npu_memory);
+  load_buffers(memory, is_dedicated ? Place::DDR : Place::SRAM_FIRST);
   load_values(memory);
+  load_inputs();
   load_instructions();
+  reset_values();
   kernels_ = memory.allocate_array<Kernel>(count(plan_.operators()), "table of operators");
   for (std::uint32_t i = 0; i < count(plan_.operators()); ++i) {
     kernels_[i] = find_kernel(text(op(i).name()), text(op(i).overload()));
+  }
+  // Last, because nothing needs it.
+  if (npu_memory.mode == MemoryMode::SHARED_SRAM && memory.sram_free() >= npu_memory.fast_scratch) {
+    load_fast_scratch(memory, npu_memory.fast_scratch);
   }
 }
 
@@ -70,7 +77,7 @@ void Method::check_supported() const {
   if (missing.sent()) finish(1);
 }
 
-void Method::load_delegates(Memory& memory) {
+void Method::load_delegates(Memory& memory, const NpuMemory& npu_memory) {
   delegates_ = memory.allocate_array<npu::Delegate>(delegate_count(), "table of delegates");
   for (std::uint32_t i = 0; i < delegate_count(); ++i) {
     const Bytes blob = program_.delegate_data(i, plan_.delegates()->Get(i)->processed());
@@ -78,12 +85,31 @@ void Method::load_delegates(Memory& memory) {
     if (delegates_[i].scratch_size() > scratch_bytes_) scratch_bytes_ = delegates_[i].scratch_size();
   }
   if (delegate_count() == 0) return;
+  const std::uint32_t used_before = memory.used();
+  Place place = Place::SRAM_FIRST;
+  if (npu_memory.mode == MemoryMode::SRAM_ONLY) {
+    place = Place::SRAM;
+    for (std::uint32_t i = 0; i < delegate_count(); ++i) delegates_[i].move_constants(memory);
+  } else if (npu_memory.mode == MemoryMode::DEDICATED_SRAM) {
+    place = Place::DDR;
+    load_fast_scratch(memory, npu_memory.fast_scratch);
+  }
   // Delegates run one after the other and keep nothing between calls, so one scratch serves all.
-  std::uint8_t* scratch = memory.allocate(scratch_bytes_, "NPU scratch");
+  std::uint8_t* scratch = memory.allocate(scratch_bytes_, "NPU scratch", place);
   for (std::uint32_t i = 0; i < delegate_count(); ++i) delegates_[i].set_scratch(scratch);
+  npu_bytes_ = memory.used() - used_before;
 }
 
-void Method::load_buffers(Memory& memory) {
+void Method::load_fast_scratch(Memory& memory, std::uint32_t size) {
+  if (size == 0 || delegate_count() == 0) return;
+  const std::uint32_t used_before = memory.used();
+  std::uint8_t* fast_scratch = memory.allocate(size, "fast scratch of the NPU", Place::SRAM);
+  for (std::uint32_t i = 0; i < delegate_count(); ++i) delegates_[i].set_fast_scratch(fast_scratch);
+  fast_scratch_bytes_ = size;
+  npu_bytes_ += memory.used() - used_before;
+}
+
+void Method::load_buffers(Memory& memory, Place place) {
   // Entry 0 is reserved; memory_id n of a tensor is entry n.
   const auto* sizes = aligned(plan_.non_const_buffer_sizes(), "table of planned buffers");
   buffer_count_ = count(sizes);
@@ -91,7 +117,7 @@ void Method::load_buffers(Memory& memory) {
   for (std::uint32_t i = 1; i < buffer_count_; ++i) {
     const std::int64_t size = sizes->Get(i);
     if (size < 0) fail(ErrorKind::PROGRAM, Text() << "planned buffer " << i << " has " << size << " bytes");
-    buffers_[i].data = memory.allocate(static_cast<std::uint64_t>(size), "planned memory");
+    buffers_[i].data = memory.allocate(static_cast<std::uint64_t>(size), "planned memory", place);
     buffers_[i].size = static_cast<std::uint32_t>(size);
     planned_bytes_ += buffers_[i].size;
   }
@@ -169,13 +195,24 @@ void Method::load_values(Memory& memory) {
       }
     }
   }
+}
+
+void Method::load_inputs() {
   for (std::uint32_t i = 0; i < input_count(); ++i) {
-    const Value& value = initial_values_[plan_.inputs()->Get(i)];
-    if (value.kind != ValueKind::TENSOR || value.tensor.data == nullptr || !value.tensor.writable) {
-      fail(ErrorKind::UNSUPPORTED, Text() << "input " << i << " is no tensor with planned memory");
+    const Value& value = input(i);
+    switch (value.kind) {
+      case ValueKind::NONE:
+      case ValueKind::INT:
+      case ValueKind::BOOL:
+      case ValueKind::DOUBLE:
+        break;
+      case ValueKind::TENSOR:
+        if (value.tensor.data != nullptr && value.tensor.writable) break;
+        [[fallthrough]];
+      default:
+        fail(ErrorKind::UNSUPPORTED, Text() << "input " << i << " is no tensor with planned memory");
     }
   }
-  reset_values();
 }
 
 template <typename Items>

@@ -12,16 +12,25 @@
 
 namespace ethos_hil {
 
+// Where the NPU's memories are to be.
+struct NpuMemory {
+  MemoryMode mode;
+  // Bytes of fast scratch. With DEDICATED_SRAM they have to be there; with SHARED_SRAM, whose programs do without, they
+  // are what is left of the SRAM, if it is enough.
+  std::uint32_t fast_scratch;
+};
+
 class Method {
  public:
   // Ends in an ERROR frame: PROGRAM, UNSUPPORTED (all missing operators and delegates at once), OUT_OF_MEMORY.
-  Method(const Program& program, const char* name, Memory& memory);
+  Method(const Program& program, const char* name, Memory& memory, const NpuMemory& npu_memory);
 
   std::uint32_t value_count() const { return value_count_; }
   Value& value(std::uint32_t index) { return values_[index]; }
 
   std::uint32_t input_count() const { return count(plan_.inputs()); }
-  Tensor& input(std::uint32_t index) { return values_[plan_.inputs()->Get(index)].tensor; }
+  // A tensor with memory that may be written; or an int, a bool, a double or none, which the program holds itself.
+  const Value& input(std::uint32_t index) const { return initial_values_[plan_.inputs()->Get(index)]; }
   std::uint32_t output_count() const { return count(plan_.outputs()); }
   // An output may be replaced by a MoveCall, so what it is now has to be checked.
   Value& output(std::uint32_t index) { return values_[plan_.outputs()->Get(index)]; }
@@ -37,6 +46,9 @@ class Method {
 
   std::uint32_t planned_bytes() const { return planned_bytes_; }
   std::uint32_t scratch_bytes() const { return scratch_bytes_; }
+  std::uint32_t fast_scratch_bytes() const { return fast_scratch_bytes_; }
+  // All that was taken for the NPU: both scratches, and with SRAM_ONLY the copies of command streams and weights.
+  std::uint32_t npu_bytes() const { return npu_bytes_; }
 
   // Puts the values back as the program states them: MoveCall and FreeCall change the table.
   void reset_values();
@@ -48,9 +60,11 @@ class Method {
   };
 
   void check_supported() const;
-  void load_delegates(Memory& memory);
-  void load_buffers(Memory& memory);
+  void load_delegates(Memory& memory, const NpuMemory& npu_memory);
+  void load_fast_scratch(Memory& memory, std::uint32_t size);
+  void load_buffers(Memory& memory, Place place);
   void load_values(Memory& memory);
+  void load_inputs();
   void load_instructions();
   // Whether every item of a list is the index of a value, or `lowest`.
   template <typename Items>
@@ -73,6 +87,8 @@ class Method {
   npu::Delegate* delegates_ = nullptr;
   std::uint32_t planned_bytes_ = 0;
   std::uint32_t scratch_bytes_ = 0;
+  std::uint32_t fast_scratch_bytes_ = 0;
+  std::uint32_t npu_bytes_ = 0;
 };
 
 }  // namespace ethos_hil

@@ -6,7 +6,11 @@
 
 namespace ethos_hil {
 
-Package::Package(board::Pool window) : window_{window.begin, window.size} { check(); }
+Package::Package(board::Pool window) : window_{window.begin, window.size} { check(window); }
+
+bool Package::is_present(board::Pool window) {
+  return std::memcmp(window.begin, PACKAGE_MAGIC, sizeof PACKAGE_MAGIC) == 0;
+}
 
 Bytes Package::input(std::uint32_t input_set, std::uint32_t index) const {
   const std::uint32_t record = input_set * header().inputs_per_set + index;
@@ -14,9 +18,9 @@ Bytes Package::input(std::uint32_t input_set, std::uint32_t index) const {
   return all_.part(reference.u32(offsetof(InputRef, offset)), reference.u32(offsetof(InputRef, size)));
 }
 
-void Package::check() {
+void Package::check(board::Pool window) {
   const auto& header = *reinterpret_cast<const PackageHeader*>(window_.data);
-  if (std::memcmp(header.magic, PACKAGE_MAGIC, sizeof PACKAGE_MAGIC) != 0) {
+  if (!is_present(window)) {
     problem_ << "no package at " << Hex{static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(window_.data))}
              << ": the image holds the firmware alone";
     return;

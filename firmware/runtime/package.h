@@ -13,6 +13,9 @@ namespace ethos_hil {
 
 class Package {
  public:
+  // Whether memory starts as a package does. It may still be a damaged one.
+  static bool is_present(board::Pool window);
+
   // Checks all of it: header, sizes, CRC, the program's hash. When something is wrong, problem() says what, and only
   // run_id(), image_hash() and program_hash() may be asked, which are zero where they could not be established.
   explicit Package(board::Pool window);
@@ -28,7 +31,7 @@ class Package {
   const std::uint8_t* end() const { return all_.data + all_.size; }
 
  private:
-  void check();
+  void check(board::Pool window);
   void check_inputs();
 
   Bytes window_;

@@ -93,6 +93,12 @@ const pte::ExecutionPlan& Program::plan(const char* name) const {
                                   << Characters{names.data(), names.size()});
 }
 
+const char* Program::first_plan() const {
+  const auto* plans = root_->execution_plan();
+  if (count(plans) == 0) fail(ErrorKind::PROGRAM, Text() << "program has no method");
+  return text(plans->Get(0)->name());
+}
+
 Bytes Program::segment(std::uint32_t index, const char* purpose) const {
   const auto* segments = root_->segments();
   if (index >= count(segments)) {

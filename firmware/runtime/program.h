@@ -40,6 +40,9 @@ class Program {
   // The execution plan of this name; ends in ERROR PROGRAM, listing the names there are, when it is missing.
   const pte::ExecutionPlan& plan(const char* name) const;
 
+  // Name of the first plan; ends in ERROR PROGRAM when there is none.
+  const char* first_plan() const;
+
   // Bytes of constant tensor `index`, `size` of them. Ends in ERROR PROGRAM when the file does not hold them.
   Bytes constant(std::uint32_t index, std::uint32_t size) const;
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from plain_qemu import Conversation, RunProgram, boot
+from plain_qemu import Conversation, Ended, RunFiles, RunProgram, boot, run_files
 
 from harness.image import Plan, pack
 
@@ -46,5 +46,15 @@ def run_program(firmware: bytes, boot_elf: Callable[[bytes], Conversation]) -> R
     def run(program: bytes, input_sets: Sequence[Sequence[bytes]] = ((b"",),), **plan: object) -> Conversation:
         settings = Plan(len(input_sets), len(input_sets[0]), **plan)  # type: ignore[arg-type]
         return boot_elf(pack(firmware, program, input_sets, settings).elf)
+
+    return run
+
+
+@pytest.fixture
+def run_runner(firmware: bytes, tmp_path: Path) -> RunFiles:
+    """Boots the firmware alone in the test's own folder, with a command line."""
+
+    def run(command_line: str, elf: bytes = firmware) -> Ended:
+        return run_files(elf, tmp_path, command_line)
 
     return run

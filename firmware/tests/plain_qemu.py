@@ -7,12 +7,13 @@ written from docs/formats.md on purpose, instead of using the harness's own: two
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import struct
 import subprocess
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,8 @@ def decode(stream: bytes) -> list[Frame]:
     return frames
 
 
-def boot(elf: bytes, directory: Path, timeout: float = 10.0) -> Conversation:
-    """Boot `elf` and collect its frames up to END.
+def boot(elf: bytes, directory: Path, timeout: float = 10.0, options: Sequence[str] = ()) -> Conversation:
+    """Boot `elf`, with more `options` for QEMU, and collect its frames up to END.
 
     Raises:
         AssertionError: END does not come in time, QEMU ends by itself, or the frames are not as they should be.
@@ -126,7 +127,7 @@ def boot(elf: bytes, directory: Path, timeout: float = 10.0) -> Conversation:
     path.write_bytes(elf)
     machine = ["-M", "mps3-an547", "-display", "none", "-monitor", "none", "-serial", "stdio"]
     process = subprocess.Popen(
-        ["qemu-system-arm", *machine, "-kernel", str(path)],
+        ["qemu-system-arm", *machine, *options, "-kernel", str(path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -152,3 +153,45 @@ def boot(elf: bytes, directory: Path, timeout: float = 10.0) -> Conversation:
     assert [frame.sequence for frame in frames] == [i & 0xFFFF for i in range(len(frames))]
     assert frames[-1].fields["frames"] == len(frames)
     return Conversation(tuple(frames))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run of files under semihosting: how it ended, and what it said.
+
+    Attributes:
+        status: of QEMU, which takes the guest's.
+        lines: of the console.
+        uart: bytes of the UART, where a runner has nothing to say.
+    """
+
+    status: int
+    lines: tuple[str, ...]
+    uart: bytes
+
+    def errors(self) -> list[str]:
+        """Lines that upstream's runner_utils.py takes for a failure."""
+        return [line for line in self.lines if re.search("^[EF][: ]|Hard fault|Assertion", line)]
+
+
+RunFiles = Callable[..., Ended]
+"""Boots the firmware in a folder with a command line, as the simulator of a board with semihosting does."""
+
+
+def run_files(elf: bytes, directory: Path, command_line: str, timeout: float = 20.0) -> Ended:
+    """Boot `elf` with semihosting, `directory` as its working folder, until it exits."""
+    path = directory / "firmware.elf"
+    path.write_bytes(elf)
+    uart = directory / "uart.bin"
+    machine = ["-M", "mps3-an547", "-display", "none", "-monitor", "none", "-serial", f"file:{uart}"]
+    semihosting = ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
+    done = subprocess.run(
+        ["qemu-system-arm", *machine, *semihosting, "-kernel", str(path)],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=timeout,
+        check=False,
+    )
+    return Ended(done.returncode, tuple(done.stdout.decode("utf-8").splitlines()), uart.read_bytes())

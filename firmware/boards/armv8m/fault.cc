@@ -11,8 +11,28 @@ extern "C" {
 extern std::uint8_t __stack_limit[], __stack_top[];
 [[noreturn]] void report_fault(const std::uint32_t* frame);
 
-[[gnu::naked, gnu::noreturn]] void fault_handler() {
+// The first lines are for a semihosting call that nobody took (semihosting.cc): a breakpoint at that one instruction,
+// which is answered with -1 in the stacked r0; execution goes on behind it. HFSR (0xE000ED2C) says DEBUGEVT then, or in
+// some implementations FORCED, in its bits 31 and 30. CFSR (0xE000ED28) has to be 0, else there may be no stack to look
+// at.
+[[gnu::naked]] void fault_handler() {
   __asm volatile(
+      "ldr r3, =0xE000ED28\n"
+      "ldrd r1, r2, [r3]\n"
+      "cbnz r1, 1f\n"
+      "lsrs r1, r2, #30\n"
+      "beq 1f\n"
+      "ldr r0, [sp, #24]\n"
+      "ldr r1, =semihosting_trap\n"
+      "cmp r0, r1\n"
+      "bne 1f\n"
+      "adds r0, #2\n"
+      "str r0, [sp, #24]\n"
+      "mov r0, #-1\n"
+      "str r0, [sp]\n"
+      "str r2, [r3, #4]\n"  // ones clear its bits
+      "bx lr\n"
+      "1:\n"
       "mrs r0, msp\n"
       "movs r1, #0\n"
       "msr msplim, r1\n"

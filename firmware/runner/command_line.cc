@@ -1,0 +1,80 @@
+#include "runner/command_line.h"
+
+#include <cstring>
+
+#include "runner/console.h"
+
+namespace ethos_hil::runner {
+
+namespace {
+
+constexpr char USAGE[] = "executor_runner -m program.pte -i input.bin [-i input2.bin ...] -o output_base";
+
+bool is_blank(char character) { return character == ' ' || character == '\t' || character == '\n'; }
+
+// The next word of `rest`, which then starts behind it; null at the end. A quote holds up to its twin.
+char* next_word(char*& rest) {
+  while (is_blank(*rest)) ++rest;
+  if (*rest == '\0') return nullptr;
+  char* word = rest;
+  char* end = word;
+  char quote = '\0';
+  for (; *rest != '\0' && (quote != '\0' || !is_blank(*rest)); ++rest) {
+    if (quote == '\0' && (*rest == '"' || *rest == '\'')) {
+      quote = *rest;
+    } else if (*rest == quote) {
+      quote = '\0';
+    } else {
+      *end++ = *rest;
+    }
+  }
+  if (*rest != '\0') ++rest;
+  *end = '\0';
+  return word;
+}
+
+Characters shown(const char* word) { return {word, std::strlen(word)}; }
+
+[[noreturn]] void explain(const Text& problem) {
+  reject(Text() << Characters{problem.data(), problem.size()} << "; usage: " << USAGE);
+}
+
+void set_once(const char*& option, const char* name, const char* value) {
+  if (option != nullptr)
+    explain(Text() << "two arguments " << name << ": " << shown(option) << " and " << shown(value));
+  option = value;
+}
+
+}  // namespace
+
+CommandLine::CommandLine(char* line) {
+  next_word(line);  // the program's own name
+  while (const char* word = next_word(line)) {
+    const char* value = next_word(line);
+    if (std::strcmp(word, "-m") != 0 && std::strcmp(word, "-i") != 0 && std::strcmp(word, "-o") != 0) {
+      explain(Text() << "argument '" << shown(word) << "' is none of -m, -i and -o");
+    }
+    if (value == nullptr) explain(Text() << "argument " << word << " needs a file name");
+    if (word[1] == 'm') {
+      set_once(program, word, value);
+    } else if (word[1] == 'o') {
+      set_once(output_base, word, value);
+    } else if (input_count == MAX_INPUTS) {
+      explain(Text() << "more than " << MAX_INPUTS << " inputs");
+    } else {
+      inputs[input_count++] = value;
+    }
+  }
+  if (program == nullptr || output_base == nullptr) {
+    explain(Text() << "not right number of parameters: " << (program == nullptr ? "-m" : "-o") << " is missing");
+  }
+}
+
+bool has_arguments(const char* line) {
+  while (is_blank(*line)) ++line;
+  while (*line != '\0' && !is_blank(*line)) ++line;
+  while (is_blank(*line)) ++line;
+  return *line != '\0';
+}
+
+}  // namespace ethos_hil::runner

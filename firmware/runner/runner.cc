@@ -1,0 +1,236 @@
+#include "runner/runner.h"
+
+#include <cstring>
+
+#include "boards/board.h"
+#include "npu/driver.h"
+#include "runner/command_line.h"
+#include "runner/console.h"
+#include "runner/semihosting.h"
+#include "runtime/executor.h"
+#include "runtime/memory.h"
+#include "runtime/method.h"
+
+namespace ethos_hil::runner {
+
+namespace {
+
+using semihosting::Handle;
+using semihosting::Mode;
+
+// Arm's models cut a command line off after 256 characters; other hosts may allow more.
+constexpr std::size_t COMMAND_LINE_SIZE = 1024;
+char command_line[COMMAND_LINE_SIZE];
+
+constexpr std::size_t MAX_FILE_NAME = 256;
+
+// The host bounds the time of a run (--timelimit); this only keeps a stuck NPU from looking like an empty log.
+constexpr std::uint32_t NPU_TIMEOUT_MS = 600'000;
+
+// ExecuTorch's runner for an Ethos-U85 is built with this much (Dedicated_Sram_384KB).
+constexpr std::uint32_t FAST_SCRATCH = 384 << 10;
+constexpr std::uint16_t BOARD_WITH_FAST_SCRATCH = 320;
+
+// What examples/arm/executor_runner/arm_perf_monitor.cpp counts, in its order (numbers: Arm's core driver,
+// ethosu_pmu.h).
+struct EventSet {
+  std::uint32_t count;
+  std::uint16_t events[EVENT_COUNTERS];
+  const char* names;
+};
+constexpr EventSet U55_EVENTS{4,
+                              {130, 386, 135, 32},
+                              "ETHOSU_PMU_AXI0_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_AXI1_RD_DATA_BEAT_RECEIVED, "
+                              "ETHOSU_PMU_AXI0_WR_DATA_BEAT_WRITTEN, ETHOSU_PMU_NPU_IDLE"};
+constexpr EventSet U85_EVENTS{7,
+                              {130, 135, 386, 391, 32, 48, 80},
+                              "ETHOSU_PMU_SRAM_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_SRAM_WR_DATA_BEAT_WRITTEN, "
+                              "ETHOSU_PMU_EXT_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_EXT_WR_DATA_BEAT_WRITTEN, "
+                              "ETHOSU_PMU_NPU_IDLE, ETHOSU_PMU_MAC_ACTIVE, ETHOSU_PMU_WD_ACTIVE"};
+constexpr std::uint32_t PRODUCT_U85 = 2;
+
+const EventSet& events_of_npu() { return npu::identify().product() == PRODUCT_U85 ? U85_EVENTS : U55_EVENTS; }
+
+// Sums over all delegate calls.
+struct Totals {
+  std::uint32_t calls;
+  std::uint64_t cycles;
+  std::uint64_t events[EVENT_COUNTERS];
+};
+Totals totals;
+
+void add_to_totals(std::uint32_t, std::uint32_t, const npu::JobCounters& counters) {
+  ++totals.calls;
+  totals.cycles += counters.cycles;
+  for (std::uint32_t i = 0; i < EVENT_COUNTERS; ++i) totals.events[i] += counters.events[i];
+}
+
+Characters shown(const char* name) { return {name, std::strlen(name)}; }
+
+// A file of the host, open for reading.
+class InputFile {
+ public:
+  explicit InputFile(const char* name) : name_(name), handle_(semihosting::open(name, Mode::READ)) {
+    if (handle_ == semihosting::INVALID) {
+      reject(Text() << "cannot open " << shown(name) << " (errno " << semihosting::error() << ")");
+    }
+    const std::int32_t length = semihosting::length(handle_);
+    if (length < 0) reject(Text() << "cannot tell the length of " << shown(name));
+    size_ = static_cast<std::uint32_t>(length);
+  }
+
+  std::uint32_t size() const { return size_; }
+
+  // The whole file; closes it.
+  void read(void* data) {
+    if (!semihosting::read(handle_, data, size_))
+      reject(Text() << "cannot read all " << size_ << " bytes of " << shown(name_));
+    close();
+  }
+
+  void close() { semihosting::close(handle_); }
+
+ private:
+  const char* name_;
+  Handle handle_;
+  std::uint32_t size_ = 0;
+};
+
+Bytes load(const char* name, Memory& memory) {
+  InputFile file(name);
+  std::uint8_t* data = memory.allocate(file.size(), "program", Place::DDR);
+  file.read(data);
+  return {data, file.size()};
+}
+
+void read_inputs(const CommandLine& arguments, Method& method) {
+  if (arguments.input_count != method.input_count()) {
+    reject(Text() << "wrong number of inputs: the method takes " << method.input_count() << ", "
+                  << arguments.input_count << " were given with -i");
+  }
+  for (std::uint32_t i = 0; i < arguments.input_count; ++i) {
+    const char* name = arguments.inputs[i];
+    InputFile file(name);
+    const Value& value = method.input(i);
+    if (value.kind != ValueKind::TENSOR) {
+      // The program holds the value it was exported with; the file is there to keep the numbering.
+      file.close();
+      continue;
+    }
+    const Tensor& tensor = value.tensor;
+    if (file.size() != tensor.nbytes) {
+      reject(Text() << "input size (" << file.size() << ") and tensor size (" << tensor.nbytes
+                    << ") mismatch: " << shown(name) << " is input " << i << ", " << tensor.elements << " elements of "
+                    << type_name(tensor.type));
+    }
+    file.read(tensor.data);
+  }
+}
+
+// "<base>-<index>.bin"
+void write_output(const char* base, std::uint32_t index, const Tensor& tensor) {
+  char name[MAX_FILE_NAME];
+  Text text;
+  text << base << "-" << index << ".bin";
+  if (text.size() >= sizeof name)
+    reject(Text() << "output file name is longer than " << sizeof name - 1 << " characters");
+  std::memcpy(name, text.data(), text.size());
+  name[text.size()] = '\0';
+
+  say(Text() << "Writing output to file: " << shown(name));
+  const Handle file = semihosting::open(name, Mode::WRITE);
+  if (file == semihosting::INVALID) {
+    reject(Text() << "cannot open output file " << shown(name) << " (errno " << semihosting::error() << ")");
+  }
+  if (!semihosting::write(file, tensor.data, tensor.nbytes)) {
+    reject(Text() << "cannot write all " << tensor.nbytes << " bytes of " << shown(name));
+  }
+  semihosting::close(file);
+}
+
+void write_outputs(const char* base, Method& method) {
+  say(Text() << method.output_count() << " outputs:");
+  for (std::uint32_t i = 0; i < method.output_count(); ++i) {
+    const Value& value = method.output(i);
+    if (value.kind != ValueKind::TENSOR) {
+      say_plain(Text() << "Output[" << i << "]: Not Tensor");
+    } else if (value.tensor.data == nullptr) {
+      reject(Text() << "output " << i << " is a tensor without memory");
+    } else {
+      write_output(base, i, value.tensor);
+    }
+  }
+}
+
+void report_counters() {
+  const EventSet& set = events_of_npu();
+  // One inference: each sum is the number per inference too.
+  say(Text() << "NPU Inferences : 1");
+  say(Text() << "NPU delegations: " << totals.calls << " (" << totals.calls << ".00 per inference)");
+  say(Text() << "Ethos-U PMU report:");
+  say(Text() << "ethosu_pmu_cycle_cntr : " << totals.cycles << " (" << totals.cycles << ".00 per inference)");
+  for (std::uint32_t i = 0; i < set.count; ++i) {
+    say(Text() << "ethosu_pmu_cntr" << i << " : " << totals.events[i] << " (" << totals.events[i]
+               << ".00 per inference)");
+  }
+  say(Text() << "Ethos-U PMU Events:[" << set.names << "]");
+}
+
+void report_pool(const char* label, std::uint32_t used, std::uint32_t size) {
+  say(Text() << label << used << " / " << size << " free: " << size - used
+             << " ( used: " << std::uint64_t{used} * 100 / size << " % )");
+}
+
+// The labels upstream's runner has, as far as there is something to put behind them, then this firmware's own.
+// `file_memory` is what the file took of it.
+void report_memory(Bytes file, std::uint32_t file_memory, const Method& method, const Memory& memory) {
+  const std::uint32_t used = memory.used() - method.npu_bytes() - file_memory;
+  say(Text() << "model_pte_program_size:     " << file.size << " bytes.");
+  say(Text() << "model_pte_loaded_size:      " << file.size << " bytes.");
+  report_pool("input_file_allocator_used: ", file_memory, memory.ddr_size());
+  report_pool("method_allocator_used:     ", used, memory.sram_size() + memory.ddr_size());
+  say(Text() << "method_allocator_planned:  " << method.planned_bytes() << " bytes");
+  say(Text() << "method_allocator_loaded:   " << used - method.planned_bytes() << " bytes");
+  say(Text() << "method_allocator_input:    0 bytes");
+  say(Text() << "method_allocator_executor: 0 bytes");
+  say(Text() << "temp_allocator:            " << method.scratch_bytes());
+  say(Text() << "fast_scratch:              " << method.fast_scratch_bytes());
+  report_pool("sram_pool_used:            ", memory.sram_used(), memory.sram_size());
+  report_pool("ddr_pool_used:             ", memory.ddr_used(), memory.ddr_size());
+  report_pool("stack_used:                ", board::stack_used(), board::stack_size());
+}
+
+}  // namespace
+
+bool requested() { return semihosting::command_line(command_line, sizeof command_line) && has_arguments(command_line); }
+
+void run() {
+  report_to(CONSOLE);
+  say(Text() << "Running executor with parameter:");
+  say(Text() << "   " << shown(command_line));
+  const CommandLine arguments(command_line);
+
+  Memory memory(board::sram_pool(), board::ddr_pool(board::package_window().begin));
+  const Bytes file = load(arguments.program, memory);
+  const std::uint32_t file_memory = memory.used();
+  say(Text() << "PTE Model data loaded. Size: " << file.size << " bytes.");
+  const Program program(file);
+  const char* name = program.first_plan();
+  say(Text() << "Running method " << shown(name));
+  const std::uint32_t fast_scratch = board::identity().number == BOARD_WITH_FAST_SCRATCH ? FAST_SCRATCH : 0;
+  Method method(program, name, memory, {MemoryMode::SHARED_SRAM, fast_scratch});
+  say(Text() << "Method '" << shown(name) << "' loaded.");
+  read_inputs(arguments, method);
+  say(Text() << "Input prepared.");
+
+  if (method.delegate_count() != 0) npu::initialise(events_of_npu().events);
+  method.reset_values();
+  execute(method, {NPU_TIMEOUT_MS, false, add_to_totals});
+  if (method.delegate_count() != 0) report_counters();
+  write_outputs(arguments.output_base, method);
+  report_memory(file, file_memory, method, memory);
+  say(Text() << "Program complete, exiting.");
+  finish(0);
+}
+
+}  // namespace ethos_hil::runner
