@@ -232,7 +232,10 @@ def _npu(model: Model, values: Mapping[str, bool | int | str]) -> str:
         raise CommandLineError(f"{model.npu_path}.num_macs is {macs}; {model.executable} has {valid}")
     for word in shlex.split(str(values.get("{npu}.extra_args", ""))):
         if word != "--fast":
-            raise CommandLineError(f"{model.npu_path}.extra_args has {word!r}; the virtual board knows --fast only")
+            raise CommandLineError(
+                f"{model.npu_path}.extra_args has {word!r}; the virtual board knows --fast only (what the NPU does, "
+                "`ethos-hil run --trace FILE` writes down)"
+            )
     return f"{model.npu}-{macs}"
 
 
