@@ -8,7 +8,7 @@ Identity identify() { return {0, 0}; }
 
 void check_can_run(const Identity&, std::uint32_t) {}
 
-void initialise(const std::uint16_t (&)[EVENT_COUNTERS]) {}
+void initialise(const std::uint16_t (&)[EVENT_COUNTERS], MemoryMode) {}
 
 JobCounters run(const Job&, std::uint32_t, std::uint32_t) { return {}; }
 

@@ -2,6 +2,7 @@
 
 #include "boards/board.h"
 #include "link/report.h"
+#include "npu/generation.h"
 #include "npu/registers.h"
 
 namespace ethos_hil::npu {
@@ -12,31 +13,35 @@ namespace {
 constexpr std::uint32_t RESET_POLLS = 100'000;
 constexpr std::uint32_t BASE_ALIGNMENT = 16;
 
-// Which AXI limit a region or the command stream uses: 0 and 1 go out on AXI port 0 (SRAM), 2 and 3 on port 1.
-constexpr std::uint32_t STREAM_AXI = 2;
-constexpr std::uint32_t CONSTANTS_AXI = 3;
-constexpr std::uint32_t SCRATCH_AXI = 0;
-constexpr std::uint32_t OTHER_AXI = 1;
+// The four ways to memory that the command stream and the eight regions choose from, in QCONFIG and in two bits each of
+// REGIONCFG: two lead to port 0, behind which the SRAM is, and two to port 1 with external memory.
+enum Way : std::uint32_t { SRAM_A, SRAM_B, EXTERNAL_A, EXTERNAL_B };
 
-constexpr std::uint32_t region_config() {
-  std::uint32_t config = CONSTANTS_AXI | SCRATCH_AXI << 2;
-  for (std::uint32_t region = 2; region < 8; ++region) config |= OTHER_AXI << region * 2;
+struct Ways {
+  Way stream;
+  Way regions[8];
+};
+
+// By memory mode: what Arm's driver has by default, and what ExecuTorch's corstone_utils.cmake sets for the other two.
+constexpr Ways WAYS[] = {
+    {EXTERNAL_A, {EXTERNAL_B, SRAM_A, SRAM_B, SRAM_B, SRAM_B, SRAM_B, SRAM_B, SRAM_B}},
+    {SRAM_B, {SRAM_B, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A}},
+    {EXTERNAL_B, {EXTERNAL_B, EXTERNAL_B, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A}},
+};
+static_assert(static_cast<int>(MemoryMode::SHARED_SRAM) == 0 && static_cast<int>(MemoryMode::SRAM_ONLY) == 1 &&
+              static_cast<int>(MemoryMode::DEDICATED_SRAM) == 2);
+
+constexpr std::uint32_t region_config(const Ways& ways) {
+  std::uint32_t config = 0;
+  for (std::uint32_t region = 0; region < 8; ++region) config |= ways.regions[region] << region * 2;
   return config;
 }
-
-// 64-byte bursts (0), normal memory (0), 32 outstanding reads and 16 writes, both stored minus one.
-constexpr std::uint32_t AXI_LIMIT = (32 - 1) << 16 | (16 - 1) << 24;
-
-constexpr std::uint32_t FAULTS = STATUS_BUS_ERROR | STATUS_PARSE_ERROR | STATUS_WATCHDOG | STATUS_ECC;
-
-// An Ethos-U55 has half of the counters a package has room for.
-constexpr std::uint32_t COUNTERS = 4;
 
 volatile bool job_ended;
 volatile std::uint32_t status_at_end;
 
-volatile std::uint32_t& at(Register which, std::uint32_t index = 0) {
-  return board::npu_registers()[static_cast<std::uint32_t>(which) / 4 + index];
+volatile std::uint32_t& at(PmuRegister which, std::uint32_t index = 0) {
+  return board::npu_registers()[(GENERATION.pmu_base + static_cast<std::uint32_t>(which)) / 4 + index];
 }
 
 std::uint32_t address_of(const void* pointer) {
@@ -54,8 +59,9 @@ void memory_barrier() { __asm volatile("dsb" ::: "memory"); }
 const char* fault_name(std::uint32_t status) {
   if ((status & STATUS_BUS_ERROR) != 0) return "met a bus error";
   if ((status & STATUS_PARSE_ERROR) != 0) return "met a command it cannot parse";
-  if ((status & STATUS_WATCHDOG) != 0) return "met a watchdog fault";
+  if ((status & STATUS_WEIGHT_FAULT & GENERATION.faults) != 0) return "met weights it cannot decode";
   if ((status & STATUS_ECC) != 0) return "met an ECC fault";
+  if ((status & STATUS_BRANCH_FAULT & GENERATION.faults) != 0) return "met a branch it cannot take";
   return "stopped before the end of its command stream";
 }
 
@@ -65,7 +71,7 @@ Identity identify() { return {at(Register::ID), at(Register::CONFIG)}; }
 
 void check_can_run(const Identity& program, std::uint32_t delegate) {
   const Identity npu = identify();
-  if (npu.product() == PRODUCT_U55 && can_run(npu, program)) return;
+  if (GENERATION.has(npu) && can_run(npu, program)) return;
   Text text;
   text << "delegate " << delegate << " is compiled for " << program << ", ";
   if (npu.id == 0) {
@@ -73,12 +79,12 @@ void check_can_run(const Identity& program, std::uint32_t delegate) {
          << ", where ID reads 0";
   } else {
     text << "the NPU is " << npu;
-    if (npu.product() != PRODUCT_U55) text << ", which this firmware does not drive";
+    if (!GENERATION.has(npu)) text << ", which this firmware does not drive";
   }
   fail(ErrorKind::NPU_MISMATCH, text, at(Register::STATUS), at(Register::QREAD));
 }
 
-void initialise(const std::uint16_t (&events)[EVENT_COUNTERS]) {
+void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], MemoryMode mode) {
   at(Register::RESET) = PRIVILEGED;  // and secure: the memories are used through their secure aliases
   std::uint32_t polls = RESET_POLLS;
   while ((at(Register::STATUS) & STATUS_RESETTING) != 0) {
@@ -97,13 +103,16 @@ void initialise(const std::uint16_t (&events)[EVENT_COUNTERS]) {
   }
   // Out of reset the NPU offers to have its clock and power taken away whenever it idles, and its registers with them.
   at(Register::CMD) = CMD_STAY_AWAKE;
-  at(Register::QCONFIG) = STREAM_AXI;
-  at(Register::REGIONCFG) = region_config();
-  for (std::uint32_t i = 0; i < 4; ++i) at(Register::AXI_LIMIT0, i) = AXI_LIMIT;
+  const Identity npu = identify();
+  const Ways& ways = WAYS[static_cast<std::uint32_t>(mode)];
+  GENERATION.set_up_ports(npu);
+  at(Register::QCONFIG) = ways.stream;
+  at(Register::REGIONCFG) = region_config(ways);
+  for (std::uint32_t port = 0; port < 2; ++port) GENERATION.timing(npu, mode, port).apply(port);
 
-  at(Register::PMCCNTR_CFG) = EVENT_NPU_ACTIVE | EVENT_NPU_IDLE << 16;
-  for (std::uint32_t i = 0; i < COUNTERS; ++i) at(Register::PMEVTYPER0, i) = events[i];
-  at(Register::PMCNTENSET) = PMCNTEN_CYCLES | ((1u << COUNTERS) - 1);
+  at(PmuRegister::PMCCNTR_CFG) = EVENT_NPU_ACTIVE | EVENT_NPU_IDLE << 16;
+  for (std::uint32_t i = 0; i < GENERATION.counters; ++i) at(PmuRegister::PMEVTYPER0, i) = events[i];
+  at(PmuRegister::PMCNTENSET) = PMCNTEN_CYCLES | ((1u << GENERATION.counters) - 1);
   board::enable_npu_interrupt();
 }
 
@@ -115,8 +124,8 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
     }
   }
   job_ended = false;
-  at(Register::PMCR) = PMCR_ENABLE | PMCR_RESET_EVENTS | PMCR_RESET_CYCLES;
-  // Addresses of an Ethos-U55 have 32 bits; the high words keep their reset value of zero.
+  at(PmuRegister::PMCR) = PMCR_ENABLE | PMCR_RESET_EVENTS | PMCR_RESET_CYCLES;
+  // The CPU's addresses have 32 bits; the high words keep their reset value of zero.
   at(Register::QBASE_LOW) = address_of(job.stream.data);
   at(Register::QSIZE) = job.stream.size;
   for (std::uint32_t i = 0; i < REGIONS; ++i) at(Register::BASEP0_LOW, 2 * i) = address_of(job.bases[i]);
@@ -129,16 +138,16 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
     fail_with_status(ErrorKind::NPU_TIMEOUT, text, at(Register::STATUS));
   }
   const std::uint32_t status = status_at_end;
-  if ((status & (FAULTS | STATUS_RUNNING)) != 0 || (status & STATUS_END_REACHED) == 0) {
+  if ((status & (GENERATION.faults | STATUS_RUNNING)) != 0 || (status & STATUS_END_REACHED) == 0) {
     Text text;
     text << "instruction " << instruction << ": the NPU " << fault_name(status);
     fail_with_status(ErrorKind::NPU_FAULT, text, status);
   }
-  at(Register::PMCR) = 0;  // counters stand still, so the two halves of the cycle counter belong together
+  at(PmuRegister::PMCR) = 0;  // counters stand still, so the two halves of the cycle counter belong together
   JobCounters counters{};
-  counters.cycles = at(Register::PMCCNTR_LOW);
-  counters.cycles |= std::uint64_t{at(Register::PMCCNTR_HIGH) & 0xFFFF} << 32;
-  for (std::uint32_t i = 0; i < COUNTERS; ++i) counters.events[i] = at(Register::PMEVCNTR0, i);
+  counters.cycles = at(PmuRegister::PMCCNTR_LOW);
+  counters.cycles |= std::uint64_t{at(PmuRegister::PMCCNTR_HIGH) & 0xFFFF} << 32;
+  for (std::uint32_t i = 0; i < GENERATION.counters; ++i) counters.events[i] = at(PmuRegister::PMEVCNTR0, i);
   return counters;
 }
 

@@ -1,5 +1,6 @@
-// Runs command streams on an Ethos-U55 and waits, with a bound, for their end. Sequence and defaults are those of Arm's
-// core driver. Everything that goes wrong ends in an ERROR frame with the STATUS and QREAD registers.
+// Runs command streams on an Ethos-U and waits, with a bound, for their end. Sequence and defaults are those of Arm's
+// core driver; what differs between generations is in generation.h. Everything that goes wrong ends in an ERROR frame
+// with the STATUS and QREAD registers.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,11 @@ Identity identify();
 // Ends in ERROR NPU_MISMATCH unless this board's NPU can run what was compiled for `program`.
 void check_can_run(const Identity& program, std::uint32_t delegate);
 
-// Resets the NPU and sets up what stays the same for all jobs. `events` are counted in each job.
-void initialise(const std::uint16_t (&events)[EVENT_COUNTERS]);
+// Resets the NPU and sets up what stays the same for all jobs: the ways to the memories where a program compiled for
+// `mode` has its data, and `events`, which are counted in each job as far as the NPU has counters.
+void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], MemoryMode mode = MemoryMode::SHARED_SRAM);
 
-constexpr std::uint32_t REGIONS = 3;  // constants, scratch, fast scratch
+constexpr std::uint32_t REGIONS = 3;  // constants, scratch, fast scratch (null when there is none)
 
 struct Job {
   Bytes stream;

@@ -16,7 +16,9 @@ Text& operator<<(Text& text, const Identity& identity) {
 }
 
 bool can_run(const Identity& npu, const Identity& program) {
-  return npu.product() == program.product() && npu.macs() == program.macs() && npu.shram_kib() == program.shram_kib() &&
+  const bool same_inside =
+      npu.product() == PRODUCT_U85 ? npu.axi_ports() == program.axi_ports() : npu.shram_kib() == program.shram_kib();
+  return npu.product() == program.product() && npu.macs() == program.macs() && same_inside &&
          npu.stream_version() == program.stream_version() && (npu.has_custom_dma() || !program.has_custom_dma()) &&
          npu.architecture_major() == program.architecture_major() &&
          npu.architecture_minor() >= program.architecture_minor();

@@ -1,8 +1,10 @@
-// The register block of an Ethos-U55 (and U65, whose layout is the same as far as it is used here). Offsets and bits:
-// Arm Ethos-U55 NPU TRM (102420), "Programmers model", and the interface header of Arm's core driver.
+// The register blocks of Ethos-U55, U65 and U85, which are the same in their first part. Offsets and bits: the
+// interface headers of Arm's core driver (ethosu55_interface.h, ethosu65_interface.h, ethosu85_interface.h).
 #pragma once
 
 #include <cstdint>
+
+#include "boards/board.h"
 
 namespace ethos_hil::npu {
 
@@ -19,27 +21,36 @@ enum class Register : std::uint32_t {
   PROT = 0x24,
   CONFIG = 0x28,
   REGIONCFG = 0x3C,
-  AXI_LIMIT0 = 0x40,
-  AXI_LIMIT1 = 0x44,
-  AXI_LIMIT2 = 0x48,
-  AXI_LIMIT3 = 0x4C,
+  AXI_LIMIT0 = 0x40,  // Ethos-U55 and U65: four words
+  MEM_ATTR0 = 0x40,   // Ethos-U85: four words
+  AXI_SRAM = 0x50,    // Ethos-U85
+  AXI_EXT = 0x54,     // Ethos-U85
   BASEP0_LOW = 0x80,  // eight pairs of low and high words
+};
+
+// Offsets from generation.h's PMU_BASE.
+enum class PmuRegister : std::uint32_t {
   PMCR = 0x180,
   PMCNTENSET = 0x184,
   PMCCNTR_LOW = 0x1A0,
   PMCCNTR_HIGH = 0x1A4,
   PMCCNTR_CFG = 0x1A8,
-  PMEVCNTR0 = 0x300,   // four words
-  PMEVTYPER0 = 0x380,  // four words
+  PMEVCNTR0 = 0x300,   // a word for each counter
+  PMEVTYPER0 = 0x380,  // a word for each counter
 };
+
+inline volatile std::uint32_t& at(Register which, std::uint32_t index = 0) {
+  return board::npu_registers()[static_cast<std::uint32_t>(which) / 4 + index];
+}
 
 constexpr std::uint32_t STATUS_RUNNING = 1u << 0;
 constexpr std::uint32_t STATUS_BUS_ERROR = 1u << 2;
 constexpr std::uint32_t STATUS_RESETTING = 1u << 3;
 constexpr std::uint32_t STATUS_PARSE_ERROR = 1u << 4;
 constexpr std::uint32_t STATUS_END_REACHED = 1u << 5;
-constexpr std::uint32_t STATUS_WATCHDOG = 1u << 7;
+constexpr std::uint32_t STATUS_WEIGHT_FAULT = 1u << 7;  // Ethos-U55 and U65: weights that cannot be decoded
 constexpr std::uint32_t STATUS_ECC = 1u << 8;
+constexpr std::uint32_t STATUS_BRANCH_FAULT = 1u << 9;  // Ethos-U85
 
 // Bits 2 and 3 of CMD let clock and power go while the NPU idles; they stay zero in everything written here.
 constexpr std::uint32_t CMD_STAY_AWAKE = 0;

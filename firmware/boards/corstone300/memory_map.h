@@ -4,15 +4,18 @@
 
 #include <cstdint>
 
-namespace ethos_hil::corstone300 {
+namespace ethos_hil::corstone {
 
+constexpr std::uint16_t NUMBER = 300;
 // CMSDK APB UART 0: Corstone-300 device header (UART0_BASE_S), Zephyr's mps3_corstone300 device tree.
 constexpr std::uintptr_t UART0_BASE = 0x59303000;
-// Ethos-U55 register block and its interrupt: the same sources.
+// Register block of the Ethos-U55 or U65 and its interrupt: the same sources.
 constexpr std::uintptr_t NPU_BASE = 0x58102000;
 constexpr std::uint32_t NPU_IRQ = 56;
+// Arm's core_platform, targets/corstone-300.
+constexpr std::uintptr_t TIMING_ADAPTERS[] = {0x58103000, 0x58103200};
 // MPS3 AN552/AN547: the CPU runs at 32 MHz, the peripheral bus at 25 MHz.
 constexpr std::uint32_t CPU_HZ = 32'000'000;
 constexpr std::uint32_t PERIPHERAL_HZ = 25'000'000;
 
-}  // namespace ethos_hil::corstone300
+}  // namespace ethos_hil::corstone

@@ -1,8 +1,8 @@
-#include "boards/corstone300/uart.h"
+#include "boards/corstone/uart.h"
 
-#include "boards/corstone300/memory_map.h"
+#include "memory_map.h"
 
-namespace ethos_hil::corstone300 {
+namespace ethos_hil::corstone {
 
 namespace {
 
@@ -34,4 +34,4 @@ void uart_write(const std::uint8_t* bytes, std::size_t count) {
   }
 }
 
-}  // namespace ethos_hil::corstone300
+}  // namespace ethos_hil::corstone

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ethos_hil::corstone300 {
+namespace ethos_hil::corstone {
 
 void uart_initialise();
 void uart_write(const std::uint8_t* bytes, std::size_t count);
 
-}  // namespace ethos_hil::corstone300
+}  // namespace ethos_hil::corstone

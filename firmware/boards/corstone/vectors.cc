@@ -1,7 +1,7 @@
-// The vector table: 16 core exceptions, then the SSE-300's interrupts (32 of the subsystem, then expansion).
+// The vector table: 16 core exceptions, then interrupts (32 of the subsystem, then expansion).
 #include <cstdint>
 
-#include "boards/corstone300/memory_map.h"
+#include "memory_map.h"
 #include "npu/driver.h"
 
 extern "C" {
@@ -31,7 +31,7 @@ constexpr VectorTable make_table() {
   for (Handler& handler : table.interrupts) handler = fault_handler;
   table.exceptions[0] = reset_handler;
   table.exceptions[14] = systick_handler;
-  table.interrupts[ethos_hil::corstone300::NPU_IRQ] = npu_handler;
+  table.interrupts[ethos_hil::corstone::NPU_IRQ] = npu_handler;
   return table;
 }
 
