@@ -4,6 +4,7 @@ set(board_linker_parts ${CMAKE_CURRENT_LIST_DIR}/sections.ld)
 set(board_sources
   boards/armv8m/cache.cc
   boards/armv8m/fault.cc
+  boards/armv8m/semihosting.cc
   boards/armv8m/stack.cc
   boards/armv8m/startup.cc
   boards/armv8m/wait.cc
