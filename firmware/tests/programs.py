@@ -13,7 +13,12 @@ def raw(tensor: Any) -> bytes:
     """A tensor's bytes in the order its dim_order puts them in memory; of a number those upstream's tests write."""
     if isinstance(tensor, int | float | None):
         return bytes(np.array(tensor).tobytes())
-    return bytes(tensor.permute(tensor.dim_order()).contiguous().numpy().tobytes())
+    import torch
+
+    in_memory = tensor.permute(tensor.dim_order()).contiguous()
+    if tensor.dtype is torch.bfloat16:  # which numpy has not
+        in_memory = in_memory.view(torch.int16)
+    return bytes(in_memory.numpy().tobytes())
 
 
 @dataclass(frozen=True)
@@ -25,14 +30,20 @@ class Exported:
     outputs: tuple[Any, ...]
 
 
-def export(module: Any, inputs: tuple[Any, ...], *, run: bool = True) -> Exported:
-    """Export without any delegate, and, if asked to, run on ExecuTorch's portable kernels."""
+def export(module: Any, inputs: tuple[Any, ...], *, run: bool = True, preserve: bool = False) -> Exported:
+    """Export without any delegate, and, if asked to, run on ExecuTorch's host runtime.
+
+    Args:
+        preserve: keep every operator that the module calls, instead of decomposing it.
+    """
     import torch
     from executorch.exir import EdgeCompileConfig, to_edge
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
     program = torch.export.export(module, inputs)
-    edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    kept = [node.target for node in program.graph.nodes if node.op == "call_function"] if preserve else []
+    config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(dict.fromkeys(kept)))
+    edge = to_edge(program, compile_config=config)
     pte = bytes(edge.to_executorch().buffer)
     outputs: tuple[Any, ...] = ()
     if run:

@@ -10,7 +10,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 KIB = 1024
-CODE_BUDGET = 96 * KIB
+CODE_BUDGET = 160 * KIB
 ITCM = (0x10000000, 0x10000000 + 512 * KIB)
 DTCM = (0x30000000, 0x30000000 + 512 * KIB)
 NPU_IRQ = 56

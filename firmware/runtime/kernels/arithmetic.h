@@ -1,0 +1,40 @@
+// Operations on numbers: aten::add, sub, rsub (input, other, alpha), mul, div, div with a rounding mode, floor_divide,
+// fmod, remainder, pow, maximum, minimum, clamp (input, lower or none, upper or none), and the bitwise ones. `other` is
+// a tensor or a number, whatever the overload is called.
+//
+// Integers wrap as in upstream's type. Results are those of the portable kernels, whose remainder of integers has the
+// sign of the dividend (torch's has the divisor's), and of doubles is computed as float. Not followed: their division
+// of 64-bit integers in mode "trunc" passes through double, which loses quotients beyond 2^53.
+#pragma once
+
+#include "runtime/kernels/elementwise.h"
+
+namespace ethos_hil {
+
+extern const Operation ADD;
+extern const Operation SUBTRACT;
+extern const Operation SUBTRACT_REVERSED;
+extern const Operation MULTIPLY;
+extern const Operation DIVIDE;
+extern const Operation FLOOR_DIVIDE;
+extern const Operation FMOD;
+extern const Operation REMAINDER;
+extern const Operation POWER;
+extern const Operation MAXIMUM;
+extern const Operation MINIMUM;
+extern const Operation BITWISE_AND;
+extern const Operation BITWISE_OR;
+extern const Operation BITWISE_XOR;
+extern const Operation SHIFT_LEFT;
+extern const Operation SHIFT_RIGHT;
+extern const Operation HARDTANH;
+extern const Operation LEAKY_RELU;
+
+// div.out_mode and div.Scalar_mode_out: (input, other, none or "trunc" or "floor", out, out).
+void divide_mode(const Arguments& arguments);
+void bitwise_not(const Arguments& arguments);
+void clamp(const Arguments& arguments);
+// where.self_out: (condition, input, other, out, out).
+void where(const Arguments& arguments);
+
+}  // namespace ethos_hil

@@ -1,0 +1,48 @@
+// Functions of one number: abs, neg, relu, sign, ceil, floor, trunc, round, reciprocal, sqrt, rsqrt, exp, expm1, log,
+// log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, erf, sigmoid and gelu
+// (input, "none" or "tanh").
+//
+// Those that are not exact come from newlib's libm for floats; how far they may be off is in docs/kernels.md and in
+// tests/test_kernels_float.py. Of doubles only the exact ones are here. As upstream's, ceil, floor and trunc of
+// integers pass through float.
+#pragma once
+
+#include "runtime/kernels/elementwise.h"
+
+namespace ethos_hil {
+
+extern const Operation ABS;
+extern const Operation NEGATE;
+extern const Operation RELU;
+extern const Operation SIGN;
+extern const Operation CEIL;
+extern const Operation FLOOR;
+extern const Operation TRUNC;
+extern const Operation ROUND;
+extern const Operation RECIPROCAL;
+extern const Operation SQRT;
+extern const Operation RSQRT;
+extern const Operation EXP;
+extern const Operation EXPM1;
+extern const Operation LOG;
+extern const Operation LOG2;
+extern const Operation LOG10;
+extern const Operation LOG1P;
+extern const Operation SIN;
+extern const Operation COS;
+extern const Operation TAN;
+extern const Operation ASIN;
+extern const Operation ACOS;
+extern const Operation ATAN;
+extern const Operation SINH;
+extern const Operation COSH;
+extern const Operation TANH;
+extern const Operation ASINH;
+extern const Operation ACOSH;
+extern const Operation ATANH;
+extern const Operation ERF;
+extern const Operation SIGMOID;
+
+void gelu(const Arguments& arguments);
+
+}  // namespace ethos_hil

@@ -1,0 +1,51 @@
+// Counts through the positions of a shape, the dimension added last fastest, and keeps track of where each position is
+// in up to four tensors at once. Distances are in elements and may be 0 (a tensor that repeats along a dimension) or
+// negative (one that is read backwards): offsets wrap as unsigned numbers do.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/tensor.h"
+
+namespace ethos_hil {
+
+class Walk {
+ public:
+  static constexpr std::uint32_t TENSORS = 4;
+
+  explicit Walk(std::uint32_t tensors) : tensors_(tensors) {}
+
+  // A dimension inside of those before: its size, and the distance between neighbours in each tensor. One that merely
+  // continues the dimension before in every tensor is merged with it.
+  void add(std::uint32_t size, const std::uint32_t* strides);
+
+  // Positions in all.
+  std::uint32_t count() const;
+  std::uint32_t offset(std::uint32_t tensor) const { return offsets_[tensor]; }
+
+  // False, and back at the start, after the last position.
+  bool next() {
+    for (std::uint32_t i = rank_; i > 0; --i) {
+      Digit& digit = digits_[i - 1];
+      for (std::uint32_t t = 0; t < tensors_; ++t) offsets_[t] += digit.strides[t];
+      if (++digit.position < digit.size) return true;
+      for (std::uint32_t t = 0; t < tensors_; ++t) offsets_[t] -= digit.size * digit.strides[t];
+      digit.position = 0;
+    }
+    return false;
+  }
+
+ private:
+  struct Digit {
+    std::uint32_t size;
+    std::uint32_t position;
+    std::uint32_t strides[TENSORS];
+  };
+
+  std::uint32_t tensors_;
+  std::uint32_t rank_ = 0;
+  std::uint32_t offsets_[TENSORS] = {};
+  Digit digits_[MAX_RANK] = {};
+};
+
+}  // namespace ethos_hil

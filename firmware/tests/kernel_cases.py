@@ -1,0 +1,127 @@
+"""Cases for kernels: calls of single operators, many of which go into one program, so that they share one boot.
+
+A case names the operator as it stands in the program, which is checked, so that no decomposition can put another kernel
+under test than the one that is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from plain_qemu import RunProgram
+from programs import Exported, export
+
+from harness.formats import FrameType
+from lowering.program import Program
+
+Bound = Callable[[Any, Any], Any]
+"""Of an output of the host, and the case's inputs: how far each element may be off it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call; without a bound it gives the host's bits."""
+
+    operator: str
+    call: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    bound: Bound | None = None
+
+
+def operators_of(pte: bytes) -> set[str]:
+    """The `name.overload` of all kernels that the program calls."""
+    (plan,) = Program.parse(pte).plans
+    return set(plan.operators)
+
+
+def export_cases(cases: Sequence[Case]) -> Exported:
+    """One program of all cases, run on ExecuTorch's host runtime; equal tensors are one input."""
+    import torch
+
+    tensors: list[Any] = []
+    for case in cases:
+        for value in case.inputs:
+            if all(value is not known for known in tensors):
+                tensors.append(value)
+    places = [[next(i for i, t in enumerate(tensors) if t is value) for value in case.inputs] for case in cases]
+
+    class All(torch.nn.Module):
+        def forward(self, *values: Any) -> Any:
+            outputs: list[Any] = []
+            for case, where in zip(cases, places, strict=True):
+                result = case.call(*(values[i] for i in where))
+                outputs += list(result) if isinstance(result, (tuple, list)) else [result]
+            return tuple(outputs)
+
+    exported = export(All(), tuple(tensors), preserve=True)
+    found, named = operators_of(exported.pte), {case.operator for case in cases}
+    assert found == named, f"other operators than named: {sorted(found ^ named)}"
+    return exported
+
+
+def check_close(found: Any, expected: Any, allowed: Any, what: str) -> None:
+    """Equal bits, or within what is allowed; of NaN, which has many bits, only that it is one."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape), what
+    if found.dtype.kind == "f":
+        nan = np.isnan(expected)
+        assert np.array_equal(np.isnan(found), nan), what
+        found, expected = found[~nan], expected[~nan]
+        if allowed is not None:
+            allowed = np.broadcast_to(allowed, nan.shape)[~nan]
+            equal = found == expected
+            with np.errstate(invalid="ignore"):
+                off = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+            worst = np.max(np.where(equal, 0, off / np.maximum(allowed, 1e-300)), initial=0)
+            assert worst <= 1, f"{what} is off by {worst:.2f} times what is allowed"
+            return
+        found, expected = found.view(f"i{found.itemsize}"), expected.view(f"i{found.itemsize}")
+    assert np.array_equal(found, expected), what
+
+
+def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> None:
+    """Run all cases in one boot and compare every output with the host's."""
+    import torch
+
+    cases = list(cases)
+    exported = export_cases(cases)
+    conversation = run_program(exported.pte, [exported.input_set])
+    assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
+    tensors = conversation.tensors()
+    assert len(tensors) == len(exported.outputs)
+    owners = [case for case in cases for _ in range(outputs_of(case))]
+    for number, (case, tensor, expected) in enumerate(zip(owners, tensors, exported.outputs, strict=True)):
+        what = f"output {number}, {case.operator} of {[(tuple(i.shape), i.dtype) for i in case.inputs]}"
+        assert tensor.sizes == tuple(expected.shape), what
+        order = tuple(tensor.info["dim_order"][: tensor.info["rank"]])
+        assert order == tuple(expected.dim_order()), what
+        in_memory = expected.permute(order).contiguous()
+        sent = torch.frombuffer(bytearray(tensor.data) or bytearray(8), dtype=expected.dtype)
+        found = array_of(sent[: in_memory.numel()].reshape(in_memory.shape))
+        wanted = array_of(in_memory)
+        allowed = None if case.bound is None else case.bound(wanted, [array_of(value) for value in case.inputs])
+        check_close(found, wanted, allowed, what)
+
+
+def outputs_of(case: Case) -> int:
+    result = case.call(*case.inputs)
+    return len(result) if isinstance(result, (tuple, list)) else 1
+
+
+def array_of(tensor: Any) -> Any:
+    """As an array; of bfloat16, which numpy has not, as float32."""
+    import torch
+
+    return (tensor.to(torch.float32) if tensor.dtype is torch.bfloat16 else tensor).numpy()
+
+
+def equal_numbers(expected: Any, inputs: Any) -> Any:
+    """0.0 for -0.0 is all that may differ."""
+    return 0.0
+
+
+def ulps(number: float) -> Bound:
+    """So many units in the last place of the host's float (of the least subnormal at most)."""
+    return lambda expected, inputs: number * np.spacing(np.abs(expected.astype(np.float32))).astype(np.float64)

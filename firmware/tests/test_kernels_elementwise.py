@@ -1,0 +1,222 @@
+"""Element-wise kernels give the bits that ExecuTorch's own host runtime gives."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from kernel_cases import Bound, Case, check_cases, equal_numbers
+from plain_qemu import RunProgram
+
+SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, 16777217.0, 0.5, -2.5)
+WHOLE = ("uint8", "int8", "int16", "int32", "int64")
+REAL = (*WHOLE, "float16", "bfloat16", "float32", "float64")
+
+
+@cache
+def values(dtype: str, *sizes: int, seed: int = 1) -> Any:
+    """Random numbers over the whole range of a type, with its ends and, of floats, what is special."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    count = 1
+    for size in sizes:
+        count *= size
+    kind = getattr(torch, dtype)
+    if dtype == "bool":
+        flat = torch.rand(count, generator=generator) < 0.5
+    elif dtype in WHOLE:
+        limits = torch.iinfo(kind)
+        flat = torch.randint(-(2**62), 2**62, (count,), generator=generator)
+        near = torch.randint(-9, 9, (count,), generator=generator)
+        ends = torch.tensor([limits.min, limits.max, 0, 1, -1])[torch.randint(0, 5, (count,), generator=generator)]
+        pick = torch.randint(0, 3, (count,), generator=generator)
+        flat = torch.where(pick == 0, flat, torch.where(pick == 1, near, ends)).to(kind)
+    else:
+        flat = torch.randn(count, generator=generator, dtype=torch.float64)
+        flat = flat * torch.exp2(torch.randint(-12, 12, (count,), generator=generator))
+        special = torch.tensor(SPECIAL, dtype=torch.float64)
+        special = special[torch.randint(0, len(SPECIAL), (count,), generator=generator)]
+        flat = torch.where(torch.rand(count, generator=generator) < 0.25, special, flat).to(kind)
+    return flat.reshape(sizes)
+
+
+def shapes(left: str, right: str) -> list[tuple[Any, Any]]:
+    """Two operands in every way that broadcasts differently, of rank 0 and odd sizes, and in channels_last."""
+    import torch
+
+    return [
+        (values(left, 3, 5, 7), values(right, 3, 5, 7, seed=2)),
+        (values(left, 3, 5, 7), values(right, 7, seed=2)),
+        (values(left, 5, 1), values(right, 3, 1, 9, seed=2)),
+        (values(left, 4, 1, 5), values(right, 3, 1, seed=2)),
+        (values(left), values(right, 2, 3, seed=2)),
+        (values(left, 2, 3), values(right, seed=2)),
+        (values(left), values(right, seed=2)),
+        (values(left, 1), values(right, 13, seed=2)),
+        (values(left, 0, 3), values(right, 1, 3, seed=2)),
+        tuple(values(t, 2, 3, 4, 5, seed=s).to(memory_format=torch.channels_last) for s, t in enumerate((left, right))),
+    ]
+
+
+def same_types(*dtypes: str) -> list[tuple[Any, Any]]:
+    return [(values(dtype, 37), values(dtype, 37, seed=2)) for dtype in dtypes]
+
+
+def mixed_types(*dtypes: str) -> list[tuple[Any, Any]]:
+    return [(values(a, 23), values(b, 23, seed=2)) for a, b in itertools.permutations(dtypes, 2)]
+
+
+class Cases(list[Case]):
+    """Cases of operators of torch.ops.aten, written as "add.Tensor" and named as in a program."""
+
+    def __init__(self, bound: Bound | None = None) -> None:
+        super().__init__()
+        self.bound = bound
+
+    def add(self, out_name: str, name: str, operands: Iterable[tuple[Any, ...]], *numbers: Any, **named: Any) -> None:
+        """One case for each tuple of operands (tensors), followed by `numbers`."""
+        import torch
+
+        packet, overload = name.split(".")
+        operator = getattr(getattr(torch.ops.aten, packet), overload)
+        call = functools.partial(_call, operator, numbers, named)
+        self.extend(Case(f"aten::{packet}.{out_name}", call, tuple(tensors), self.bound) for tensors in operands)
+
+
+def _call(operator: Any, numbers: tuple[Any, ...], named: dict[str, Any], *tensors: Any) -> Any:
+    return operator(*tensors, *numbers, **named)
+
+
+def ones(*dtypes: str) -> list[tuple[Any]]:
+    return [(values(dtype, 61),) for dtype in dtypes]
+
+
+def layouts(dtype: str) -> list[tuple[Any]]:
+    """One operand of rank 0, of none elements, and in channels_last."""
+    import torch
+
+    last = values(dtype, 2, 3, 4, 5).to(memory_format=torch.channels_last)
+    return [(values(dtype),), (values(dtype, 3, 0),), (last,)]
+
+
+def test_arithmetic_equals_the_host(run_program: RunProgram) -> None:
+    cases = Cases()
+    # Types mix only where to_edge leaves the mixture; it puts conversions before add, sub, mul, div and minimum.
+    cases.add("out", "maximum.default", mixed_types("bool", *REAL))
+    for name in ("add", "sub"):
+        cases.add("out", f"{name}.Tensor", shapes("float32", "float32") + shapes("int8", "int8") + same_types(*REAL))
+        cases.add("out", f"{name}.Tensor", same_types(*WHOLE), alpha=3)
+        cases.add("out", f"{name}.Tensor", same_types("float32", "float16"), alpha=0.3)
+        cases.add("Scalar_out", f"{name}.Scalar", ones(*REAL), 7)
+        cases.add("Scalar_out", f"{name}.Scalar", ones("float32", "float16", "float64"), 0.3, 2)
+    cases.add("Scalar_out", "rsub.Scalar", ones(*WHOLE, "float32"), 5, 2)
+    cases.add("out", "mul.Tensor", shapes("float32", "float32") + same_types("bool", *REAL))
+    cases.add("Scalar_out", "mul.Scalar", ones(*REAL), 3)
+    cases.add("Scalar_out", "mul.Scalar", ones("int32", "float32", "bfloat16"), 0.7)
+    for name in ("maximum", "minimum"):
+        cases.add("out", f"{name}.default", shapes("float32", "float32") + same_types("bool", *REAL))
+    divisible = [pair for pair in shapes("float32", "float32") if min(pair[0].numel(), pair[1].numel()) > 1]
+    cases.add("out", "div.Tensor", divisible + same_types("float16", "bfloat16", "float32", "float64"))
+    for mode in ("trunc", "floor"):
+        cases.add("out_mode", "div.Tensor_mode", divisors(*WHOLE), rounding_mode=mode)
+        cases.add("out_mode", "div.Tensor_mode", same_types("float32"), rounding_mode=mode)
+        cases.add("Scalar_mode_out", "div.Scalar_mode", ones(*WHOLE[:-1], "float32"), -3, rounding_mode=mode)
+    cases.add("out", "floor_divide.default", divisors(*WHOLE) + same_types("float32", "float16"))
+    cases.add("Tensor_out", "remainder.Tensor", divisors(*WHOLE) + same_types("float32", "float64"))
+    cases.add("Scalar_out", "remainder.Scalar", ones("int8", "int64", "float32"), 5)
+    cases.add("Tensor_out", "fmod.Tensor", divisors("int8", "int32") + same_types("float32", "float64"))
+    cases.add("Scalar_out", "fmod.Scalar", ones("float32"), 0.7)
+    check_cases(run_program, cases)
+
+
+def divisors(*dtypes: str) -> list[tuple[Any, Any]]:
+    """No zeros, and no -1: the host traps where the lowest integer is divided by it. No quotients beyond 2^53: the host
+    computes those as doubles."""
+    large = {dtype: 2**14 - 1 if dtype == "int64" else 5 for dtype in dtypes}
+    return [
+        (a, b.where((b != 0) & (b != -1), 3).where(abs(a.double()) < 2.0**52, large[dtype]))
+        for dtype, (a, b) in zip(dtypes, same_types(*dtypes), strict=True)
+    ]
+
+
+def test_comparisons_equal_the_host(run_program: RunProgram) -> None:
+    cases = Cases()
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        cases.add("Tensor_out", f"{name}.Tensor", shapes("float32", "float32") + few(same_types("bool", *REAL)))
+        cases.add("Tensor_out", f"{name}.Tensor", few(mixed_types("int8", "int64", "float32", "float64")))
+        cases.add("Scalar_out", f"{name}.Scalar", few(ones(*REAL)), 1)
+        cases.add("Scalar_out", f"{name}.Scalar", few(ones("int32", "float32")), 0.5)
+    for name in ("and", "or", "xor"):
+        cases.add("out", f"logical_{name}.default", shapes("bool", "float32") + mixed_types("int64", "bool", "float16"))
+        cases.add("Tensor_out", f"bitwise_{name}.Tensor", shapes("int32", "uint8") + same_types("bool", *WHOLE))
+        cases.add("Scalar_out", f"bitwise_{name}.Scalar", ones(*WHOLE), 0x55)
+    cases.add("out", "logical_not.default", ones("bool", *REAL) + layouts("float32"))
+    cases.add("out", "bitwise_not.default", ones("bool", *WHOLE) + layouts("int16"))
+    cases.add("out", "isnan.default", ones(*REAL) + layouts("float32"))
+    cases.add("out", "isinf.default", ones(*REAL) + layouts("float16"))
+    check_cases(run_program, cases)
+
+
+def few(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Numbers that are often equal."""
+    import torch
+
+    def lessen(tensor: Any) -> Any:
+        return tensor if tensor.dtype in (torch.bool, torch.uint8) else tensor.clamp(-2, 2)
+
+    return [tuple(lessen(tensor) for tensor in tensors) for tensors in operands]
+
+
+def test_choices_and_limits_equal_the_host(run_program: RunProgram) -> None:
+    # Which of two zeros is larger, the host decides by where in a vector they are.
+    cases = Cases(equal_numbers)
+    flags = values("bool", 3, 1, 7)
+    for left, right in [*same_types("bool", *REAL), (values("float32", 37), values("float16", 37))]:
+        cases.add("self_out", "where.self", [(values("bool", 37, seed=3), left, right)])
+    cases.add("self_out", "where.self", [(flags, *pair) for pair in shapes("float32", "float32")[:2]])
+    cases.add("self_out", "where.self", [(values("bool"), values("int64"), values("int64", 2, 3))])
+    for low, high in ((-1, 2), (None, 5), (0, None), (3, 1)):
+        cases.add("out", "clamp.default", ones(*REAL)[1:] + layouts("float32"), low, high)
+    cases.add("out", "clamp.default", ones("float32", "float16", "int8", "bfloat16"), -0.5, 6.5)
+    three = [(values("float32", 5, 7), values("float32", 7, seed=2), values("float32", 5, 1, seed=3))]
+    cases.add("Tensor_out", "clamp.Tensor", three)
+    cases.add("out", "hardtanh.default", ones("float32", "float16", "bfloat16", "float64"), -0.25, 6.0)
+    cases.add("out", "hardtanh.default", ones("int8", "int64"), -3, 3)
+    cases.add("out", "leaky_relu.default", ones("float32", "float16", "bfloat16", "float64"), 0.3)
+    cases.add("Tensor_out", "bitwise_left_shift.Tensor", shifts("uint8", "int8", "int32", "int64"))
+    cases.add("Tensor_out", "bitwise_right_shift.Tensor", shifts("uint8", "int8", "int32", "int64"))
+    cases.add("Tensor_Scalar_out", "bitwise_left_shift.Tensor_Scalar", ones("int16", "int64"), 5)
+    cases.add("Tensor_Scalar_out", "bitwise_right_shift.Tensor_Scalar", ones("int16", "int64"), 5)
+    check_cases(run_program, cases)
+
+
+def shifts(*dtypes: str) -> list[tuple[Any, Any]]:
+    """Every distance that is defined."""
+    import torch
+
+    numbers = [values(dtype, 64) for dtype in dtypes]
+    return [(left, (torch.arange(64) % (8 * left.itemsize)).to(left.dtype)) for left in numbers]
+
+
+def test_exact_functions_equal_the_host(run_program: RunProgram) -> None:
+    cases = Cases()
+    small = ones("float16", "bfloat16", "float32", "float64")
+    for name in ("abs", "neg", "relu", "sign"):
+        cases.add("out", f"{name}.default", ones(*REAL) + layouts("float32"))
+    for name in ("ceil", "floor", "trunc", "round"):
+        cases.add("out", f"{name}.default", small + ties("float32", "float64", "float16") + layouts("float32"))
+    cases.add("out", "round.default", ones(*WHOLE))
+    for name in ("sqrt", "rsqrt", "reciprocal"):
+        cases.add("out", f"{name}.default", small + ones("bool", *WHOLE) + layouts("float32"))
+    check_cases(run_program, cases)
+
+
+def ties(*dtypes: str) -> list[tuple[Any]]:
+    import torch
+
+    tied = (torch.arange(-40, 40, dtype=torch.float64) + 0.5) * 0.5
+    return [(torch.cat([tied, tied * 2**23, tied * 2**22]).to(getattr(torch, dtype)),) for dtype in dtypes]
