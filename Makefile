@@ -6,7 +6,8 @@ SHELL := /bin/bash
 # Any Python 3.11: the matched torch, tosa-tools and Vela wheels are used and tested on that one.
 PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
 BIN := .venv/bin
-ELF := build/firmware/corstone300/ethos-hil.elf
+BOARDS := corstone300 corstone320
+ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)
 JOBS ?= $(shell nproc)
 
 .PHONY: help setup demo test lint format bench conformance fuzz firmware clean
@@ -14,7 +15,7 @@ JOBS ?= $(shell nproc)
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-setup: build/.apt .venv/.installed $(ELF) ## Everything the other commands need: apt packages, .venv, firmware
+setup: build/.apt .venv/.installed $(ELFS) ## Everything the other commands need: apt packages, .venv, firmware
 
 demo: setup ## Train a digit classifier and run it, verified, on the virtual Corstone-300
 	@$(BIN)/python -m suites.demo
@@ -43,7 +44,7 @@ fuzz: setup ## Run thousands of damaged programs on every Ethos-U: results or na
 	@$(BIN)/python -m harness.npu.conformance.fuzz -j $(JOBS)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
-	cd firmware && cmake --preset corstone300 && cmake --build --preset corstone300
+	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done
 
 clean: ## Remove what was built; .venv stays
 	rm -rf build
@@ -76,7 +77,7 @@ build/.apt: Makefile
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(ELF): $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' 2>/dev/null) | build/.apt .venv/.installed
-	@echo "Building the firmware" >&2
-	@cd firmware && cmake --preset corstone300 >/dev/null && cmake --build --preset corstone300 >/dev/null
+$(ELFS): build/firmware/%/ethos-hil.elf: $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' 2>/dev/null) | build/.apt .venv/.installed
+	@echo "Building the firmware of $*" >&2
+	@cd firmware && cmake --preset $* >/dev/null && cmake --build --preset $* >/dev/null
 	@touch $@

@@ -145,7 +145,7 @@ int main() {
   const NpuMemory npu_memory{static_cast<MemoryMode>(plan.memory_mode), plan.fast_scratch_size};
   Method method(program, reinterpret_cast<const char*>(plan.method), memory, npu_memory);
   check_inputs(package, method);
-  if (method.delegate_count() != 0) npu::initialise(plan.events);
+  if (method.delegate_count() != 0) npu::initialise(plan.events, npu_memory.mode);
   send_loaded(method, memory);
 
   for (std::uint32_t input_set = 0; input_set < plan.input_set_count; ++input_set) {
