@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -61,7 +62,8 @@ class Machine:
 
     Attributes:
         device: the NPU's registers.
-        accesses: accesses to them so far.
+        accesses: accesses to registers that are served here, so far.
+        stopped: wall time, in seconds, that the guest waited for those, the NPU's jobs included.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Machine:
         self._running = False
         self._registers: tuple[list[int], list[int]] | None = None
         self.accesses = 0
+        self.stopped = 0.0
         self._uart = Uart()
         self._qemu = elf if isinstance(elf, Qemu) else Qemu(elf)
         try:
@@ -167,8 +170,10 @@ class Machine:
                         return output
                 stop = self._gdb.poll_stop()
                 if stop is not None:
+                    started = time.perf_counter()
                     self._running = False
                     self._stopped(stop)
+                    self.stopped += time.perf_counter() - started
                     if self._uart.sent or self._exit is not None:
                         output = self.written()
                         if output is not None:
