@@ -10,11 +10,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.errors import TargetError, TargetNotAvailable
+from harness.errors import TargetError
 from harness.fvp.command_line import Settings, Uart
 from harness.fvp.image import Image, ImageError, load
 from harness.virtual.clock import Deadline
 from harness.virtual.qemu import Qemu, write_all
+from lowering.errors import ToolError
 
 if TYPE_CHECKING:
     from harness.virtual.machine import EngineFactory, Machine, Output
@@ -130,7 +131,7 @@ def run(settings: Settings, engine: EngineFactory | None = None) -> int:
             _say(f"at the time limit of {settings.seconds:g} s the program was in {where}")
         if not settings.quiet:
             screen.remark("\n" + _REASON.format("Simulated" if settings.simulated else "CPU"))
-    except (ImageError, TargetNotAvailable) as error:
+    except (ImageError, ToolError) as error:
         return fail(str(error))
     except TargetError as error:
         status = FAILED

@@ -1,6 +1,7 @@
-"""The virtual Corstone-300: QEMU's processor and memories, with the functional NPU behind the registers.
+"""The virtual Corstones: QEMU's processor and memories, with the functional NPU behind the registers.
 
-qemu (the process), gdb and qtest (its two interfaces), memory (the guest's RAM), access (the intercepted load or
-store), device (the NPU's registers), engine (its jobs), and machine, which puts them together.
-`harness.targets.virtual` makes a target of it.
+soc (which Corstone), qemu (the process), gdb and qtest (its two interfaces), memory (the guest's RAM), access (the
+intercepted load or store), device (the NPU's registers), engine (its jobs), peripherals (what else answers there), elf
+and semihosting (the calls that the host answers), and machine, which puts them together.
+`harness.targets.virtual` makes a target of it, `harness.fvp` a stand-in for Arm's FVPs.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import time
@@ -84,6 +85,24 @@ def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: P
     found = (board.folder / "done.bin").read_bytes()
     assert expected.wrong(found) == list(range(len(expected.answers)))
     assert all(not any(found[offset : offset + len(answer)]) for offset, answer in expected.answers)
+
+
+def test_a_command_stream_that_is_none_is_an_error_of_the_npu(board: Board) -> None:
+    job("add", board.model.soc).write(board.folder)
+    (board.folder / "stream.bin").write_bytes(random.Random(0).randbytes(256))
+    ended = board.run("npu sram done.bin")
+    assert ended.status == 1
+    assert "E [guest] the NPU failed, status 00000010\n" in ended.stdout, "cmd_parse_error"
+    assert ended.stderr.startswith("the NPU had stopped with a parse fault at 0x0")
+
+
+def test_memory_out_of_the_npus_reach_is_an_error_of_the_npu(board: Board) -> None:
+    job("add", board.model.soc).write(board.folder)
+    ended = board.run("npu tcm done.bin")
+    assert ended.status == 1
+    (line,) = (line for line in ended.stdout.splitlines() if line.startswith("E [guest] the NPU failed, status "))
+    assert int(line.split()[-1], 16) & 0x14 == 0x4, "bus_status"
+    assert ended.stderr.startswith("the NPU had stopped with a bus fault")
 
 
 def test_end_of_transmission_ends_the_run(board: Board) -> None:

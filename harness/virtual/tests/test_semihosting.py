@@ -1,0 +1,108 @@
+"""Which calls the host answers, with what; and that without the answer a C library's start-up does not survive."""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+
+import pytest
+
+from harness.fvp.tests.conftest import build
+from harness.npu import Configuration
+from harness.virtual.clock import Deadline
+from harness.virtual.elf import ElfError, Segment, segments
+from harness.virtual.machine import Exit, Machine
+from harness.virtual.qemu import Qemu
+from harness.virtual.semihosting import HeapInfo, Semihosting
+
+CALL = b"\xab\xbe"
+MOVS_HEAPINFO, MOVW_HEAPINFO, MOVS_WRITE = b"\x16\x20", b"\x4f\xf0\x16\x00", b"\x05\x20"
+NOP = b"\x00\xbf"
+SEMIHOSTING = Semihosting("guest heap", Path())
+
+
+def calls(*code: bytes, address: int = 0x10000000, executable: bool = True) -> list[int]:
+    """Byte offsets of the calls found in `code`."""
+    data = b"".join(code)
+    segment = Segment(0, address, address, len(data), len(data), executable)
+    return sorted(at - address for at in SEMIHOSTING.heapinfo_calls(io.BytesIO(data), [segment]).addresses)
+
+
+def test_the_call_is_told_by_its_number() -> None:
+    assert calls(MOVS_WRITE, CALL, MOVS_HEAPINFO, NOP, CALL) == [8]
+    assert calls(MOVW_HEAPINFO, NOP * 6, CALL, MOVS_WRITE, NOP * 8, CALL) == [16]
+
+
+def test_where_no_call_can_be_told_all_are_taken() -> None:
+    assert calls(CALL, MOVS_WRITE, CALL) == [0, 4]
+
+
+def test_bytes_that_are_no_instruction_are_not_taken() -> None:
+    assert calls(b"\x00" + CALL + b"\x00", CALL) == [4]
+    assert calls(CALL, executable=False) == []
+
+
+def elf(program_headers: int = 1, machine: int = 40, offset: int = 84, size: int = 4, memory: int = 4) -> bytes:
+    header = struct.pack(
+        "<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, machine, 1, 0, 52, 0, 0, 52, 32, program_headers, 40, 0, 0
+    )
+    return header + struct.pack("<IIIIIIII", 1, offset, 0x10000000, 0x11000000, size, memory, 5, 4) + b"code"
+
+
+def test_segments_of_an_elf() -> None:
+    file = io.BytesIO(elf())
+    (segment,) = segments(file)
+    assert segment == Segment(84, 0x10000000, 0x11000000, 4, 4, True)
+    assert segment.read(file) == b"code"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not a 32-bit little-endian ELF"),
+        (elf()[:40], "not a 32-bit little-endian ELF"),
+        (b"\x7fELF\x02\x01" + bytes(60), "not a 32-bit little-endian ELF"),
+        (elf(machine=62), "for another processor"),
+        (elf(program_headers=9), "program headers are damaged"),
+        (elf(program_headers=0), "no loadable segment"),
+        (elf(size=5, memory=8), "reaches past the end of the file"),
+        (elf(memory=3), "reaches past the end of the file"),
+        (elf(offset=0xFFFFFFFF), "reaches past the end of the file"),
+        (elf(memory=0, size=0), "no loadable segment"),
+    ],
+)
+def test_damaged_elf_is_named(data: bytes, message: str) -> None:
+    with pytest.raises(ElfError, match=message):
+        segments(io.BytesIO(data))
+
+
+def test_answer_is_four_words() -> None:
+    assert HeapInfo(1, 2, 3, 0xFFFFFFFF).block() == struct.pack("<4I", 1, 2, 3, 0xFFFFFFFF)
+
+
+def test_a_comma_of_the_command_line_is_no_option_of_qemus() -> None:
+    assert Semihosting("a,b", Path()).arguments()[1].endswith(",arg=a,,b")
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_start_up_needs_the_answer(tmp_path: Path, answered: bool) -> None:
+    """QEMU's own answer puts the stack below its limit, which faults."""
+    path = build("corstone-300", tmp_path / "guest.elf")
+    with path.open("rb") as file:
+        heapinfo = SEMIHOSTING.heapinfo_calls(file, segments(file)) if answered else None
+    qemu = Qemu(path, semihosting=SEMIHOSTING)
+    console = b""
+    with Machine(
+        qemu, Configuration.parse("ethos-u55-128"), Deadline(20 if answered else 1), heapinfo=heapinfo
+    ) as board:
+        try:
+            while not isinstance(event := board.wait(), Exit):
+                console += event.console
+        except TimeoutError:
+            assert not answered
+            assert "unexpected" in (board.where() or "")
+            return
+    assert answered
+    assert console.startswith(b"heap 0x3")
+    assert event == Exit(0)
