@@ -41,7 +41,7 @@ def export(module: Any, inputs: tuple[Any, ...], *, run: bool = True, preserve: 
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
     program = torch.export.export(module, inputs)
-    kept = [node.target for node in program.graph.nodes if node.op == "call_function"] if preserve else []
+    kept = [node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and preserve]
     config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(dict.fromkeys(kept)))
     edge = to_edge(program, compile_config=config)
     pte = bytes(edge.to_executorch().buffer)

@@ -2,46 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
-from kernel_cases import Bound, Case, check_cases, equal_numbers
+from kernel_cases import REAL, WHOLE, Cases, check_cases, equal_numbers, values
 from plain_qemu import RunProgram
-
-SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, 16777217.0, 0.5, -2.5)
-WHOLE = ("uint8", "int8", "int16", "int32", "int64")
-REAL = (*WHOLE, "float16", "bfloat16", "float32", "float64")
-
-
-@cache
-def values(dtype: str, *sizes: int, seed: int = 1) -> Any:
-    """Random numbers over the whole range of a type, with its ends and, of floats, what is special."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    count = 1
-    for size in sizes:
-        count *= size
-    kind = getattr(torch, dtype)
-    if dtype == "bool":
-        flat = torch.rand(count, generator=generator) < 0.5
-    elif dtype in WHOLE:
-        limits = torch.iinfo(kind)
-        flat = torch.randint(-(2**62), 2**62, (count,), generator=generator)
-        near = torch.randint(-9, 9, (count,), generator=generator)
-        ends = torch.tensor([limits.min, limits.max, 0, 1, -1])[torch.randint(0, 5, (count,), generator=generator)]
-        pick = torch.randint(0, 3, (count,), generator=generator)
-        flat = torch.where(pick == 0, flat, torch.where(pick == 1, near, ends)).to(kind)
-    else:
-        flat = torch.randn(count, generator=generator, dtype=torch.float64)
-        flat = flat * torch.exp2(torch.randint(-12, 12, (count,), generator=generator))
-        special = torch.tensor(SPECIAL, dtype=torch.float64)
-        special = special[torch.randint(0, len(SPECIAL), (count,), generator=generator)]
-        flat = torch.where(torch.rand(count, generator=generator) < 0.25, special, flat).to(kind)
-    return flat.reshape(sizes)
 
 
 def shapes(left: str, right: str) -> list[tuple[Any, Any]]:
@@ -68,27 +33,6 @@ def same_types(*dtypes: str) -> list[tuple[Any, Any]]:
 
 def mixed_types(*dtypes: str) -> list[tuple[Any, Any]]:
     return [(values(a, 23), values(b, 23, seed=2)) for a, b in itertools.permutations(dtypes, 2)]
-
-
-class Cases(list[Case]):
-    """Cases of operators of torch.ops.aten, written as "add.Tensor" and named as in a program."""
-
-    def __init__(self, bound: Bound | None = None) -> None:
-        super().__init__()
-        self.bound = bound
-
-    def add(self, out_name: str, name: str, operands: Iterable[tuple[Any, ...]], *numbers: Any, **named: Any) -> None:
-        """One case for each tuple of operands (tensors), followed by `numbers`."""
-        import torch
-
-        packet, overload = name.split(".")
-        operator = getattr(getattr(torch.ops.aten, packet), overload)
-        call = functools.partial(_call, operator, numbers, named)
-        self.extend(Case(f"aten::{packet}.{out_name}", call, tuple(tensors), self.bound) for tensors in operands)
-
-
-def _call(operator: Any, numbers: tuple[Any, ...], named: dict[str, Any], *tensors: Any) -> Any:
-    return operator(*tensors, *numbers, **named)
 
 
 def ones(*dtypes: str) -> list[tuple[Any]]:

@@ -108,6 +108,11 @@ T choose(T a, T b, T condition) {
   return condition != 0 ? a : b;
 }
 
+template <typename T>
+T choose_other(T a, T b, T condition) {
+  return condition != 0 ? b : a;
+}
+
 Whole bitwise_and(Whole a, Whole b, Whole) { return a & b; }
 Whole bitwise_or(Whole a, Whole b, Whole) { return a | b; }
 Whole bitwise_xor(Whole a, Whole b, Whole) { return a ^ b; }
@@ -123,6 +128,7 @@ const Operation TRUNC_DIVIDE{Typing::DIVIDING, 2, 2, trunc_whole, trunc_real, tr
 const Operation COMPLEMENT{Typing::BITWISE, 1, 1, complement, nullptr, nullptr};
 const Operation CLAMP{Typing::PROMOTED, 3, 3, between, between, between};
 const Operation CHOOSE{Typing::PROMOTED, 3, 2, choose, choose, choose};
+const Operation CHOOSE_OTHER{Typing::PROMOTED, 3, 1, choose_other, choose_other, choose_other};
 
 }  // namespace
 
@@ -186,14 +192,30 @@ void clamp(const Arguments& arguments) {
   run_elementwise(arguments, MINIMUM, {{INPUT, UPPER}, OUT});
 }
 
-void where(const Arguments& arguments) {
-  enum : std::uint32_t { CONDITION, INPUT, OTHER, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
-  const Tensor& condition = arguments.tensor(CONDITION);
-  if (condition.type != ScalarType::BOOL && condition.type != ScalarType::BYTE) {
-    arguments.reject(Text() << "the condition is " << type_name(condition.type) << ", expected BOOL");
+namespace {
+
+void expect_mask(const Arguments& arguments, std::uint32_t position) {
+  const ScalarType type = arguments.tensor(position).type;
+  if (type != ScalarType::BOOL && type != ScalarType::BYTE) {
+    arguments.reject(Text() << "argument " << position << " is " << type_name(type) << ", expected BOOL");
   }
+}
+
+}  // namespace
+
+void where(const Arguments& arguments) {
+  enum : std::uint8_t { CONDITION, INPUT, OTHER, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  expect_mask(arguments, CONDITION);
   run_elementwise(arguments, CHOOSE, {{INPUT, OTHER, CONDITION}, OUT});
+}
+
+void masked_fill(const Arguments& arguments) {
+  enum : std::uint8_t { INPUT, MASK, VALUE, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  expect_mask(arguments, MASK);
+  arguments.expect_same_type(arguments.tensor(INPUT), arguments.out(OUT));
+  run_elementwise(arguments, CHOOSE_OTHER, {{INPUT, VALUE, MASK}, OUT});
 }
 
 }  // namespace ethos_hil

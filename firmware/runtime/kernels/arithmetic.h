@@ -36,5 +36,7 @@ void bitwise_not(const Arguments& arguments);
 void clamp(const Arguments& arguments);
 // where.self_out: (condition, input, other, out, out).
 void where(const Arguments& arguments);
+// masked_fill.Scalar_out: (input, mask, value, out, out).
+void masked_fill(const Arguments& arguments);
 
 }  // namespace ethos_hil

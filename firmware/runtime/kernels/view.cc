@@ -160,28 +160,22 @@ void copy(const Arguments& arguments, const View& from, const View& to) {
 }
 
 void fill(const Arguments& arguments, std::uint32_t position, const View& to) {
-  if (store_as<float>(to.type) == nullptr) {
-    arguments.reject(Text() << type_name(to.type) << " is not supported");
-  }
-  if (arguments.kind(position) == ValueKind::DOUBLE) {
-    const double value = arguments.real(position);
-    const bool fits = !is_integral(to.type) || to.type == ScalarType::BOOL ||
-                      (value > -0x1p63 && value < 0x1p63 &&
-                       wrap(to.type, static_cast<std::int64_t>(value)) == static_cast<std::int64_t>(value));
-    if (!fits) arguments.reject(Text() << "argument " << position << " does not fit " << type_name(to.type));
-    if (!is_empty(to)) fill_all<double>(to, value);
-    return;
-  }
-  const std::int64_t value = arguments.integer(position);
-  if (to.type != ScalarType::BOOL && is_integral(to.type) && wrap(to.type, value) != value) {
-    arguments.reject(Text() << "argument " << position << " is " << value << ", which does not fit "
-                            << type_name(to.type));
-  }
-  if (!is_empty(to)) fill_all<std::int64_t>(to, value);
+  if (arguments.kind(position) != ValueKind::DOUBLE) return fill_whole(arguments, arguments.integer(position), to);
+  const double value = arguments.real(position);
+  const auto whole = convert<std::int64_t>(value);
+  const bool fits = !is_integral(to.type) || to.type == ScalarType::BOOL ||
+                    (value > -0x1p63 && value < 0x1p63 && wrap(to.type, whole) == whole);
+  if (!fits) arguments.reject(Text() << "argument " << position << " does not fit " << type_name(to.type));
+  if (store_as<double>(to.type) == nullptr) arguments.reject(Text() << type_name(to.type) << " is not supported");
+  if (!is_empty(to)) fill_all<double>(to, value);
 }
 
-void fill_zero(const View& to) {
-  if (!is_empty(to) && store_as<std::int64_t>(to.type) != nullptr) fill_all<std::int64_t>(to, 0);
+void fill_whole(const Arguments& arguments, std::int64_t value, const View& to) {
+  if (to.type != ScalarType::BOOL && is_integral(to.type) && wrap(to.type, value) != value) {
+    arguments.reject(Text() << value << " does not fit " << type_name(to.type));
+  }
+  if (store_as<double>(to.type) == nullptr) arguments.reject(Text() << type_name(to.type) << " is not supported");
+  if (!is_empty(to)) fill_all<std::int64_t>(to, value);
 }
 
 }  // namespace ethos_hil

@@ -33,9 +33,9 @@ void expand(const Arguments& arguments, View& view, const std::uint32_t* sizes, 
 // Copies and converts every element; ends in reject() unless sizes are equal and there is such a conversion.
 void copy(const Arguments& arguments, const View& from, const View& to);
 
-// A number argument as every element of `to`: converted as upstream's check_overflow_scalar_cast, except that what does
-// not fit is rejected.
+// A number as every element of `to`. An argument is converted as upstream's check_overflow_scalar_cast does, except
+// that no negative number becomes an unsigned one; what does not fit ends in reject().
 void fill(const Arguments& arguments, std::uint32_t position, const View& to);
-void fill_zero(const View& to);
+void fill_whole(const Arguments& arguments, std::int64_t value, const View& to);
 
 }  // namespace ethos_hil

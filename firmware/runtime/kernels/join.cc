@@ -1,0 +1,109 @@
+// Of arrange.h, those that take or give a list of tensors.
+#include "runtime/kernels/arrange.h"
+#include "runtime/kernels/view.h"
+
+namespace ethos_hil {
+
+namespace {
+
+const Tensor& input_of(const Arguments& arguments, std::uint32_t position, std::uint32_t item) {
+  const Tensor* tensor = arguments.tensor_item(position, item);
+  if (tensor == nullptr) arguments.reject(Text() << "input " << item << " is none");
+  return *tensor;
+}
+
+// Cuts a run off the beginning of a dimension; `left` is what remains.
+View take_run(const Arguments& arguments, View& left, std::uint32_t dimension, std::uint32_t length) {
+  const std::uint32_t size = left.sizes[dimension];
+  if (length > size) arguments.reject_shapes();
+  View run = left;
+  slice(run, dimension, 0, length, 1);
+  slice(left, dimension, length, size - length, 1);
+  return run;
+}
+
+std::uint32_t take_dimension(const Arguments& arguments, std::uint32_t position, std::uint32_t rank) {
+  if (rank == 0) arguments.reject(Text() << "a number has no dimensions");
+  return arguments.dimension(arguments.integer(position), rank);
+}
+
+// The outputs as one list, which the call may name once or twice.
+void expect_outputs(const Arguments& arguments, std::uint32_t out_at) {
+  if (arguments.count() != out_at + 1 && arguments.count() != out_at + 2) arguments.expect_count(out_at + 1);
+}
+
+}  // namespace
+
+void cat(const Arguments& arguments) {
+  enum : std::uint32_t { INPUTS, DIMENSION, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  View left = view_of(arguments.out(OUT));
+  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, left.rank);
+  for (std::uint32_t i = 0; i < arguments.tensor_count(INPUTS); ++i) {
+    const Tensor& in = input_of(arguments, INPUTS, i);
+    // As upstream: an empty vector joins anything.
+    if (in.rank == 1 && in.elements == 0) continue;
+    if (in.rank != left.rank) arguments.reject_shapes();
+    copy(arguments, view_of(in), take_run(arguments, left, dimension, static_cast<std::uint32_t>(in.sizes[dimension])));
+  }
+  if (left.sizes[dimension] != 0) arguments.reject_shapes();
+}
+
+void stack(const Arguments& arguments) {
+  enum : std::uint32_t { INPUTS, DIMENSION, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  View left = view_of(arguments.out(OUT));
+  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, left.rank);
+  for (std::uint32_t i = 0; i < arguments.tensor_count(INPUTS); ++i) {
+    View to = take_run(arguments, left, dimension, 1);
+    select(to, dimension, 0);
+    copy(arguments, view_of(input_of(arguments, INPUTS, i)), to);
+  }
+  if (left.sizes[dimension] != 0) arguments.reject_shapes();
+}
+
+void split_copy(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, SIZE, DIMENSION, OUT };
+  expect_outputs(arguments, OUT);
+  View left = view_of(arguments.tensor(INPUT));
+  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, left.rank);
+  const std::int64_t size = arguments.integer(SIZE);
+  for (std::uint32_t i = 0; i < arguments.tensor_count(OUT); ++i) {
+    const std::int64_t rest = left.sizes[dimension];
+    if (size < 0) arguments.reject(Text() << "parts of " << size);
+    const View part = take_run(arguments, left, dimension, static_cast<std::uint32_t>(size < rest ? size : rest));
+    copy(arguments, part, view_of(arguments.out_item(OUT, i)));
+  }
+  if (left.sizes[dimension] != 0) arguments.reject_shapes();
+}
+
+void split_with_sizes_copy(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, SIZES, DIMENSION, OUT };
+  expect_outputs(arguments, OUT);
+  View left = view_of(arguments.tensor(INPUT));
+  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, left.rank);
+  const std::uint32_t count = arguments.tensor_count(OUT);
+  if (arguments.list_size(SIZES) != count) arguments.reject_shapes();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::int64_t size = arguments.list_item(SIZES, i);
+    if (size < 0 || size > std::int64_t{left.sizes[dimension]}) arguments.reject_shapes();
+    const View part = take_run(arguments, left, dimension, static_cast<std::uint32_t>(size));
+    copy(arguments, part, view_of(arguments.out_item(OUT, i)));
+  }
+  if (left.sizes[dimension] != 0) arguments.reject_shapes();
+}
+
+void unbind_copy(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, DIMENSION, OUT };
+  expect_outputs(arguments, OUT);
+  const View in = view_of(arguments.tensor(INPUT));
+  const std::uint32_t dimension = take_dimension(arguments, DIMENSION, in.rank);
+  if (arguments.tensor_count(OUT) != in.sizes[dimension]) arguments.reject_shapes();
+  for (std::uint32_t i = 0; i < in.sizes[dimension]; ++i) {
+    View part = in;
+    select(part, dimension, i);
+    copy(arguments, part, view_of(arguments.out_item(OUT, i)));
+  }
+}
+
+}  // namespace ethos_hil
