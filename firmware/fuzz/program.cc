@@ -21,8 +21,10 @@ std::uint32_t noise(std::uint32_t& state) {  // xorshift32 (G. Marsaglia, "Xorsh
 void run(const std::uint8_t* data, std::size_t size) {
   const Program program({fuzz::copy(data, size), static_cast<std::uint32_t>(size)});
   Memory memory(fuzz::sram(), fuzz::ddr());
-  Method method(program, "forward", memory, {MemoryMode::SHARED_SRAM, 0});
+  constexpr MemoryMode MODES[] = {MemoryMode::SHARED_SRAM, MemoryMode::SRAM_ONLY, MemoryMode::DEDICATED_SRAM};
+  Method method(program, "forward", memory, {MODES[size % 3], 1024});
   ExecuteOptions options{};
+  options.max_steps = 200;
   options.send_delegate_outputs = true;
   options.count = send_counters;
   std::uint32_t state = static_cast<std::uint32_t>(size) | 1;

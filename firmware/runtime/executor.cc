@@ -51,7 +51,11 @@ bool is_true(Method& method, std::uint32_t at, std::uint32_t index) {
 
 void execute(Method& method, const ExecuteOptions& options) {
   std::uint32_t at = 0;
-  while (at < method.instruction_count()) {
+  for (std::uint32_t step = 0; at < method.instruction_count(); ++step) {
+    if (step == options.max_steps) {
+      fail(ErrorKind::PROGRAM, Text() << "instruction " << at << ": the method did not end within " << step
+                                      << " instructions: does it jump backwards for ever?");
+    }
     const pte::Instruction& instruction = method.instruction(at);
     std::uint32_t next = at + 1;
     switch (instruction.instr_args_type()) {

@@ -171,6 +171,18 @@ def test_what_cannot_be_done_is_named(
     assert words in text
 
 
+def test_a_program_that_never_ends_is_ended(run_program: RunProgram, exported: Exported, original: Any) -> None:
+    def loop(program: Any) -> None:
+        for position, step in enumerate(plan(program).chains[0].instructions):
+            if type(step.instr_args).__name__ == "JumpFalseCall":
+                step.instr_args.destination_instruction = position
+
+    false = bytes(1)
+    kind, text = run_program(rebuild(original, loop), [(false, *exported.input_set[1:])]).error()
+    assert kind is ErrorKind.PROGRAM
+    assert "did not end within 1000000 instructions" in text
+
+
 def test_a_tensor_given_back_has_no_memory(run_program: RunProgram, exported: Exported, original: Any) -> None:
     from executorch.exir.schema import FreeCall, Instruction
 
