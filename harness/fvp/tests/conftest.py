@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.fvp.install import install
-from harness.fvp.models import CORSTONE_300_U55, CORSTONE_320, MODELS, Model
+from harness.fvp.models import CORSTONE_300_U55, CORSTONE_320, Model
+from harness.fvp.tests.zeros import install_zeros
 
 GUEST = Path(__file__).parent / "guest"
 _DEFINES = {
@@ -23,14 +22,6 @@ _DEFINES = {
 _PLACES = {"corstone-300": (0x10000000, 0x30000000), "corstone-320": (0x11000000, 0x31000000)}
 """Addresses of code, with the vector table first, and of data."""
 BOARDS = (CORSTONE_300_U55, CORSTONE_320)
-_WITH_ZEROS = """#!/bin/sh
-exec {python} -c '
-import sys
-from harness.fvp.launcher import main
-from harness.fvp.tests.zeros import Zeros
-sys.exit(main("{executable}", sys.argv[1:], Zeros))
-' "$@"
-"""
 
 
 @dataclass(frozen=True)
@@ -105,10 +96,7 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def zeros_launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, but their NPU returns zeros."""
     folder = tmp_path_factory.mktemp("zeros")
-    for executable in MODELS:
-        path = folder / executable
-        path.write_text(_WITH_ZEROS.format(python=shlex.quote(sys.executable), executable=executable))
-        path.chmod(0o755)
+    install_zeros(folder)
     return folder
 
 

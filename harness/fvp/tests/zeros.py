@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from pathlib import Path
+
 import numpy as np
 
+from harness.fvp.models import MODELS
 from harness.virtual.device import Job, Result
 from harness.virtual.engine import Engine
 
@@ -21,3 +26,22 @@ class Zeros(Engine):
                 place = self._memory.locate(job.bases[number] + extent.write_begin)
                 self._memory.write(place, np.zeros(size, np.uint8).tobytes())
         return result
+
+
+_LAUNCHER = """#!/bin/sh
+exec {python} -c '
+import sys
+from harness.fvp.launcher import main
+from harness.fvp.tests.zeros import Zeros
+sys.exit(main("{executable}", sys.argv[1:], Zeros))
+' "$@"
+"""
+
+
+def install_zeros(folder: Path) -> None:
+    """Writes launchers like those of `harness.fvp.install`, with this NPU."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for executable in MODELS:
+        path = folder / executable
+        path.write_text(_LAUNCHER.format(python=shlex.quote(sys.executable), executable=executable))
+        path.chmod(0o755)
