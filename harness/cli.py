@@ -6,21 +6,17 @@ Results go to stdout, everything else to stderr. Exit status: 0 verified, 1 fail
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from lowering.errors import EthosHilError, ToolError, UsageError
-
-if TYPE_CHECKING:
-    from results.record import Record
+from lowering.errors import EthosHilError
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 
@@ -43,26 +39,47 @@ def _root() -> None:
     """Keeps `run` a subcommand of its own."""
 
 
+MODEL = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="file.py:function or package.module:function, returning (module, example_inputs) or "
+        "(module, example_inputs, calibration_inputs); a .pt2; or a .pte lowered here before.",
+    ),
+]
+NPU = Annotated[str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.")]
+TARGET = Annotated[str, typer.Option(help="Where to run: virtual, corstone-300 or corstone-320 (FVPs).")]
+MEMORY_MODE = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="Where Vela puts the parts of the program: Shared_Sram, Sram_Only or Dedicated_Sram (or with a limit, as "
+        "in Dedicated_Sram_384KB). Default: ExecuTorch's for the NPU.",
+    ),
+]
+RUNNER = Annotated[
+    Path | None,
+    typer.Option(metavar="ELF", help="Run with this arm_executor_runner, by semihosting, not with our firmware."),
+]
+INPUTS = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="X.npz",
+        help="One array per input, in order; a leading axis more than the input has makes several input sets. "
+        "Default: the model's example inputs.",
+    ),
+]
+
+
 @app.command()
 def run(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="file.py:function or package.module:function, returning (module, example_inputs) or "
-            "(module, example_inputs, calibration_inputs); a .pt2; or a .pte lowered here before.",
-        ),
-    ],
-    npu: Annotated[str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.")] = "ethos-u55-128",
-    target: Annotated[str, typer.Option(help="Where to run: virtual.")] = "virtual",
-    inputs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="X.npz",
-            help="One array per input, in order; a leading axis more than the input has makes several input sets. "
-            "Default: the model's example inputs.",
-        ),
-    ] = None,
+    model: MODEL,
+    npu: NPU = "ethos-u55-128",
+    target: TARGET = "virtual",
+    memory_mode: MEMORY_MODE = None,
+    runner: RUNNER = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Let an FVP leave out timing; no cycles are reported.")] = False,
+    inputs: INPUTS = None,
     repeat: Annotated[int, typer.Option(min=1, help="Executions of each input set.")] = 1,
     timeout: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
@@ -85,82 +102,36 @@ def run(
 
     Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
     """
-    from harness.progress import Live
-    from results.record import Failure, Record, TargetInfo
+    from harness import commands
 
-    failure: EthosHilError | None = None
-    try:
-        with Live() as live:
-            live.stage(f"Loading {model}")
-            # Late: these import numpy and more, and --help should not wait for them.
-            from harness.run import run as run_model
-            from lowering.model import load_model
-            from lowering.profile import Npu
-
-            chosen = Npu.parse(npu)
-            record = run_model(
-                load_model(model),
-                chosen,
-                target=target,
-                inputs=inputs,
-                repeat=repeat,
-                timeout=timeout,
-                strict=strict,
-                trace=trace,
-                reporter=live,
-            ).record
-    except EthosHilError as error:
-        from results import environment
-
-        failure = error
-        record = Record(
-            verdict="failed",
-            model=model,
-            npu=npu,
-            target=TargetInfo(target, target, ""),
-            failure=Failure(error.kind, error.message, error.hint),
-            versions=environment.versions(),
-            console=getattr(error, "console", ()),
-        )
-    problems = [failure] if failure is not None else []
-    problems += _keep(record, runs, store=not isinstance(failure, UsageError | ToolError), json_file=json_file)
-    if not isinstance(failure, EthosHilError) and json_file != Path("-"):
-        from harness.render import console, summary
-
-        console().print(summary(record))
-    for problem in problems[1:]:
-        sys.stderr.write(f"ethos-hil: {problem.message}\n")
-    if problems:
-        raise problems[0]
-    if record.verdict != "verified":
-        raise typer.Exit(1)
+    choice = commands.Choice(model, npu, target, memory_mode, runner, fast, inputs)
+    raise typer.Exit(
+        commands.run(choice, repeat=repeat, timeout=timeout, strict=strict, trace=trace, json_file=json_file, runs=runs)
+    )
 
 
-def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> list[EthosHilError]:
-    """Put the record into the store and into the file the user asked for; what goes wrong with one spares the other."""
-    from results.files import write_whole
-    from results.store import RunFolder
+@app.command()
+def preflight(
+    model: MODEL,
+    npu: NPU = "ethos-u55-128",
+    target: TARGET = "virtual",
+    memory_mode: MEMORY_MODE = None,
+    runner: RUNNER = None,
+    inputs: INPUTS = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
+    ] = None,
+    debug: DEBUG = False,
+) -> None:
+    """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
 
-    problems: list[EthosHilError] = []
-    if store:
-        try:
-            RunFolder(runs).append(record)
-        except OSError as error:
-            problems.append(
-                UsageError(
-                    f"cannot keep the record under {runs}: {error.strerror}",
-                    hint="free space, or choose another --runs folder",
-                )
-            )
-    text = json.dumps(record.to_json(), indent=2, allow_nan=False) + "\n"
-    if json_file == Path("-"):
-        sys.stdout.write(text)
-    elif json_file is not None:
-        try:
-            write_whole(json_file, text)
-        except OSError as error:
-            problems.append(UsageError(f"cannot write {json_file}: {error.strerror}", hint="nothing was written there"))
-    return problems
+    Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
+    """
+    from harness import commands
+
+    choice = commands.Choice(model, npu, target, memory_mode, runner, fast=False, inputs=inputs)
+    raise typer.Exit(commands.preflight(choice, json_file=json_file))
 
 
 @app.command("runs")
@@ -170,22 +141,9 @@ def list_runs(
     debug: DEBUG = False,
 ) -> None:
     """List the runs kept so far, oldest first."""
-    from results.store import Skipped, StoredRecord, read
-    from results.table import frame
+    from harness import commands
 
-    stored: list[StoredRecord] = []
-    for item in read(runs):
-        if isinstance(item, Skipped):
-            sys.stderr.write(f"skipped {item.where}: {item.why}\n")
-        else:
-            stored.append(item)
-    table = frame(stored)
-    if as_json:
-        sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
-    elif len(table):
-        sys.stdout.write(table.astype("string").fillna("").to_string(index=False) + "\n")
-    else:
-        sys.stderr.write(f"no runs under {runs}\n")
+    commands.list_runs(runs, as_json=as_json)
 
 
 @app.command("fvp-launchers")

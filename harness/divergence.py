@@ -78,6 +78,10 @@ def _right_in(outcome: Outcome, references: Sequence[ReferenceRun], call: Delega
 
 
 def _after_delegates(artifact: Artifact, run: Run) -> Divergence:
+    if artifact.delegates and not run.delegates:
+        return Divergence(
+            "unknown", "a runner shows no delegate's outputs; without --runner, delegates are looked into"
+        )
     last = max((call.instruction for call in run.delegates), default=-1)
     kernels = [call.operator for call in artifact.plan.instructions[last + 1 :] if isinstance(call, KernelCall)]
     who = f"the CPU operators after them: {_listed(kernels)}" if kernels else "no operator runs after them"

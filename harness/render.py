@@ -8,9 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from results.record import Op, Record
+from results.record import Check, Op, Record
 
 _COLOURS = {"verified": "green", "failed": "red"}
+_CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
 # What piped output is wrapped at; a terminal's own width is used where there is one.
 _PIPED_WIDTH = 200
 
@@ -24,12 +25,17 @@ def console(file: TextIO | None = None) -> Console:
 def summary(record: Record) -> RenderableType:
     """Everything about one run."""
     target = record.target
+    place = target.soc if target.soc == target.name else f"{target.name} {target.soc}"
     kind = "" if target.kind == target.name else f"{target.kind} "
     head = Text.assemble(
         (record.verdict, f"bold {_COLOURS.get(record.verdict, 'yellow')}"),
-        f"  {record.model} for {record.npu} on {kind}{target.name} {target.soc}",
+        f"  {record.model} for {record.npu} on {kind}{place}",
     )
     facts = Table.grid(padding=(0, 2))
+    if "fvp" in record.versions:
+        facts.add_row("fvp", record.versions["fvp"])
+    if record.runner is not None:
+        facts.add_row("runner", f"{record.runner.path} (SHA-256 {record.runner.sha256[:16]}...)")
     if record.failure is not None:
         facts.add_row("failure", f"{record.failure.kind}: {record.failure.message}")
         if record.failure.hint:
@@ -48,10 +54,23 @@ def summary(record: Record) -> RenderableType:
         )
     for metric in record.metrics:
         facts.add_row(metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
+    if record.memory_mode:
+        facts.add_row("memory mode", record.memory_mode)
     parts: list[RenderableType] = [head, facts]
     if record.ops:
         parts += ["", ops_table(record.ops)]
     return Group(*parts)
+
+
+def checks_table(checks: tuple[Check, ...]) -> Table:
+    """One row per check of a preflight."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("check", "needed", "available", "", "what would help"):
+        table.add_column(name)
+    for check in checks:
+        colour = _CHECK_COLOURS.get(check.status, "")
+        table.add_row(check.name, check.needed, check.available, Text(check.status, colour), check.fix or "")
+    return table
 
 
 def ops_table(ops: tuple[Op, ...]) -> Table:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import statistics
+import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,30 +11,33 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness import tracefile
-from harness.attribution import attribute, estimated
 from harness.divergence import localise
-from harness.errors import TargetError
+from harness.firmware import Firmware, find_firmware
+from harness.footprint import Footprint, memory_mode
 from harness.image import Plan, pack
 from harness.inputs import InputFile, InputSet
+from harness.link.runner import Job, run_program
+from harness.metrics import metrics, rows
+from harness.preflight import Place, examine, insist
 from harness.progress import Reporter, Silent
 from harness.targets import make_target
-from harness.targets.base import Capability, Outcome, Target
+from harness.targets.base import Outcome, Target
+from harness.targets.fvp import FvpTarget
 from harness.verify import verify
 from lowering.artifact import Artifact
-from lowering.errors import ToolError
+from lowering.errors import UsageError
 from lowering.lower import lower
+from lowering.memory_mode import MemoryMode
 from lowering.model import ProgramFile, TorchModel
 from lowering.profile import Npu
 from lowering.reference import Reference, ReferenceRun
 from results import environment
-from results.record import ArtifactInfo, Metric, Op, Record, TargetInfo
+from results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
 
 BATCH_HINT = (
     "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
     "(docs/decisions/0004-where-lowering-departs-from-upstream.md)"
 )
-FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
-_BUILT_FIRMWARE = Path(__file__).parents[1] / "build/firmware/corstone300/ethos-hil.elf"
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,26 @@ class Report:
     outcome: Outcome
 
 
-def find_firmware() -> bytes:
-    """The firmware's ELF, from $ETHOS_HIL_FIRMWARE or where `make firmware` puts it.
+@dataclass(frozen=True)
+class Runner:
+    """A runner of the user's: an ELF that speaks ExecuTorch's semihosting protocol (`harness.link.runner`)."""
 
-    Raises:
-        ToolError: there is none.
-    """
-    path = Path(os.environ.get(FIRMWARE_VARIABLE) or _BUILT_FIRMWARE)
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ToolError(
-            f"no firmware at {path}: {error.strerror}", hint=f"run `make firmware`, or set {FIRMWARE_VARIABLE}"
-        ) from error
+    path: Path
+    elf: bytes
+
+    @classmethod
+    def read(cls, path: Path) -> Runner:
+        """The runner in a file.
+
+        Raises:
+            UsageError: it cannot be read.
+        """
+        try:
+            return cls(path, path.read_bytes())
+        except OSError as error:
+            raise UsageError(
+                f"--runner {path} cannot be read: {error.strerror}", hint="give the ELF of an arm_executor_runner"
+            ) from error
 
 
 def run(
@@ -69,6 +78,9 @@ def run(
     npu: Npu,
     *,
     target: str = "virtual",
+    memory_mode: MemoryMode | None = None,
+    runner: Path | None = None,
+    fast: bool = False,
     inputs: Path | tuple[InputSet, ...] | None = None,
     repeat: int = 1,
     timeout: float = 120.0,
@@ -82,6 +94,9 @@ def run(
         source: the model, from `lowering.model`.
         npu: what it is compiled for, and what the target must have.
         target: name of a target, as `harness.targets.make_target` takes it.
+        memory_mode: what it is compiled for, by default as ExecuTorch has it for that NPU.
+        runner: an ELF to run it with in place of the firmware.
+        fast: let an FVP leave out the NPU's timing; no cycles are reported then.
         inputs: an .npz file, input sets, or None for the model's example inputs.
         repeat: executions of each input set.
         timeout: wall seconds for the run on the target.
@@ -95,13 +110,18 @@ def run(
     """
     reporter = reporter or Silent()
     # What can be wrong without a model comes before lowering, which may take a minute.
-    board = make_target(target, npu, strict=strict)
-    firmware = find_firmware()
+    board = make_target(target, npu, strict=strict, fast=fast)
+    firmware = find_firmware(board.soc) if runner is None else Runner.read(runner)
     given = InputFile.read(inputs) if isinstance(inputs, Path) else inputs
 
     reporter.stage(f"Lowering {source.label} for {npu}")
     started = time.monotonic()
-    artifact = lower(source, npu, progress=lambda text: reporter.stage(f"Lowering {source.label} for {npu}: {text}"))
+    artifact = lower(
+        source,
+        npu,
+        memory_mode=memory_mode,
+        progress=lambda text: reporter.stage(f"Lowering {source.label} for {npu}: {text}"),
+    )
     seconds = {"lowering": time.monotonic() - started}
     if trace is not None:
         tracefile.write(artifact, npu, trace)
@@ -121,7 +141,7 @@ def run(
 def run_artifact(
     artifact: Artifact,
     board: Target,
-    firmware: bytes,
+    firmware: bytes | Runner,
     *,
     label: str,
     inputs: InputFile | tuple[InputSet, ...] | None = None,
@@ -130,12 +150,12 @@ def run_artifact(
     reporter: Reporter | None = None,
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> Report:
-    """The part of `run` after lowering: pack, boot, run, verify.
+    """The part of `run` after lowering: preflight, pack, boot, run, verify.
 
     Args:
         artifact: what to run.
         board: where, idle; it is idle again when this returns or raises.
-        firmware: the firmware's ELF.
+        firmware: the firmware's ELF, or a runner to use in its place.
         label: what the record calls the model.
         inputs, repeat, timeout, reporter: as for `run`.
         seconds: wall seconds of earlier phases, for the record.
@@ -149,6 +169,10 @@ def run_artifact(
     else:
         input_sets = inputs
 
+    footprint = Footprint.of(artifact)
+    own = None if isinstance(firmware, Runner) else Firmware.read(firmware)
+    insist(examine(artifact, Place(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
+
     reporter.stage("Computing the reference with tosa_reference_model")
     reference = Reference(artifact)
     references = []
@@ -156,22 +180,32 @@ def run_artifact(
         references.append(reference.run(input_set))
         reporter.step(index + 1, len(input_sets))
 
-    reporter.stage("Packing the image")
-    plan = Plan(input_set_count=len(input_sets), inputs_per_set=len(tensors), repeat=repeat)
     packed = [
         [tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)] for input_set in input_sets
     ]
-    image = pack(firmware, artifact.pte, packed, plan)
-
-    reporter.stage(f"Running on {board.name} {board.soc}")
     try:
-        board.load(image)
-        outcome = board.run(timeout=timeout, progress=reporter.step)
+        if isinstance(firmware, Runner):
+            reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
+            job = Job(artifact.pte, packed, artifact.plan.output_tensors, repeat)
+            outcome = run_program(board, firmware.elf, job, timeout=timeout, progress=reporter.step)
+        else:
+            reporter.stage("Packing the image")
+            plan = Plan(
+                input_set_count=len(input_sets),
+                inputs_per_set=len(tensors),
+                repeat=repeat,
+                memory_mode=memory_mode(artifact, footprint),
+                fast_scratch_bytes=footprint.fast_scratch,
+            )
+            image = pack(firmware, artifact.pte, packed, plan)
+            reporter.stage(f"Running on {board.name} {board.soc}")
+            board.load(image)
+            outcome = board.run(timeout=timeout, progress=reporter.step)
     finally:
         board.reset()
 
     reporter.stage("Verifying")
-    verdict = verify(outcome, references)
+    verdict = verify(outcome, references, with_delegates=not isinstance(firmware, Runner))
     failure = verdict.failure
     if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in tensors):
         failure = dataclasses.replace(failure, hint=BATCH_HINT)
@@ -187,13 +221,15 @@ def run_artifact(
         failure=failure,
         divergence=divergence,
         outputs=verdict.outputs,
-        metrics=_metrics(artifact, board, outcome, seconds),
-        ops=_ops(artifact, board, outcome),
+        metrics=metrics(artifact, board, outcome, seconds),
+        ops=rows(artifact, board, outcome),
         artifact=info(artifact),
-        versions=environment.versions(),
+        versions=environment.versions() | ({"fvp": board.version} if isinstance(board, FvpTarget) else {}),
         executions=len(outcome.runs),
         notes=artifact.notes,
         console=outcome.console,
+        memory_mode=str(artifact.memory_mode or ""),
+        runner=_runner_info(firmware) if isinstance(firmware, Runner) else None,
     )
     return Report(record, artifact, input_sets, tuple(references), outcome)
 
@@ -208,31 +244,5 @@ def info(artifact: Artifact) -> ArtifactInfo:
     return ArtifactInfo(artifact.sha256, len(artifact.pte), len(artifact.npu_ops), artifact.cpu_ops)
 
 
-def _ops(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
-    if Capability.OP_EVENTS not in board.capabilities() or not outcome.runs:
-        return estimated(artifact)
-    # The median execution, so that the rows sum to the total that is shown.
-    counted = statistics.median_low(run.cycles for run in outcome.runs)
-    middle = next(run for run in outcome.runs if run.cycles == counted)
-    rows = attribute(artifact, middle, board.cycle_provenance)
-    total = sum(row.cycles or 0 for row in rows)
-    if total != counted:
-        raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind="link")
-    return rows
-
-
-def _metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mapping[str, float]) -> tuple[Metric, ...]:
-    metrics = []
-    if Capability.NPU_CYCLES in board.capabilities() and outcome.runs:
-        cycles = [run.cycles for run in outcome.runs]
-        metrics.append(Metric("npu_cycles", statistics.median_low(cycles), "cycles", board.cycle_provenance))
-        if min(cycles) != max(cycles):
-            metrics.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
-            metrics.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
-    estimate = sum(op.vela_cycles for op in artifact.npu_ops)
-    metrics.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
-    for name in ("planned_bytes", "scratch_bytes", "sram_used", "ddr_used"):
-        metrics.append(Metric(name, outcome.memory[name], "bytes", "reported"))
-    for phase, value in {**seconds, **outcome.seconds}.items():
-        metrics.append(Metric(f"{phase}_seconds", round(value, 4), "s", "host"))
-    return tuple(metrics)
+def _runner_info(runner: Runner) -> RunnerInfo:
+    return RunnerInfo(str(runner.path), hashlib.sha256(runner.elf).hexdigest())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.npu import Configuration, Npu
+from harness.npu.system import DEFAULT_PORTS, MODES
 from harness.npu.trace import records
 from lowering.artifact import Artifact, Delegate
 from lowering.errors import UsageError
@@ -22,8 +23,10 @@ def lines(artifact: Artifact, npu: Profile) -> Iterator[dict[str, Any]]:
     Raises Fault where a command stream cannot be decoded.
     """
     decoder = Npu(Configuration.parse(str(artifact.npu or npu)))
+    ports = DEFAULT_PORTS if artifact.memory_mode is None else MODES[artifact.memory_mode.kind]
     for delegate in sorted(artifact.delegates, key=lambda one: one.instruction):
-        for record in records(decoder.decode(delegate.blob.command_stream)):
+        program = decoder.decode(delegate.blob.command_stream)
+        for record in records(program, program.timing(ports)):
             yield {"delegate": delegate.instruction, **record, **_origin(delegate, record["offset"])}
 
 

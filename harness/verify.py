@@ -27,12 +27,13 @@ class Verdict:
     outputs: tuple[Output, ...]
 
 
-def verify(outcome: Outcome, references: Sequence[ReferenceRun]) -> Verdict:
+def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegates: bool = True) -> Verdict:
     """Compare every output and every delegate output of every execution.
 
     Args:
         outcome: of a complete plan.
         references: one per input set.
+        with_delegates: False where the target does not send the delegates' own outputs; the program's are compared.
     """
     outputs: dict[str, Output] = {}
     problem: str | None = None
@@ -42,7 +43,7 @@ def verify(outcome: Outcome, references: Sequence[ReferenceRun]) -> Verdict:
         )
     for run in outcome.runs if problem is None else ():
         found = _tensors_of_run(run)
-        expected = _tensors_of_reference(references[run.input_set])
+        expected = _tensors_of_reference(references[run.input_set], with_delegates)
         if found.keys() != expected.keys():
             sent = ", ".join(found) or "nothing"
             problem = problem or f"input set {run.input_set}: expected {', '.join(expected)}; the target sent {sent}"
@@ -63,9 +64,9 @@ def _tensors_of_run(run: Run) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _tensors_of_reference(reference: ReferenceRun) -> dict[str, np.ndarray]:
+def _tensors_of_reference(reference: ReferenceRun, with_delegates: bool) -> dict[str, np.ndarray]:
     tensors = {f"output {index}": value for index, value in enumerate(reference.outputs)}
-    for instruction, values in reference.delegate_outputs.items():
+    for instruction, values in reference.delegate_outputs.items() if with_delegates else ():
         for index, value in enumerate(values):
             tensors[_delegate_output(instruction, index)] = value
     return tensors

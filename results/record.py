@@ -129,6 +129,32 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One thing a program needs of a target, as it was found before anything booted.
+
+    Attributes:
+        name: what, e.g. "scratch".
+        needed, available: in words.
+        status: "ok", "note" (worth knowing), or "fail".
+        fix: the flag or setting that would help, or None.
+    """
+
+    name: str
+    needed: str
+    available: str
+    status: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True)
+class RunnerInfo:
+    """A runner of the user's that ran in place of the firmware."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class ArtifactInfo:
     """What ran."""
 
@@ -143,7 +169,8 @@ class Record:
     """A finished run, whatever its verdict.
 
     `notes` are sentences a user should read even when all is well, such as a defect of a tool that was worked around.
-    `divergence` is there when the failure is a mismatch.
+    `divergence` is there when the failure is a mismatch. `memory_mode` is what the program was compiled for, by Vela's
+    name, "" where that is not known. `preflight` has its rows when one of them is the failure.
     """
 
     verdict: str
@@ -160,6 +187,9 @@ class Record:
     executions: int = 0
     notes: tuple[str, ...] = ()
     console: tuple[str, ...] = ()
+    memory_mode: str = ""
+    runner: RunnerInfo | None = None
+    preflight: tuple[Check, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready, without NaN or infinities (which JSON lacks): they become strings."""
@@ -195,6 +225,9 @@ class Record:
                 executions=int(data.get("executions", 0)),
                 notes=tuple(data.get("notes", ())),
                 console=tuple(data.get("console", ())),
+                memory_mode=str(data.get("memory_mode", "")),
+                runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
+                preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error

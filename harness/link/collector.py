@@ -56,6 +56,11 @@ class Collector:
         """Lines so far."""
         return tuple(self._console)
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes of a frame whose end has not come."""
+        return self._decoder.unfinished
+
     def feed(self, data: bytes) -> None:
         """Take bytes off the wire.
 

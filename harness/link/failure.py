@@ -19,6 +19,8 @@ _KINDS = {
     ErrorKind.NPU_TIMEOUT: "timeout",
     ErrorKind.KERNEL: "fault",
 }
+KINDS = {kind.name.lower(): name for kind, name in _KINDS.items()}
+"""The harness's word for each kind, by the name our runner gives it on its console."""
 _PREFIXES = {
     ErrorKind.PACKAGE: "the image arrived damaged: ",
     ErrorKind.PROGRAM: "the firmware refuses the program: ",

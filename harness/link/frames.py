@@ -48,6 +48,11 @@ class FrameDecoder:
         """Frames decoded so far."""
         return self._next_sequence
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes that came since the last delimiter."""
+        return len(self._buffer)
+
     def feed(self, data: bytes) -> Iterator[Frame | Text]:
         """What `data` completes, in order. Iterate to the end before feeding more."""
         *chunks, self._buffer = (self._buffer + data).split(b"\0")

@@ -10,20 +10,37 @@ if TYPE_CHECKING:
     from harness.targets.base import Target
     from lowering.profile import Npu
 
-TARGETS = ("virtual",)
+FVPS = ("corstone-300", "corstone-320")
+TARGETS = ("virtual", *FVPS)
 
 
-def make_target(name: str, npu: Npu, *, strict: bool = False) -> Target:
-    """The target called `name`, with `npu` in it; `strict` makes it fail on hazards in command streams.
+def make_target(name: str, npu: Npu, *, strict: bool = False, fast: bool = False) -> Target:
+    """The target called `name`, with `npu` in it.
+
+    Args:
+        name: one of TARGETS.
+        npu: what it must have.
+        strict: fail on hazards in command streams; only the virtual board sees them.
+        fast: leave out the NPU's timing; only FVPs have such a mode.
 
     Raises:
-        UsageError: there is no such target; says which there are.
+        UsageError: there is no such target, or it cannot do what is asked; says which can.
         TargetNotAvailable: its simulator is missing.
     """
     if name == "virtual":
         from harness.targets.virtual import VirtualTarget
         from harness.virtual.qemu import find_qemu
 
+        if fast:
+            raise UsageError("--fast is for FVPs; the virtual board has one speed", hint="leave out --fast")
         find_qemu()  # now, not after a minute of lowering
         return VirtualTarget(str(npu), strict=strict)
+    if name in FVPS:
+        from harness.targets.fvp import FvpTarget
+
+        if strict:
+            raise UsageError(
+                "--strict needs to see into the NPU, which an FVP does not allow", hint="use --target virtual"
+            )
+        return FvpTarget(name, npu, fast=fast)
     raise UsageError(f"no target is called {name!r}", hint=f"targets: {', '.join(TARGETS)}")

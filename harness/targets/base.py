@@ -9,9 +9,11 @@ import abc
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from harness.errors import TargetNotAvailable
 from harness.image import Image
 
 
@@ -22,6 +24,8 @@ class Capability(enum.Enum):
     """`DelegateCounters.cycles` is meaningful, with the provenance the target states."""
     OP_EVENTS = "op-events"
     """`Run.op_events` lists every NPU operation of every delegate call, and their cycles sum to the call's cycles."""
+    SEMIHOSTING = "semihosting"
+    """`boot` runs programs that talk by semihosting."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Run:
 
     Output arrays have the logical (NCHW) shape of the program's tensors, whatever their dim_order is.
     `stack_used` counts the bytes of the device's main stack that were in use at any time since its start.
+    `counted` are the NPU cycles of the whole execution where those of its delegate calls are not known one by one.
     """
 
     input_set: int
@@ -73,11 +78,12 @@ class Run:
     outputs: tuple[np.ndarray, ...]
     delegates: tuple[DelegateRun, ...]
     stack_used: int = 0
+    counted: int | None = None
 
     @property
     def cycles(self) -> int:
         """NPU cycles of all its delegate calls."""
-        return sum(call.cycles for call in self.delegates)
+        return sum(call.cycles for call in self.delegates) if self.counted is None else self.counted
 
 
 @dataclass(frozen=True)
@@ -85,9 +91,10 @@ class Outcome:
     """What a target brought back from a complete plan.
 
     Attributes:
-        run_id, image_hash, program_hash: as echoed by the device (16, 32 and 32 bytes).
-        npu_id, npu_config: the NPU's ID and CONFIG registers.
-        memory: byte counts of the device's LOADED frame, by field name of harness.formats.Loaded.
+        run_id, image_hash, program_hash: as echoed by the device (16, 32 and 32 bytes). A runner echoes nothing: b"".
+        npu_id, npu_config: the NPU's ID and CONFIG registers; 0 of a runner.
+        memory: byte counts of the device's LOADED frame, by field name of harness.formats.Loaded; of a runner what it
+            logs of them.
         runs: one per input set and repeat, in plan order.
         console: text the device sent outside and inside frames, line by line.
         seconds: wall time by phase of the host's work: "launch" (start to first frame), "npu" (inside the NPU model,
@@ -105,6 +112,21 @@ class Outcome:
     seconds: dict[str, float]
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a program that talks by semihosting came to its end.
+
+    Attributes:
+        status: the exit status it gave; 0 where the target does not pass it on.
+        console: what it wrote to its console, and the simulator to its own, line by line.
+    """
+
+    status: int
+    console: tuple[str, ...]
+
+
+MAX_COMMAND_LINE = 255
+"""Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""
 Progress = Callable[[int, int], None]
 """Called with (executions finished, executions planned)."""
 
@@ -145,6 +167,21 @@ class Target(abc.ABC):
             TargetError: the run did not end as it should; nothing of it is to be used.
             TargetNotAvailable: the target could not be started.
         """
+
+    def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
+        """Boot an ELF that talks by semihosting, and wait for its end. For targets with Capability.SEMIHOSTING.
+
+        Args:
+            elf: the program.
+            command_line: what it is told as its arguments, at most MAX_COMMAND_LINE characters.
+            folder: where its relative file names start from.
+            timeout: wall seconds.
+
+        Raises:
+            TargetError: it did not end by itself: kind "timeout", or "crashed" when the simulator did.
+            TargetNotAvailable: the target could not be started.
+        """
+        raise TargetNotAvailable(f"{self.name} has no semihosting, which a runner needs", hint="leave out --runner")
 
     @abc.abstractmethod
     def reset(self) -> None:

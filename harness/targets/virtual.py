@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from pathlib import Path
 
 from harness.errors import TargetError
 from harness.image import Image
 from harness.link.collector import Collector
 from harness.npu import Configuration, Execution
-from harness.targets.base import Capability, OpEvent, Outcome, Progress, Run, Target
+from harness.targets.base import Capability, Ended, OpEvent, Outcome, Progress, Run, Target
+from harness.targets.semihosting import boot
 from harness.virtual.clock import Deadline
 from harness.virtual.engine import Engine
 from harness.virtual.machine import EngineFactory, Machine
 from harness.virtual.qemu import find_qemu
+from harness.virtual.semihosting import Semihosting
 from harness.virtual.soc import soc_for
 from lowering.errors import UsageError
 
@@ -50,7 +53,7 @@ class VirtualTarget(Target):
 
     def capabilities(self) -> frozenset[Capability]:
         """Modelled cycles, and events for every operation."""
-        return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS})
+        return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS, Capability.SEMIHOSTING})
 
     def load(self, image: Image) -> None:
         """Take `image` for the next run.
@@ -96,6 +99,14 @@ class VirtualTarget(Target):
         seconds["total"] = time.perf_counter() - started
         outcome = collector.outcome(seconds)
         return dataclasses.replace(outcome, runs=_with_op_events(outcome.runs, executions))
+
+    def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
+        """Boot an ELF that talks by semihosting. See `Target.boot`."""
+        self.reset()
+        find_qemu()
+        told = Semihosting(command_line, folder)
+        engine = type(self).engine
+        return boot(elf, told, self._configuration, self._soc, timeout, engine=engine, strict=self._strict)
 
     def reset(self) -> None:
         """Back to idle."""

@@ -10,6 +10,7 @@ class Deadline:
 
     def __init__(self, seconds: float) -> None:
         """`seconds` from now."""
+        self.seconds = seconds
         self._end = time.monotonic() + seconds
 
     @property

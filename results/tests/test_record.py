@@ -8,7 +8,18 @@ import math
 
 import pytest
 
-from results.record import ArtifactInfo, Divergence, Failure, Metric, Op, Output, Record, TargetInfo
+from results.record import (
+    ArtifactInfo,
+    Check,
+    Divergence,
+    Failure,
+    Metric,
+    Op,
+    Output,
+    Record,
+    RunnerInfo,
+    TargetInfo,
+)
 
 RECORD = Record(
     verdict="failed",
@@ -43,6 +54,9 @@ RECORD = Record(
     versions={"torch": "2.13.0"},
     executions=1,
     notes=("a table was moved",),
+    memory_mode="Shared_Sram",
+    runner=RunnerInfo("arm_executor_runner", "cd" * 32),
+    preflight=(Check("scratch", "9 bytes", "8 bytes of SRAM", "fail", "a smaller input"),),
 )
 
 
@@ -66,12 +80,16 @@ def test_json_has_the_documented_fields() -> None:
     assert {"name", "value", "unit", "provenance"} == data["metrics"][0].keys()
     assert {"id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"} == data["ops"][0].keys()
     assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops"} == data["artifact"].keys()
+    assert {"path", "sha256"} == data["runner"].keys()
+    assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
 
 
-def test_a_record_of_before_divergences_were_named_is_read() -> None:
+def test_a_record_of_before_divergences_runners_and_preflights_is_read() -> None:
     data = RECORD.to_json()
-    del data["divergence"]
-    assert Record.from_json(data) == dataclasses.replace(RECORD, divergence=None)
+    for name in ("divergence", "memory_mode", "runner", "preflight"):
+        del data[name]
+    older = dataclasses.replace(RECORD, divergence=None, memory_mode="", runner=None, preflight=())
+    assert Record.from_json(data) == older
 
 
 def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
@@ -87,7 +105,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
     [
         field.name
         for field in dataclasses.fields(Record)
-        if field.name not in ("divergence", "executions", "notes", "console")
+        if field.name not in ("divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight")
     ],
 )
 def test_a_missing_field_is_refused(name: str) -> None:

@@ -1,0 +1,350 @@
+"""Arm's FVPs of Corstone-300 and Corstone-320 as targets, driven by their command line alone.
+
+The launchers that `ethos-hil fvp-launchers` writes have the same command line, and are driven in the same way. Where
+the parameters come from, and why each is set, is in docs/targets.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import math
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import TargetError, TargetNotAvailable
+from harness.fvp.models import MODELS, Model
+from harness.image import Image
+from harness.link.collector import Collector
+from harness.targets.base import Capability, Ended, Outcome, Progress, Target
+from harness.targets.complaints import complaint, reached_time_limit
+from harness.targets.simulation import Simulation
+from harness.virtual.clock import Deadline
+from lowering.errors import EthosHilError, UsageError
+from lowering.profile import Npu
+
+PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
+LAUNCHER_MARK = "ethos-hil"
+"""In the version text of our launchers, and in no other's."""
+_POLL_SECONDS = 0.005
+"""How often the UART's file is looked at: FVPs write one, and nobody tells when."""
+_SPARE_SECONDS = 5
+"""By which the FVP's own limit is later than ours, so that it ends even if we cannot end it."""
+_VERSION_SECONDS = 60.0
+_CONSOLE_LINES = 5
+_CORSTONE_320 = "corstone-320"
+
+
+def model_for(soc: str, npu: Npu) -> Model:
+    """The FVP of `soc` that has `npu`.
+
+    Raises:
+        UsageError: there is none; says which NPUs there are.
+    """
+    models = [model for model in MODELS.values() if model.soc == soc]
+    for model in models:
+        if npu.name.startswith(model.npu) and npu.macs in model.macs:
+            return model
+    possible = ", ".join(f"{model.npu}-{macs}" for model in models for macs in model.macs)
+    other = next((m.soc for m in MODELS.values() if npu.name.startswith(m.npu)), soc)
+    where = f"use --target {other}, or " if other != soc else ""
+    raise UsageError(f"--target {soc} cannot have an {npu}", hint=f"{where}one of {possible}")
+
+
+def find_fvp(executable: str) -> Path:
+    """Where an FVP is: in a folder of $ETHOS_HIL_FVP_PATH, else on PATH.
+
+    Raises:
+        TargetNotAvailable: it is in neither.
+    """
+    folders = os.environ.get(PATH_VARIABLE, "")
+    found = (shutil.which(executable, path=folders) if folders else None) or shutil.which(executable)
+    if found is None:
+        looked = f"{folders} or on PATH" if folders else "PATH"
+        raise TargetNotAvailable(
+            f"{executable} is not in {looked}" if folders else f"{executable} is not on {looked}",
+            hint=f"install Arm's FVP and set {PATH_VARIABLE} to the folder it is in; without one: "
+            "`ethos-hil fvp-launchers DIR`, or --target virtual",
+        )
+    return Path(found).absolute()
+
+
+def version_text(executable: Path) -> str:
+    """What the FVP says of itself; asked once for each file.
+
+    Raises:
+        TargetNotAvailable: it does not start; kind "licence" if it lacks one.
+    """
+    return _version_text(executable, executable.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=16)
+def _version_text(executable: Path, changed: int) -> str:
+    deadline = Deadline(_VERSION_SECONDS)
+    with Simulation([str(executable), "--version"], executable.parent) as simulation:
+        while simulation.watch(deadline.remaining) and not deadline.passed:
+            pass
+        status, lines = simulation.status, [line.strip() for line in simulation.lines if line.strip()]
+    if status is None:
+        raise TargetNotAvailable(f"{executable.name} --version did not end within {_VERSION_SECONDS:g} s")
+    trouble = complaint(lines)
+    if trouble is not None:
+        raise trouble
+    # A version it refuses to tell is no reason not to try; that it cannot even run is.
+    if status < 0 or not lines:
+        raise TargetNotAvailable(f"{executable} --version {_end(status)} and said {_quoted(lines)}")
+    return "\n".join(lines)
+
+
+class FvpTarget(Target):
+    """A Corstone of Arm's, in Arm's FVP or in our launcher of the same name.
+
+    Cycles are those of the NPU's PMU in there: of the FVP's timing model, or of ours in a launcher. With `fast` the FVP
+    counts none, so none are claimed.
+    """
+
+    kind = "fvp"
+
+    def __init__(self, soc: str, npu: Npu, *, fast: bool = False) -> None:
+        """The FVP of `soc` with `npu`; `fast`: as fast as it can, without timing.
+
+        Raises:
+            UsageError: that Corstone has no such NPU.
+            TargetNotAvailable: the FVP is missing or does not start.
+        """
+        self._model = model_for(soc, npu)
+        self._executable = find_fvp(self._model.executable)
+        version = version_text(self._executable)
+        self.launcher = LAUNCHER_MARK in version
+        self.version = version.splitlines()[0]
+        self.name = soc
+        self.soc = soc
+        self.npu = npu.name
+        self.cycle_provenance = "modelled" if self.launcher else "fvp"
+        self._macs = npu.macs
+        self._fast = fast
+        self._image: Image | None = None
+        self._running = contextlib.ExitStack()
+
+    def capabilities(self) -> frozenset[Capability]:
+        """Cycles unless fast; no events of operations, which an FVP does not tell."""
+        counted = set() if self._fast else {Capability.NPU_CYCLES}
+        return frozenset({Capability.SEMIHOSTING, *counted})
+
+    def load(self, image: Image) -> None:
+        """Take `image` for the next run."""
+        self.reset()
+        self._image = image
+
+    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
+        """Boot the image and collect its plan. See `Target.run`; every way out of here ends and reaps the FVP."""
+        if self._image is None:
+            raise UsageError(f"{self.name}.run was called in state idle", hint="load an image first")
+        image, self._image = self._image, None
+        started = time.perf_counter()
+        seconds: dict[str, float] = {}
+        collector = Collector(image, progress)
+        deadline = Deadline(timeout)
+        with self._private_folder() as folder:
+            uart = folder / "uart"
+            settings = {
+                f"{self._model.board_path}.uart0.out_file": str(uart),
+                f"{self._model.board_path}.uart0.unbuffered_output": "1",
+            }
+            with self._started(image.elf, settings, folder, timeout) as simulation, _Tail(uart) as tail:
+                try:
+                    self._collect(simulation, tail, collector, deadline, started, seconds)
+                except TargetError as error:
+                    error.console = collector.console + tuple(simulation.lines)
+                    raise
+        seconds["total"] = time.perf_counter() - started
+        outcome = collector.outcome(seconds)
+        return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines))
+
+    def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
+        """Boot an ELF that talks by semihosting. See `Target.boot`."""
+        deadline = Deadline(timeout)
+        cpu, board = self._model.cpu_path, self._model.board_path
+        settings = {
+            f"{board}.uart0.out_file": "'-'",
+            f"{cpu}.semihosting-enable": "1",
+            f"{cpu}.semihosting-stack_base": "0",
+            f"{cpu}.semihosting-heap_limit": "0",
+            f"{cpu}.semihosting-cwd": str(folder),
+            f"{cpu}.semihosting-cmd_line": f"'{command_line}'",
+        }
+        if self.soc == _CORSTONE_320:
+            settings |= {f"{board}.uart0.unbuffered_output": "1", f"{board}.uart0.shutdown_on_eot": "1"}
+        with self._private_folder() as own, self._started(elf, settings, own, timeout) as simulation:
+            while simulation.watch(deadline.remaining):
+                if deadline.passed:
+                    raise _timed_out(timeout, "", simulation.lines)
+            lines, status = simulation.lines, simulation.status
+        assert status is not None
+        if reached_time_limit(lines):
+            raise _own_limit("", lines)
+        trouble = complaint(lines) if status else None
+        if trouble is not None:
+            raise trouble
+        if status < 0:
+            raise TargetError(f"the FVP {_end(status)}", kind="crashed", console=tuple(lines), hint=_last(lines))
+        return Ended(status, tuple(lines))
+
+    def reset(self) -> None:
+        """Back to idle."""
+        self._image = None
+        self._running.close()
+
+    def command(self, settings: dict[str, str], image: Path, timeout: float) -> list[str]:
+        """The command line: what every run has, then `settings`.
+
+        Args:
+            settings: further parameters, by full name.
+            image: the ELF to boot.
+            timeout: our own limit, wall seconds.
+        """
+        model = self._model
+        parameters = {
+            f"{model.npu_path}.num_macs": str(self._macs),
+            f"{model.board_path}.visualisation.disable-visualisation": "1",
+            f"{model.board_path}.telnetterminal0.start_telnet": "0",
+        }
+        if self.soc == _CORSTONE_320:
+            parameters["vis_hdlcd.disable_visualisation"] = "1"
+        if self._fast:
+            parameters[f"{model.npu_path}.extra_args"] = "'--fast'"
+        command = [str(self._executable)]
+        for name, value in (parameters | settings).items():
+            command += ["-C", f"{name}={value}"]
+        return [*command, "-a", str(image), "--timelimit", str(math.ceil(timeout) + _SPARE_SECONDS)]
+
+    def _collect(
+        self,
+        simulation: Simulation,
+        tail: _Tail,
+        collector: Collector,
+        deadline: Deadline,
+        started: float,
+        seconds: dict[str, float],
+    ) -> None:
+        """Feed the collector until it is complete."""
+        while True:
+            running = simulation.watch(min(_POLL_SECONDS, deadline.remaining))
+            collector.feed(tail.read())
+            if collector.started:
+                seconds.setdefault("launch", time.perf_counter() - started)
+            if collector.complete:
+                break
+            if not running:
+                raise _ended_early(simulation, collector)
+            if deadline.passed:
+                if collector.failure is not None:
+                    raise collector.failure
+                raise _timed_out(deadline.seconds, collector.progress_text(), simulation.lines, collector)
+        collector.close()
+
+    @contextlib.contextmanager
+    def _started(self, elf: bytes, settings: dict[str, str], folder: Path, timeout: float) -> Iterator[Simulation]:
+        """The FVP, running `elf`; it has ended when this is left, or `reset`."""
+        image = folder / "image.elf"
+        image.write_bytes(elf)
+        simulation = Simulation(self.command(settings, image, timeout), folder)
+        self._running.callback(simulation.stop)
+        try:
+            yield simulation
+        finally:
+            self._running.close()
+
+    @contextlib.contextmanager
+    def _private_folder(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+
+class _Tail:
+    """A file that somebody else writes, and may not have made yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> _Tail:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+    def read(self) -> bytes:
+        """What was added since the last call."""
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return b""
+        data = b""
+        while more := os.read(self._descriptor, 1 << 20):
+            data += more
+        return data
+
+
+def _ended_early(simulation: Simulation, collector: Collector) -> EthosHilError:
+    """Why there is no END, of an FVP that has ended."""
+    lines, status = simulation.lines, simulation.status
+    assert status is not None
+    trouble = None if collector.started else complaint(lines)
+    if trouble is not None:
+        return trouble
+    if reached_time_limit(lines):
+        return _own_limit(collector.progress_text(), lines)
+    try:
+        collector.close()
+    except TargetError as error:
+        if collector.failure is not None:
+            return error
+        if status == 0:
+            error.message += "; the FVP ended of its own accord"
+            error.hint = error.hint or _last(lines)
+            return error
+    where = collector.progress_text()
+    if not collector.started and status > 0:
+        return TargetNotAvailable(f"the FVP {_end(status)} {where}: {_quoted(lines)}")
+    return TargetError(f"the FVP {_end(status)} {where}", kind="crashed", hint=_last(lines))
+
+
+def _timed_out(timeout: float, where: str, lines: list[str], collector: Collector | None = None) -> TargetError:
+    where = f", {where}" if where else ""
+    if collector is not None and collector.unfinished:
+        where += f" and {collector.unfinished} bytes of a frame"
+    said = (list(collector.console) if collector is not None else []) + lines
+    return TargetError(f"no end within {timeout:g} s{where}", kind="timeout", hint=_last(said), console=tuple(said))
+
+
+def _own_limit(where: str, lines: list[str]) -> TargetError:
+    where = f", {where}" if where else ""
+    message = f"the FVP ended at its own --timelimit{where}, before ours"
+    return TargetError(message, kind="timeout", hint="raise --timeout", console=tuple(lines))
+
+
+def _end(status: int) -> str:
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+def _quoted(lines: list[str]) -> str:
+    return " | ".join(lines[-_CONSOLE_LINES:]) or "nothing"
+
+
+def _last(lines: list[str]) -> str:
+    said = [line for line in lines if line.strip()]
+    return f"the console's last lines: {' | '.join(said[-_CONSOLE_LINES:])}" if said else "the console is empty"

@@ -1,0 +1,109 @@
+"""Programs that talk by semihosting, on the virtual board."""
+
+from __future__ import annotations
+
+import codecs
+import io
+
+from harness.errors import TargetError
+from harness.fvp.memory_map import missing
+from harness.npu import Configuration
+from harness.targets.base import Ended
+from harness.targets.fvp import model_for
+from harness.virtual.clock import Deadline
+from harness.virtual.elf import ElfError, segments
+from harness.virtual.machine import EngineFactory, Exit, Machine
+from harness.virtual.qemu import Qemu
+from harness.virtual.semihosting import Semihosting
+from harness.virtual.soc import Soc
+from lowering.errors import UsageError
+from lowering.profile import Npu
+
+
+def boot(
+    elf: bytes,
+    semihosting: Semihosting,
+    configuration: Configuration,
+    soc: Soc,
+    timeout: float,
+    *,
+    engine: EngineFactory,
+    strict: bool = False,
+) -> Ended:
+    """Run a program to its end. Its UART and its console become one text, as an FVP shows them.
+
+    Args:
+        elf: the program.
+        semihosting: what it is told.
+        configuration: of the NPU.
+        soc: of the board.
+        timeout: wall seconds.
+        engine, strict: as `Machine` takes them.
+
+    Raises:
+        UsageError: it is no ELF that this board can run.
+        TargetError: it did not end by itself.
+        TargetNotAvailable: QEMU is missing.
+    """
+    file = io.BytesIO(elf)
+    model = model_for(soc.name, Npu.parse(configuration.name))
+    try:
+        loaded = segments(file)
+    except ElfError as error:
+        raise UsageError(
+            f"the runner cannot be run: {error}", hint="give an ELF for a Cortex-M of this board"
+        ) from error
+    for segment in loaded:
+        for address, size in ((segment.load_address, segment.file_size), (segment.address, segment.memory_size)):
+            why = missing(address, size, model) if size else None
+            if why is not None:
+                raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
+    console = _Console()
+    qemu = Qemu(elf, semihosting=semihosting)
+    try:
+        machine = Machine(
+            qemu,
+            configuration,
+            Deadline(timeout),
+            soc=soc,
+            engine=engine,
+            strict=strict,
+            heapinfo=semihosting.heapinfo_calls(file, loaded),
+        )
+    except BaseException:
+        qemu.stop()
+        raise
+    with machine:
+        try:
+            while not isinstance(event := machine.wait(), Exit):
+                console.write(event.uart + event.console)
+        except TimeoutError as error:
+            where = machine.where() or "an unknown place"
+            raise TargetError(
+                f"no end within {timeout:g} s: the program is in {where}", kind="timeout", console=console.lines()
+            ) from error
+        except TargetError as error:
+            left = machine.written()
+            if left is not None:
+                console.write(left.uart + left.console)
+            error.console = console.lines()
+            fault = machine.device.fault
+            if fault is not None and error.hint is None:
+                error.hint = f"the NPU had stopped with a {fault.message}"
+            raise
+        left = machine.written()
+        if left is not None:
+            console.write(left.uart + left.console)
+        return Ended(event.status, console.lines())
+
+
+class _Console:
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = ""
+
+    def write(self, data: bytes) -> None:
+        self._text += self._decoder.decode(data)
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(self._text.splitlines())

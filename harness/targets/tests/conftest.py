@@ -1,0 +1,75 @@
+"""What the FVP targets' tests share: installed launchers, and programs that stand in for FVPs that misbehave."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.firmware import find_firmware
+from harness.fvp.install import install
+from harness.fvp.models import CORSTONE_300_U55, CORSTONE_320, Model
+from harness.fvp.tests.jobs import load
+from harness.image import Image, Plan, pack
+from harness.targets.fvp import PATH_VARIABLE
+from harness.virtual.tests.programs import Recorded
+
+NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
+MODELS = {"corstone-300": CORSTONE_300_U55, "corstone-320": CORSTONE_320}
+ARMS_VERSION = "Fast Models [11.27.42 (Oct  9 2024)]"
+_FAKE = """#!/bin/sh
+if [ "$1" = --version ]; then
+  echo {version}
+  exit 0
+fi
+for argument in "$@"; do
+  case "$argument" in *uart0.out_file=*) uart="${{argument#*out_file=}}" ;; esac
+done
+{body}
+"""
+
+Fake = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of our launchers."""
+    folder = tmp_path_factory.mktemp("launchers")
+    install(folder)
+    return folder
+
+
+@pytest.fixture
+def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Targets find our launchers."""
+    monkeypatch.setenv(PATH_VARIABLE, str(launchers))
+    return launchers
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Makes an FVP out of a shell script, for targets to find; $uart is where its UART should go."""
+
+    def make(body: str, version: str = ARMS_VERSION, model: Model = CORSTONE_300_U55) -> Path:
+        folder = tmp_path / "fvps"
+        folder.mkdir(exist_ok=True)
+        path = folder / model.executable
+        path.write_text(_FAKE.format(version=shlex.quote(version), body=body))
+        path.chmod(0o755)
+        monkeypatch.setenv(PATH_VARIABLE, str(folder))
+        return path
+
+    return make
+
+
+def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1) -> Image:
+    """A packed image of a recorded program."""
+    return pack(find_firmware(soc), recorded.pte, [recorded.inputs], Plan(1, len(recorded.inputs), repeat))
+
+
+@pytest.fixture(scope="session")
+def add_image() -> Image:
+    """Of the program "add", for a Corstone-300."""
+    return image_of(load("add", "corstone-300"))

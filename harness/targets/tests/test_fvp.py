@@ -1,0 +1,416 @@
+"""FVP targets as black boxes: real processes with the FVP's command line. The launchers where it goes well, scripts in
+place of an FVP where it does not."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import TargetError, TargetNotAvailable
+from harness.fvp.models import CORSTONE_320
+from harness.fvp.tests.jobs import load
+from harness.image import Image, Plan
+from harness.link.collector import Collector
+from harness.targets import make_target
+from harness.targets.base import Capability, Outcome
+from harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
+from harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
+from lowering.errors import UsageError
+from lowering.profile import Npu
+
+TIMEOUT = 60.0
+U55 = Npu("u55", 128)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process, file or descriptor outlives a test."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    yield
+    assert list(folder.iterdir()) == []
+    assert processes_with(str(folder)) == []
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+
+
+def processes_with(text: str) -> list[int]:
+    """Process ids of programs, but ours, whose arguments hold `text`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in command and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def run(image: Image, target: FvpTarget | None = None, timeout: float = TIMEOUT) -> Outcome:
+    target = target or FvpTarget("corstone-300", U55)
+    target.load(image)
+    return target.run(timeout=timeout)
+
+
+def fails(image: Image, timeout: float = TIMEOUT) -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        run(image, timeout=timeout)
+    return caught.value
+
+
+@pytest.fixture(scope="module")
+def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The whole UART of the program "add", as a launcher writes it."""
+    folder = tmp_path_factory.mktemp("wire")
+    (folder / "image.elf").write_bytes(add_image.elf)
+    settings = ("-C", "ethosu.num_macs=128", "-C", f"mps3_board.uart0.out_file={folder / 'uart'}")
+    command = [str(launchers / MODELS["corstone-300"].executable), *settings, "-a", str(folder / "image.elf")]
+    collector, taken = Collector(add_image), 0
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + TIMEOUT
+        while not collector.complete and time.monotonic() < deadline:
+            time.sleep(0.02)
+            data = (folder / "uart").read_bytes() if (folder / "uart").exists() else b""
+            collector.feed(data[taken:])
+            taken = len(data)
+        process.terminate()
+    assert collector.complete
+    return data
+
+
+# --- It goes well. ---
+
+
+@pytest.mark.parametrize("soc", ["corstone-300", "corstone-320"])
+def test_outputs_equal_the_reference_and_cycles_are_modelled(use_launchers: Path, soc: str) -> None:
+    recorded = load("convolutions", soc)
+    target = FvpTarget(soc, Npu.parse(NPUS[soc]))
+    outcome = run(image_of(recorded, soc, repeat=2), target)
+    assert len(outcome.runs) == 2
+    for one in outcome.runs:
+        for found, expected in zip(one.outputs, recorded.outputs, strict=True):
+            np.testing.assert_array_equal(found, expected, strict=True)
+        assert one.cycles > 0
+    assert target.capabilities() == {Capability.NPU_CYCLES, Capability.SEMIHOSTING}
+    assert (target.kind, target.name, target.soc) == ("fvp", soc, soc)
+    assert target.cycle_provenance == "modelled", "a launcher is no FVP of Arm's, whose cycles are its timing model's"
+    assert "ethos-hil" in target.version
+    assert 0 < outcome.seconds["launch"] < outcome.seconds["total"]
+
+
+def test_what_another_fvp_counts_is_the_fvps_and_fast_counts_nothing(fake: Fake) -> None:
+    fake("exit 0")
+    target = FvpTarget("corstone-300", U55)
+    assert target.cycle_provenance == "fvp"
+    assert target.version == ARMS_VERSION
+    assert Capability.NPU_CYCLES in target.capabilities()
+    assert Capability.NPU_CYCLES not in FvpTarget("corstone-300", U55, fast=True).capabilities()
+
+
+def test_several_run_at_once(use_launchers: Path) -> None:
+    recorded = load("add", "corstone-300")
+    images = [image_of(recorded) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = list(pool.map(run, images))
+    for image, outcome in zip(images, outcomes, strict=True):
+        assert outcome.run_id == image.run_id
+        np.testing.assert_array_equal(outcome.runs[0].outputs[0], recorded.outputs[0])
+
+
+def test_the_fvps_own_words_are_in_the_console(fake: Fake, launchers: Path, add_image: Image) -> None:
+    launcher = shlex.quote(str(launchers / MODELS["corstone-300"].executable))
+    fake(f'echo "terminal_1: Listening for serial connection on port 5001"; exec {launcher} "$@"')
+    assert "terminal_1: Listening for serial connection on port 5001" in run(add_image).console
+
+
+# --- The command line. ---
+
+
+def test_command_lines_are_those_of_upstream(fake: Fake) -> None:
+    """Names and order as in executorch 1.4.1, backends/arm/test/runner_utils.py."""
+    path = fake("exit 0")
+    target = FvpTarget("corstone-300", U55, fast=True)
+    assert target.command({"mps3_board.uart0.out_file": "/x/uart"}, Path("/x/image.elf"), 10.2) == [
+        str(path),
+        *("-C", "ethosu.num_macs=128"),
+        *("-C", "mps3_board.visualisation.disable-visualisation=1"),
+        *("-C", "mps3_board.telnetterminal0.start_telnet=0"),
+        *("-C", "ethosu.extra_args='--fast'"),
+        *("-C", "mps3_board.uart0.out_file=/x/uart"),
+        *("-a", "/x/image.elf"),
+        *("--timelimit", "16"),
+    ]
+    path = fake("exit 0", model=CORSTONE_320)
+    target = FvpTarget("corstone-320", Npu("u85", 1024))
+    assert target.command({}, Path("/x/image.elf"), 10)[:9] == [
+        str(path),
+        *("-C", "mps4_board.subsystem.ethosu.num_macs=1024"),
+        *("-C", "mps4_board.visualisation.disable-visualisation=1"),
+        *("-C", "mps4_board.telnetterminal0.start_telnet=0"),
+        *("-C", "vis_hdlcd.disable_visualisation=1"),
+    ]
+
+
+def test_a_packed_image_boots_with_its_uart_in_a_file_and_no_end_mark(fake: Fake, tmp_path: Path) -> None:
+    """Frames may hold byte 0x04, which shutdown_on_eot would take for the end; stdout is the FVP's own."""
+    fake(f'printf "%s\\n" "$@" > {tmp_path / "arguments"}; exit 1')
+    with pytest.raises(TargetNotAvailable):
+        run(Image(b"elf", bytes(16), bytes(32), bytes(32), Plan(1, 0)))
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert "mps3_board.uart0.unbuffered_output=1" in arguments
+    (uart,) = [argument for argument in arguments if "out_file" in argument]
+    assert uart.endswith("/uart")
+    assert not [argument for argument in arguments if "eot" in argument or "semihosting" in argument]
+    assert arguments[-2:] == ["--timelimit", "65"]
+
+
+@pytest.mark.parametrize(
+    ("soc", "npu", "hint"),
+    [
+        ("corstone-300", "ethos-u85-256", "--target corstone-320"),
+        ("corstone-320", "ethos-u55-128", "--target corstone-300"),
+        ("corstone-320", "ethos-u65-256", "--target corstone-300"),
+    ],
+)
+def test_an_npu_that_the_corstone_does_not_have_names_the_one_that_does(soc: str, npu: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=npu) as caught:
+        make_target(soc, Npu.parse(npu))
+    assert hint in str(caught.value.hint)
+
+
+def test_flags_that_a_target_has_not_are_refused() -> None:
+    with pytest.raises(UsageError, match="--strict"):
+        make_target("corstone-300", U55, strict=True)
+    with pytest.raises(UsageError, match="--fast"):
+        make_target("virtual", U55, fast=True)
+
+
+# --- It does not start. ---
+
+
+def test_a_missing_fvp_says_where_it_was_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(PATH_VARIABLE, raising=False)
+    with pytest.raises(TargetNotAvailable, match="FVP_Corstone_SSE-320 is not on PATH") as caught:
+        find_fvp("FVP_Corstone_SSE-320")
+    assert caught.value.kind == "not-launched"
+    assert caught.value.exit_status == 3
+    assert "ethos-hil fvp-launchers" in str(caught.value.hint)
+    monkeypatch.setenv(PATH_VARIABLE, "/nowhere")
+    with pytest.raises(TargetNotAvailable, match="/nowhere"):
+        find_fvp("FVP_Corstone_SSE-320")
+
+
+def test_the_folder_of_the_setting_comes_before_path(
+    fake: Fake, launchers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fake("exit 0")
+    monkeypatch.setenv("PATH", f"{launchers}:{os.environ['PATH']}")
+    assert find_fvp(path.name) == path
+    monkeypatch.delenv(PATH_VARIABLE)
+    assert find_fvp(path.name) == launchers / path.name
+
+
+LIBRARY = (
+    "FVP_Corstone_SSE-320: error while loading shared libraries: libpython3.9.so.1.0: cannot open shared object file"
+)
+
+
+def test_a_missing_library_is_named_before_anything_is_lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "FVP_Corstone_SSE-320"
+    path.write_text(f"#!/bin/sh\necho '{LIBRARY}: No such file or directory' >&2\nexit 127\n")
+    path.chmod(0o755)
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    with pytest.raises(TargetNotAvailable, match=r"libpython3\.9\.so\.1\.0") as caught:
+        make_target("corstone-320", Npu("u85", 256))
+    assert caught.value.kind == "not-launched"
+    assert "LD_LIBRARY_PATH" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "No such feature exists.\nFeature: FM_Cortex-M55\nLicense path: 27000@nowhere:\nFlexNet Licensing error:-5,357",
+        "FVP: error: Failed to check out a license.\nThe license file could not be found.",
+        "ERROR: License check failed!",
+        "Cannot connect to license server system. (-15,10)",
+    ],
+)
+def test_a_missing_licence_is_of_its_own_kind(fake: Fake, add_image: Image, words: str) -> None:
+    fake(f"echo {shlex.quote(words)} >&2; exit 1")
+    with pytest.raises(TargetNotAvailable) as caught:
+        run(add_image)
+    assert caught.value.kind == "licence"
+    assert caught.value.exit_status == 3
+    assert "ARMLMD_LICENSE_FILE" in str(caught.value.hint)
+
+
+def test_a_refused_parameter_is_quoted(fake: Fake, add_image: Image) -> None:
+    fake("echo \"Error: parameter 'ethosu.num_macs' is unknown\"; exit 1")
+    with pytest.raises(TargetNotAvailable, match="status 1 before its first frame: Error: parameter") as caught:
+        run(add_image)
+    assert caught.value.kind == "not-launched"
+
+
+def test_a_file_that_cannot_be_executed_is_not_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "FVP_Corstone_SSE-320"
+    path.write_bytes(b"\x7fELF of another machine")
+    path.chmod(0o755)
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    with pytest.raises(TargetNotAvailable, match="could not be started") as caught:
+        make_target("corstone-320", Npu("u85", 256))
+    assert caught.value.kind == "not-launched"
+
+
+# --- It starts, and something goes wrong. ---
+
+
+def cut(wire: bytes, folder: Path, part: float) -> tuple[str, int]:
+    """A shell command that writes the first part of the conversation to the UART, and that part's size."""
+    size = int(len(wire) * part)
+    (folder / "wire").write_bytes(wire[:size])
+    return f'cat {folder / "wire"} > "$uart"', size
+
+
+def test_the_recorded_conversation_is_a_whole_one(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
+    """So that the tests that cut it short test the cut."""
+    write, _ = cut(wire, tmp_path, 1.0)
+    fake(f"{write}; exec sleep 1000")
+    assert len(run(add_image).runs) == 1
+
+
+def test_a_time_limit_of_ours(fake: Fake, add_image: Image) -> None:
+    fake("echo still here; exec sleep 1000")
+    error = fails(add_image, timeout=0.5)
+    assert error.kind == "timeout"
+    assert "no end within 0.5 s, before its first frame" in error.message
+    assert "still here" in str(error.hint)
+
+
+def test_a_time_limit_of_the_fvps(fake: Fake, add_image: Image) -> None:
+    fake("echo; echo 'Info: Simulation is stopping. Reason: CPU time has been exceeded.'; exit 0")
+    error = fails(add_image)
+    assert error.kind == "timeout"
+    assert "its own --timelimit" in error.message
+
+
+def test_a_program_without_end_meets_the_launchers_time_limit(
+    use_launchers: Path, add_image: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.targets.fvp._SPARE_SECONDS", -58)  # the FVP's limit first
+    error = fails(endless(add_image))
+    assert error.kind == "timeout"
+    assert "its own --timelimit" in error.message
+    monkeypatch.setattr("harness.targets.fvp._SPARE_SECONDS", 60)  # ours first
+    error = fails(endless(add_image), timeout=1.0)
+    assert "no end within 1 s" in error.message
+
+
+def endless(image: Image) -> Image:
+    """The image with its firmware's reset handler turned into a loop."""
+    import io
+    from dataclasses import replace
+
+    from elftools.elf.elffile import ELFFile
+
+    file = ELFFile(io.BytesIO(image.elf))
+    entry = file.header["e_entry"] & ~1
+    segment = next(s for s in file.iter_segments() if s["p_vaddr"] <= entry < s["p_vaddr"] + s["p_filesz"])
+    at = segment["p_offset"] + entry - segment["p_vaddr"]
+    return replace(image, elf=image.elf[:at] + b"\xfe\xe7" + image.elf[at + 2 :])  # b .
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
+def test_a_uart_that_stops_half_way_with_the_fvps_end(
+    fake: Fake, add_image: Image, wire: bytes, tmp_path: Path, part: float
+) -> None:
+    write, _ = cut(wire, tmp_path, part)
+    fake(f"{write}; exit 0")
+    error = fails(add_image)
+    assert error.kind == "link"
+    assert "the FVP ended of its own accord" in error.message
+
+
+def test_a_uart_that_stops_half_way_for_ever(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
+    write, size = cut(wire, tmp_path, 0.5)
+    fake(f"{write}; exec sleep 1000")
+    error = fails(add_image, timeout=0.5)
+    assert error.kind == "timeout"
+    left = size - (wire[:size].rindex(b"\0") + 1)
+    assert left > 0
+    assert f"and {left} bytes of a frame" in error.message
+
+
+@pytest.mark.parametrize("sent", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
+def test_a_crash_names_its_signal(
+    fake: Fake, add_image: Image, wire: bytes, tmp_path: Path, sent: signal.Signals
+) -> None:
+    write, _ = cut(wire, tmp_path, 0.5)
+    fake(f"ulimit -c 0; {write}; kill -{sent.value} $$")
+    error = fails(add_image)
+    assert error.kind == "crashed"
+    assert sent.name in error.message
+
+
+def test_an_exit_in_mid_run_is_a_crash(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
+    write, _ = cut(wire, tmp_path, 0.5)
+    fake(f"{write}; echo Fatal: out of patience; exit 3")
+    error = fails(add_image)
+    assert error.kind == "crashed"
+    assert "exited with status 3" in error.message
+    assert "out of patience" in str(error.hint)
+
+
+def test_one_bit_flipped_in_the_uart_is_noticed(fake: Fake, add_image: Image, wire: bytes, tmp_path: Path) -> None:
+    damaged = bytearray(wire)
+    damaged[len(wire) // 2] ^= 8
+    (tmp_path / "wire").write_bytes(damaged)
+    fake(f'cat {tmp_path / "wire"} > "$uart"; exec sleep 1000')
+    assert fails(add_image).kind == "link"
+
+
+def test_an_answer_to_another_run_is_stale(fake: Fake, wire: bytes, tmp_path: Path) -> None:
+    write, _ = cut(wire, tmp_path, 1.0)
+    fake(f"{write}; exec sleep 1000")
+    assert fails(image_of(load("add", "corstone-300"))).kind == "stale-output"
+
+
+def test_what_the_fvp_left_behind_is_ended(fake: Fake, add_image: Image) -> None:
+    fake('sleep 1234 "$uart" & exit 3')  # its arguments hold the private folder, which the fixture looks for
+    with pytest.raises(TargetNotAvailable):
+        run(add_image)
+
+
+def test_ctrl_c_ends_the_fvp_and_is_passed_on(fake: Fake, add_image: Image) -> None:
+    fake("trap '' INT; sleep 1000 & wait")
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(add_image)
+    timer.join()
+
+
+def test_an_fvp_that_ignores_sigterm_is_ended_all_the_same(fake: Fake, add_image: Image) -> None:
+    fake("trap '' TERM; while :; do sleep 0.1; done")
+    started = time.monotonic()
+    assert fails(add_image, timeout=0.3).kind == "timeout"
+    assert time.monotonic() - started < 10
+
+
+def test_run_without_load_names_the_state(fake: Fake) -> None:
+    fake("exit 0")
+    with pytest.raises(UsageError, match="state idle"):
+        FvpTarget("corstone-300", U55).run(timeout=1)
