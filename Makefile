@@ -10,7 +10,7 @@ BOARDS := corstone300 corstone320
 ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)
 JOBS ?= $(shell nproc)
 
-.PHONY: help setup demo test lint format bench conformance fuzz firmware clean
+.PHONY: help setup demo test lint format bench conformance fuzz upstream firmware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -42,6 +42,9 @@ conformance: setup ## Compare every operator on every Ethos-U with the TOSA refe
 
 fuzz: setup ## Run thousands of damaged programs on every Ethos-U: results or named faults only (minutes)
 	@$(BIN)/python -m harness.npu.conformance.fuzz -j $(JOBS)
+
+upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
+	@$(BIN)/python -m suites.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --table docs/upstream.md)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done

@@ -1,0 +1,1 @@
+"""Upstream's own Arm backend tests, unchanged, on our virtual boards behind the FVP's command line."""

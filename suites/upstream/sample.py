@@ -1,0 +1,45 @@
+"""Samples of upstream's tests: fixed by a seed, and spread over files and NPUs.
+
+`python -m suites.upstream.sample RESULTS...` prints the sample that `make test` runs (sample.txt), chosen among tests
+that were quick, reached the device and passed in a full run's results: `make test` has minutes, and half of the tests
+that take long are the same operator on a larger tensor. What it leaves out, `make upstream` runs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from suites.upstream.records import npu_of, read
+
+QUICK = 3.0  # seconds on one core
+SIZE = 60
+
+
+def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
+    """`size` tests, or all if there are fewer, in random order: one of each file and NPU before a second of any."""
+    randomly = random.Random(seed)
+    groups: dict[tuple[str, str | None], list[str]] = {}
+    for item in sorted(items):
+        groups.setdefault((item.partition("::")[0], npu_of(item)), []).append(item)
+    names = sorted(groups, key=str)
+    randomly.shuffle(names)
+    for group in groups.values():
+        randomly.shuffle(group)
+    rounds = zip_longest(*(groups[name] for name in names))
+    chosen = [item for one in rounds for item in one if item is not None][:size]
+    randomly.shuffle(chosen)
+    return chosen
+
+
+def quick(results: Sequence[Path]) -> list[str]:
+    """Tests that passed on the device in little time."""
+    tests = [result for path in results for result in read(path).values()]
+    return [test.id for test in tests if test.outcome == "passed" and test.calls and test.seconds <= QUICK]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{item}\n" for item in spread(quick([*map(Path, sys.argv[1:])]), SIZE, seed=0)))
