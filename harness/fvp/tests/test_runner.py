@@ -65,8 +65,11 @@ def test_missing_program_is_the_runners_failure(board: Board) -> None:
 def test_a_run_stays_within_its_budget() -> None:
     recorded = load("convolutions", "corstone-300")
     outputs = [np.ascontiguousarray(output).tobytes() for output in recorded.outputs]
-    budget = measure(elf("corstone-300"), recorded.pte, recorded.inputs, outputs)
-    assert budget.over <= LIMIT_SECONDS, budget.table()
+    for _ in range(3):  # other tests run at the same time, and only ever add to it
+        budget = measure(elf("corstone-300"), recorded.pte, recorded.inputs, outputs)
+        if budget.over <= LIMIT_SECONDS:
+            return
+    pytest.fail(budget.table())
 
 
 def test_budget_is_a_command(board300: Board) -> None:
