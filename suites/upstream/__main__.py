@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import sys
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
@@ -129,5 +130,5 @@ def _report(out: Path, results: list[Result], document: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that pytest ends too, and what ran is recorded
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
     start(main)
