@@ -15,7 +15,6 @@ guest runs is QEMU's, and so is everything from a line on that only QEMU writes 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import mmap
 import os
 import select
@@ -23,10 +22,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from harness.child import dies_with, interrupts_deferred
 from harness.errors import TargetNotAvailable
 from harness.virtual.semihosting import Semihosting
 
@@ -36,7 +35,6 @@ DDR_BASE = 0x60000000
 DDR_SIZE = 2 << 30
 """What the machine insists on. The file is sparse: pages that nobody touches cost nothing."""
 _HINT = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
-_PR_SET_PDEATHSIG = 1
 _STOP_SECONDS = 5.0
 _LAST_WORDS = b"qemu: fatal: "
 """How QEMU begins to tell why it ends by itself, for one when the processor locked up. All registers follow."""
@@ -108,7 +106,7 @@ class Qemu:
             options = _loads(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
             output = console_end if semihosting is not None else self._messages
             inherited = (ddr, gdb_end.fileno(), qtest_end.fileno(), uart_end)
-            with _interrupts_deferred():
+            with interrupts_deferred():
                 self.process = subprocess.Popen(
                     [executable, *_arguments(*inherited), *options],
                     stdin=subprocess.DEVNULL,
@@ -117,7 +115,7 @@ class Qemu:
                     cwd=semihosting.cwd if semihosting is not None else None,
                     pass_fds=(*inherited, image),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
-                    preexec_fn=_dies_with(os.getpid()),
+                    preexec_fn=_only_dies_with(os.getpid()),
                 )
         except OSError as error:
             self.stop()
@@ -267,21 +265,15 @@ def _available(descriptor: int) -> tuple[bytes, int]:
     return data, descriptor
 
 
-@contextlib.contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """Hold back Ctrl-C, so that it can't strike between the birth of a child and the moment we know its id."""
-    previous = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or previous is None:
-        yield  # only the main thread may, and is interrupted; None is a handler that Python can't put back
-        return
-    caught = []
-    signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-        if caught:
-            signal.raise_signal(signal.SIGINT)
+def _only_dies_with(parent: int) -> Callable[[], None]:
+    """As `dies_with`, and deaf to requests to end: at those QEMU ends with status 0, as if the guest had succeeded."""
+    ask = dies_with(parent)
+
+    def prepare() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        ask()
+
+    return prepare
 
 
 def _memory_file(name: str) -> int:
@@ -293,20 +285,3 @@ def write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _dies_with(parent: int) -> Callable[[], None]:
-    """What the child does between fork and exec: ask to be killed when its parent ends, and by nothing else.
-
-    The parent may have ended before the request was made; then nobody would send the signal, so the child looks. At
-    the blocked signals QEMU would end with status 0, as if the guest had succeeded.
-    """
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def ask() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return ask
