@@ -15,9 +15,10 @@ namespace ethos_hil::board {
 
 namespace {
 
-// As on a Corstone-300, so that what fits there fits here; HELLO's number of a board that is none is 0.
+// The SRAM of a Corstone-300, and less DDR than its 256 MiB, because all of it is poisoned at every start. In HELLO, a
+// board that is none has number 0.
 constexpr std::uint32_t SRAM_SIZE = 2u << 20;
-constexpr std::uint32_t DDR_SIZE = 256u << 20;
+constexpr std::uint32_t DDR_SIZE = 64u << 20;
 constexpr std::uint32_t CPU_HZ = 1'000'000'000;
 
 Pool package;
