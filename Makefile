@@ -55,8 +55,8 @@ clean: ## Remove what was built; .venv stays
 # --- set-up -------------------------------------------------------------------------------------------------------
 
 PACKAGES := python3-venv gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
-	qemu-system-arm cmake ninja-build gdb-multiarch clang-format git
-COMMANDS := arm-none-eabi-gcc qemu-system-arm cmake ninja gdb-multiarch clang-format git
+	qemu-system-arm cmake ninja-build gdb-multiarch clang-format clang libclang-rt-dev llvm git
+COMMANDS := arm-none-eabi-gcc qemu-system-arm cmake ninja gdb-multiarch clang-format clang++ llvm-symbolizer git
 
 # Only asks apt when something is missing; a user without root is told what to install.
 build/.apt: Makefile
@@ -64,6 +64,7 @@ build/.apt: Makefile
 	for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
 	$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing python3.11-venv"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libstdc++_nano.a)" ] || missing=" libstdc++"; \
+	[ -n "$$missing" ] || ls "$$(clang++ -print-runtime-dir)"/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || missing=" libclang-rt"; \
 	if [ -n "$$missing" ]; then \
 	  echo "Installing Debian packages (missing:$$missing)" >&2; \
 	  as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
