@@ -28,6 +28,10 @@ class EthosHilError(Exception):
         if kind is not None:
             self.kind = kind
 
+    def __str__(self) -> str:
+        """The message as it is now: who passes an error on may have added to it."""
+        return self.message
+
 
 class UsageError(EthosHilError):
     """The arguments or the model cannot be used as given."""

@@ -30,7 +30,15 @@ _OWN_KIND = re.compile(r"^E \[executorch:(\w+)[\] ]")
 # arm_perf_monitor.cpp and arm_executor_runner.cpp; the former's format puts a stray sign between colon and number.
 _CYCLES = re.compile(r"\bethosu_pmu_cycle_cntr\s*:\s*%?\s*(\d+)")
 _INFERENCES = re.compile(r"\bNPU Inferences\s*:\s*(\d+)")
-_PLANNED = re.compile(r"\bmethod_allocator_planned:\s*(\d+) bytes")
+_MEMORY = {
+    "planned_bytes": re.compile(r"\bmethod_allocator_planned:\s*(\d+) bytes"),
+    # Only our own firmware logs these.
+    "fast_scratch_bytes": re.compile(r"\bfast_scratch:\s*(\d+)"),
+    "sram_used": re.compile(r"\bsram_pool_used:\s*(\d+)"),
+    "ddr_used": re.compile(r"\bddr_pool_used:\s*(\d+)"),
+    "stack_size": re.compile(r"\bstack_used:\s*\d+ / (\d+)"),
+}
+_STACK = re.compile(r"\bstack_used:\s*(\d+)")
 _QUOTED = 3
 _CLOCK_SLACK = 0.05
 """Seconds by which a file system's clock may lag behind ours (a tick of the kernel is at most 10 ms)."""
@@ -102,8 +110,11 @@ def run_program(board: Target, elf: bytes, job: Job, *, timeout: float, progress
                     error.message = f"input set {number}, repeat {repeat}: {error.message}"
                 raise
             console += ended.console
-            memory |= _memory(ended.console)
-            runs.append(Run(number, repeat, outputs, (), counted=_cycles(ended.console)))
+            said = "\n".join(ended.console)
+            memory |= {name: int(found[1]) for name, where in _MEMORY.items() if (found := where.search(said))}
+            stack = _STACK.search(said)
+            used = 0 if stack is None else int(stack[1])
+            runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=_cycles(said)))
             if progress is not None:
                 progress(len(runs), planned)
     return Outcome(
@@ -167,16 +178,10 @@ def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarr
     return np.ascontiguousarray(tensor.from_bytes(data)).reshape(tensor.sizes)
 
 
-def _cycles(console: Sequence[str]) -> int | None:
+def _cycles(said: str) -> int | None:
     """NPU cycles of one inference, if the runner logs them."""
-    text = "\n".join(console)
-    cycles, inferences = _CYCLES.search(text), _INFERENCES.search(text)
+    cycles, inferences = _CYCLES.search(said), _INFERENCES.search(said)
     if cycles is None:
         return None
     count = int(inferences[1]) if inferences is not None else 1
     return int(cycles[1]) // max(count, 1)
-
-
-def _memory(console: Sequence[str]) -> dict[str, int]:
-    planned = _PLANNED.search("\n".join(console))
-    return {} if planned is None else {"planned_bytes": int(planned[1])}

@@ -25,7 +25,10 @@ if [ "$1" = --version ]; then
   exit 0
 fi
 for argument in "$@"; do
-  case "$argument" in *uart0.out_file=*) uart="${{argument#*out_file=}}" ;; esac
+  case "$argument" in
+    *uart0.out_file=*) uart="${{argument#*out_file=}}" ;;
+    *semihosting-cwd=*) cd "${{argument#*semihosting-cwd=}}" ;;
+  esac
 done
 {body}
 """
@@ -50,7 +53,10 @@ def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Makes an FVP out of a shell script, for targets to find; $uart is where its UART should go."""
+    """Makes an FVP out of a shell script, for targets to find.
+
+    $uart is where its UART should go; it starts in the folder of semihosting.
+    """
 
     def make(body: str, version: str = ARMS_VERSION, model: Model = CORSTONE_300_U55) -> Path:
         folder = tmp_path / "fvps"

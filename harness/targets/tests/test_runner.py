@@ -1,0 +1,255 @@
+"""The host's side of the semihosting runner: our firmware where it goes well, scripts where it does not."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.errors import TargetError, TargetNotAvailable
+from harness.firmware import find_firmware
+from harness.fvp.tests.jobs import load
+from harness.link.runner import Job, command_line, run_program
+from harness.targets import make_target
+from harness.targets.base import Capability, Outcome
+from harness.targets.fvp import FvpTarget
+from harness.targets.tests.conftest import NPUS, Fake
+from harness.targets.virtual import VirtualTarget
+from harness.virtual.tests.programs import Recorded
+from lowering.errors import UsageError
+from lowering.profile import Npu
+from lowering.program import Program
+
+TIMEOUT = 60.0
+U55 = Npu("u55", 128)
+PMU = """I [executorch:arm_perf_monitor.cpp:172 StopMeasurements()] NPU Inferences : 2
+I [executorch:arm_perf_monitor.cpp:227 StopMeasurements()] ethosu_pmu_cycle_cntr : % 2468 (1234.00 per inference)
+I [executorch:arm_executor_runner.cpp:771 log_mem_status()] method_allocator_planned:  192 bytes"""
+
+
+def job_of(recorded: Recorded, repeat: int = 1) -> Job:
+    outputs = Program.parse(recorded.pte).plan().output_tensors
+    return Job(recorded.pte, [recorded.inputs], outputs, repeat)
+
+
+ADD = job_of(load("add", "corstone-300"))
+
+
+def run(job: Job = ADD, *, fast: bool = False, timeout: float = TIMEOUT) -> Outcome:
+    return run_program(FvpTarget("corstone-300", U55, fast=fast), b"the runner", job, timeout=timeout)
+
+
+def fails(timeout: float = TIMEOUT) -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        run(timeout=timeout)
+    return caught.value
+
+
+# --- Our firmware as the runner. ---
+
+
+@pytest.mark.parametrize("soc", ["corstone-300", "corstone-320"])
+@pytest.mark.parametrize("name", ["virtual", "fvp"])
+def test_outputs_and_cycles_are_those_of_the_packed_image(use_launchers: Path, name: str, soc: str) -> None:
+    recorded = load("convolutions", soc)
+    target = make_target("virtual" if name == "virtual" else soc, Npu.parse(NPUS[soc]))
+    assert Capability.SEMIHOSTING in target.capabilities()
+    told: list[tuple[int, int]] = []
+    outcome = run_program(
+        target,
+        find_firmware(soc),
+        job_of(recorded, repeat=2),
+        timeout=TIMEOUT,
+        progress=lambda done, planned: told.append((done, planned)),
+    )
+    assert told == [(1, 2), (2, 2)]
+    assert [(one.input_set, one.repeat) for one in outcome.runs] == [(0, 0), (0, 1)]
+    for one in outcome.runs:
+        for found, expected in zip(one.outputs, recorded.outputs, strict=True):
+            np.testing.assert_array_equal(found, expected, strict=True)
+        assert one.counted == one.cycles > 0
+        assert 0 < one.stack_used < outcome.memory["stack_size"]
+    assert outcome.memory["planned_bytes"] == sum(Program.parse(recorded.pte).plan().planned_sizes)
+    assert outcome.memory["sram_used"] > 0
+
+
+def test_an_error_of_our_firmware_keeps_its_kind() -> None:
+    recorded = load("add", "corstone-300")
+    damaged = bytearray(recorded.pte)
+    damaged[recorded.pte.index(b"quantize_per_tensor")] ^= 1
+    job = Job(bytes(damaged), [recorded.inputs], ADD.outputs)
+    with pytest.raises(TargetError, match="rowned|puantize|exit status") as caught:
+        run_program(VirtualTarget(str(U55)), find_firmware(), job, timeout=TIMEOUT)
+    assert caught.value.kind == "unsupported"
+    assert caught.value.console
+
+
+def test_a_program_without_end_on_the_virtual_board_says_where_it_is(assemble_loop: bytes) -> None:
+    with pytest.raises(TargetError, match="the program is in reset") as caught:
+        run_program(VirtualTarget(str(U55)), assemble_loop, ADD, timeout=2.0)
+    assert caught.value.kind == "timeout"
+
+
+@pytest.fixture(scope="module")
+def assemble_loop(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """An ELF for a Corstone-300 that does nothing for ever."""
+    import subprocess
+
+    folder = tmp_path_factory.mktemp("loop")
+    (folder / "loop.s").write_text(
+        ".syntax unified\n.thumb\n.word 0x30001000\n.word reset\n.thumb_func\n.type reset, %function\n"
+        "reset: b reset\n.size reset, . - reset\n"
+    )
+    command = (
+        "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -Wl,-Ttext=0x10000000 -Wl,-e,reset loop.s -o loop"
+    )
+    subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
+    return (folder / "loop").read_bytes()
+
+
+@pytest.mark.parametrize("elf", [b"", b"\x7fELF\x02\x01 of another machine" + bytes(64)], ids=["empty", "64 bits"])
+def test_what_is_no_elf_for_the_board_is_refused(elf: bytes) -> None:
+    with pytest.raises(UsageError, match="the runner cannot be run"):
+        run_program(VirtualTarget(str(U55)), elf, ADD, timeout=TIMEOUT)
+
+
+def test_a_target_without_semihosting_says_so() -> None:
+    from harness.targets.base import Target
+
+    with pytest.raises(TargetNotAvailable, match="no semihosting"):
+        Target.boot(VirtualTarget(str(U55)), b"", "", Path(), timeout=1)
+
+
+# --- Runners that behave otherwise. ---
+
+
+def answers(folder: Path) -> str:
+    """Shell commands that write the right outputs of "add"."""
+    lines = []
+    for index, output in enumerate(load("add", "corstone-300").outputs):
+        (folder / f"right-{index}").write_bytes(output.tobytes())
+        lines.append(f"cp {folder / f'right-{index}'} out-{index}.bin")
+    return "\n".join(lines)
+
+
+def test_files_arguments_and_numbers_are_those_of_the_protocol(fake: Fake, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    fake(f"cp * {seen}; printf '%s\\n' \"$@\" > {seen}/arguments; echo {shlex.quote(PMU)}; {answers(tmp_path)}")
+    outcome = run()
+    recorded = load("add", "corstone-300")
+    assert (seen / "program.pte").read_bytes() == recorded.pte
+    for index, data in enumerate(recorded.inputs):
+        assert (seen / f"i{index}.bin").read_bytes() == data
+    arguments = (seen / "arguments").read_text().splitlines()
+    assert "cpu0.semihosting-cmd_line='executor_runner -m program.pte -o out -i i0.bin -i i1.bin'" in arguments
+    for word in ("semihosting-enable=1", "semihosting-stack_base=0", "semihosting-heap_limit=0"):
+        assert f"cpu0.{word}" in arguments
+    assert "mps3_board.uart0.out_file='-'" in arguments
+    assert outcome.runs[0].counted == 1234, "2,468 cycles of two inferences"
+    assert outcome.memory == {"planned_bytes": 192}
+    np.testing.assert_array_equal(outcome.runs[0].outputs[0], recorded.outputs[0], strict=True)
+    assert any("ethosu_pmu_cycle_cntr" in line for line in outcome.console)
+
+
+def test_a_runner_that_counts_nothing_has_no_cycles(fake: Fake, tmp_path: Path) -> None:
+    fake(answers(tmp_path))
+    assert run().runs[0].counted is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "E [executorch:method.cpp:123 init()] Missing operator: [1] aten::foo.out",
+        "F [executorch:arm_executor_runner.cpp:600 main()] Not right number of parameters!",
+        "E: something",
+        "Hard fault. irq=-13, pc=0x10001234, lr=0x1, xpsr=0x1, sp=0x30080000",
+        'Assertion "false" failed',
+    ],
+)
+def test_words_of_failure_fail_even_with_right_outputs_and_status_0(fake: Fake, tmp_path: Path, line: str) -> None:
+    fake(f"{answers(tmp_path)}; echo {shlex.quote(line)}; exit 0")
+    error = fails()
+    assert error.kind == "fault"
+    assert line in error.message
+
+
+def test_the_kind_that_our_runner_names_is_kept(fake: Fake) -> None:
+    fake("echo 'E [executorch:out_of_memory] planned memory needs 9 bytes'; exit 1")
+    error = fails()
+    assert error.kind == "out-of-memory"
+    assert "(exit status 1)" in error.message
+
+
+def test_an_exit_status_fails_even_with_right_outputs(fake: Fake, tmp_path: Path) -> None:
+    fake(f"{answers(tmp_path)}; echo so long; exit 255")
+    error = fails()
+    assert error.kind == "fault"
+    assert "exited with status 255" in error.message
+    assert "so long" in str(error.hint)
+
+
+def test_a_missing_output_is_of_its_own_kind(fake: Fake) -> None:
+    fake("exit 0")
+    error = fails()
+    assert error.kind == "missing-output"
+    assert "out-0.bin" in error.message
+
+
+@pytest.mark.parametrize("size", [0, 191, 193])
+def test_an_output_of_another_size_is_of_its_own_kind(fake: Fake, size: int) -> None:
+    fake(f"head -c {size} /dev/zero > out-0.bin")
+    error = fails()
+    assert error.kind == "damaged-output"
+    assert f"{size} bytes" in error.message
+    assert "192 bytes" in error.message
+
+
+def test_an_output_from_before_is_stale(fake: Fake, tmp_path: Path) -> None:
+    fake(f"{answers(tmp_path)}; touch -d '1 minute ago' out-0.bin")
+    assert fails().kind == "stale-output"
+
+
+def test_every_execution_starts_with_an_empty_folder(fake: Fake, tmp_path: Path) -> None:
+    """The second execution writes nothing, and must not be taken for the first."""
+    fake(f"[ -e {tmp_path / 'once'} ] || {{ touch {tmp_path / 'once'}; {answers(tmp_path)}; }}")
+    with pytest.raises(TargetError, match="input set 0, repeat 1: ") as caught:
+        run(job_of(load("add", "corstone-300"), repeat=2))
+    assert caught.value.kind == "missing-output"
+
+
+def test_a_time_limit(fake: Fake) -> None:
+    fake("echo thinking; exec sleep 1000")
+    error = fails(timeout=0.5)
+    assert error.kind == "timeout"
+    assert error.console == ("thinking",)
+
+
+def test_a_time_limit_of_the_fvps(fake: Fake) -> None:
+    fake("echo 'Info: Simulation is stopping. Reason: CPU time has been exceeded.'")
+    error = fails()
+    assert error.kind == "timeout"
+    assert "its own --timelimit" in error.message
+
+
+def test_a_crash(fake: Fake) -> None:
+    fake("ulimit -c 0; kill -SEGV $$")
+    error = fails()
+    assert error.kind == "crashed"
+    assert "SIGSEGV" in error.message
+
+
+def test_a_missing_licence(fake: Fake) -> None:
+    fake("echo 'FlexNet Licensing error:-15,10'; exit 1")
+    with pytest.raises(TargetNotAvailable) as caught:
+        run()
+    assert caught.value.kind == "licence"
+
+
+def test_a_command_line_longer_than_fvps_pass_on_is_refused() -> None:
+    assert len(command_line(19)) <= 255
+    with pytest.raises(UsageError, match="at most 255") as caught:
+        command_line(30)
+    assert "leave out --runner" in str(caught.value.hint)
