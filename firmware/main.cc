@@ -10,6 +10,7 @@
 #include "link/report.h"
 #include "npu/driver.h"
 #include "runner/runner.h"
+#include "runtime/bundle.h"
 #include "runtime/executor.h"
 #include "runtime/memory.h"
 #include "runtime/method.h"
@@ -52,29 +53,6 @@ void send_loaded(const Method& method, const Memory& memory) {
   frames::send(FrameType::LOADED, &loaded, sizeof loaded);
 }
 
-// The bytes of an input that the program holds itself: it cannot be set, so what is asked for has to be the same.
-void check_constant_input(std::uint32_t set, std::uint32_t index, Bytes given, const Value& value) {
-  Bytes held;
-  switch (value.kind) {
-    case ValueKind::INT:
-      held = {reinterpret_cast<const std::uint8_t*>(&value.integer), sizeof value.integer};
-      break;
-    case ValueKind::BOOL:
-      held = {reinterpret_cast<const std::uint8_t*>(&value.boolean), sizeof value.boolean};
-      break;
-    case ValueKind::DOUBLE:
-      held = {reinterpret_cast<const std::uint8_t*>(&value.real), sizeof value.real};
-      break;
-    default:
-      return;  // none is none, whatever stands for it
-  }
-  if (given.size != held.size || std::memcmp(given.data, held.data, held.size) != 0) {
-    fail(ErrorKind::INPUT, Text() << "input " << index << " of set " << set << " (" << given.size
-                                  << " bytes) is not the value the program was exported with (" << held.size
-                                  << " bytes), and is no tensor that could be set");
-  }
-}
-
 // Before the first run, so that a wrong last set does not cost all runs before it.
 void check_inputs(const Package& package, Method& method) {
   const PackageHeader& plan = package.header();
@@ -87,35 +65,64 @@ void check_inputs(const Package& package, Method& method) {
     for (std::uint32_t i = 0; i < plan.inputs_per_set; ++i) {
       const Bytes given = package.input(set, i);
       const Value& value = method.input(i);
-      if (value.kind != ValueKind::TENSOR) {
-        check_constant_input(set, i, given, value);
-        continue;
-      }
-      const Tensor& tensor = value.tensor;
+      Tensor tensor{};
+      if (!as_tensor(value, tensor)) continue;  // none is none, whatever stands for it
       if (given.size != tensor.nbytes) {
         fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " has " << given.size
                                       << " bytes, expected " << tensor.nbytes << " (" << tensor.elements << " of "
                                       << type_name(tensor.type) << ")");
       }
+      // A number is part of the program: it cannot be set, so what is asked for has to be the same.
+      if (value.kind != ValueKind::TENSOR && std::memcmp(given.data, tensor.data, tensor.nbytes) != 0) {
+        fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " is not the value the program was "
+                                      << "exported with, and is no tensor that could be set");
+      }
+    }
+  }
+}
+
+void check_cases(const TestCases& cases, const PackageHeader& plan, const Method& method) {
+  if (cases.count() != plan.input_set_count) {
+    fail(ErrorKind::INPUT, Text() << "the bundle has " << cases.count() << " test cases of method '"
+                                  << Characters{plan.method, sizeof plan.method} << "', the package is to run "
+                                  << plan.input_set_count);
+  }
+  cases.check_inputs(method);
+}
+
+// What no frame can carry, before the first run too.
+void check_outputs(Method& method) {
+  for (std::uint32_t i = 0; i < method.output_count(); ++i) {
+    switch (method.output(i).kind) {
+      case ValueKind::TENSOR:
+      case ValueKind::INT:
+      case ValueKind::BOOL:
+      case ValueKind::DOUBLE:
+        break;
+      default:
+        fail(ErrorKind::UNSUPPORTED, Text() << "output " << i << " is neither a tensor nor a number");
     }
   }
 }
 
 void send_outputs(Method& method) {
   for (std::uint32_t i = 0; i < method.output_count(); ++i) {
-    const Value& value = method.output(i);
-    if (value.kind != ValueKind::TENSOR || value.tensor.data == nullptr) {
-      fail(ErrorKind::UNSUPPORTED, Text() << "output " << i << " is no tensor with memory");
+    Tensor tensor{};
+    if (!as_tensor(method.output(i), tensor)) {
+      fail(ErrorKind::PROGRAM, Text() << "output " << i << " is no tensor with memory");
     }
-    send_tensor(TensorRole::OUTPUT, i, 0, value.tensor);
+    send_tensor(TensorRole::OUTPUT, i, 0, tensor);
   }
 }
 
-void run_once(const Package& package, Method& method, std::uint32_t input_set, std::uint32_t repeat) {
+// False when a test case of a bundle expects other outputs.
+bool run_once(const Package& package, const TestCases& cases, Method& method, std::uint32_t input_set,
+              std::uint32_t repeat) {
   const PackageHeader& plan = package.header();
   const RunBegin begin{input_set, repeat};
   frames::send(FrameType::RUN_BEGIN, &begin, sizeof begin);
   method.reset_values();
+  if (cases) cases.set_inputs(input_set, method);
   for (std::uint32_t i = 0; i < plan.inputs_per_set; ++i) {
     const Bytes input = package.input(input_set, i);
     const Value& value = method.input(i);
@@ -124,9 +131,11 @@ void run_once(const Package& package, Method& method, std::uint32_t input_set, s
   const bool send_delegate_outputs = (plan.flags & static_cast<std::uint32_t>(PackageFlag::SEND_DELEGATE_OUTPUTS)) != 0;
   execute(method, {plan.npu_timeout_ms, send_delegate_outputs, send_counters});
   send_outputs(method);
+  const bool passed = !cases || cases.judge(input_set, method);
   const RunEnd end{input_set, repeat, board::stack_used()};
   frames::send(FrameType::RUN_END, &end, sizeof end);
   count_run();
+  return passed;
 }
 
 }  // namespace
@@ -141,15 +150,34 @@ int main() {
 
   const PackageHeader& plan = package.header();
   Memory memory(board::sram_pool(), board::ddr_pool(package.end()));
-  const Program program(package.program());
+  const Bytes file = package.program();
+  const char* name = reinterpret_cast<const char*>(plan.method);
+  Bytes pte = file;
+  TestCases cases;
+  if (Bundle::is_bundle(file)) {
+    const Bundle bundle(file);
+    pte = bundle.program();
+    // A plan without inputs runs the bundle's own test cases, a plan with inputs is like any other.
+    if (plan.inputs_per_set == 0) cases = bundle.test_cases(name);
+  }
+  const Program program(pte);
   const NpuMemory npu_memory{static_cast<MemoryMode>(plan.memory_mode), plan.fast_scratch_size};
-  Method method(program, reinterpret_cast<const char*>(plan.method), memory, npu_memory);
-  check_inputs(package, method);
+  Method method(program, name, memory, npu_memory);
+  if (cases) {
+    check_cases(cases, plan, method);
+  } else {
+    check_inputs(package, method);
+  }
+  check_outputs(method);
   if (method.delegate_count() != 0) npu::initialise(plan.events, npu_memory.mode);
   send_loaded(method, memory);
 
+  std::uint32_t failed = 0;
   for (std::uint32_t input_set = 0; input_set < plan.input_set_count; ++input_set) {
-    for (std::uint32_t repeat = 0; repeat < plan.repeat; ++repeat) run_once(package, method, input_set, repeat);
+    for (std::uint32_t repeat = 0; repeat < plan.repeat; ++repeat) {
+      if (!run_once(package, cases, method, input_set, repeat)) ++failed;
+    }
   }
+  if (failed != 0) fail_cases(failed, plan.input_set_count * plan.repeat);
   finish(0);
 }

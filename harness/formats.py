@@ -194,6 +194,7 @@ class ErrorKind(enum.IntEnum):
     NPU_FAULT = 7
     NPU_TIMEOUT = 8
     KERNEL = 9
+    MISMATCH = 10
 
 
 FrameHeader = Struct(

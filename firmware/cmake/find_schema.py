@@ -1,7 +1,7 @@
 """Print where the installed wheels keep what the .pte reader is generated from, as CMake list entries.
 
-Three lines: flatc, the include directory that holds flatbuffers/ (both from tosa-tools) and program.fbs
-(executorch). The packages are located, not imported: importing executorch takes seconds.
+Four lines: flatc, the include directory that holds flatbuffers/ (both from tosa-tools), program.fbs and
+bundled_program_schema.fbs (executorch). The packages are located, not imported: importing executorch takes seconds.
 """
 
 import importlib.util
@@ -21,11 +21,13 @@ def main() -> None:
         "flatbuffers headers": site / "include" / "flatbuffers" / "flatbuffers.h",
         "program.fbs": package / "exir" / "_serialize" / "program.fbs",
         "scalar_type.fbs": package / "exir" / "_serialize" / "scalar_type.fbs",
+        "bundled_program_schema.fbs": package / "devtools/bundled_program/schema/bundled_program_schema.fbs",
     }
     for name, path in found.items():
         if not path.is_file():
             sys.exit(f"{name} not found (looked for {path}); it comes with executorch[ethos-u]")
-    sys.stdout.write(f"{found['flatc']}\n{site / 'include'}\n{found['program.fbs']}\n")
+    lines = (found["flatc"], site / "include", found["program.fbs"], found["bundled_program_schema.fbs"])
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 if __name__ == "__main__":

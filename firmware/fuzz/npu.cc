@@ -6,7 +6,7 @@ namespace ethos_hil::npu {
 
 Identity identify() { return {0, 0}; }
 
-void check_can_run(const Identity&, std::uint32_t) {}
+bool explain_mismatch(const Identity&, Text&) { return false; }
 
 void initialise(const std::uint16_t (&)[EVENT_COUNTERS], MemoryMode) {}
 

@@ -53,6 +53,7 @@ enum class ErrorKind : std::uint32_t {
   NPU_FAULT = 7,
   NPU_TIMEOUT = 8,
   KERNEL = 9,
+  MISMATCH = 10,
 };
 
 // First bytes of the package. Offsets are from the start of the package.

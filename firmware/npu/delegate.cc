@@ -26,6 +26,15 @@ bool accepts(ScalarType type, std::uint32_t size) {
   }
 }
 
+// Two elements from each of `count` bytes, the low half first.
+void unpack_int4(std::uint8_t* to, const std::uint8_t* from, std::uint32_t count) {
+  const auto sign_extended = [](std::uint32_t half) { return static_cast<std::uint8_t>((half ^ 8) - 8); };
+  for (std::uint32_t i = 0; i < count; ++i) {
+    to[2 * i] = sign_extended(from[i] & 0xF);
+    to[2 * i + 1] = sign_extended(from[i] >> 4);
+  }
+}
+
 [[noreturn]] void reject(std::uint32_t instruction, const char* what, std::uint32_t index, const Tensor& tensor,
                          const BlobIo& io) {
   fail(ErrorKind::PROGRAM, Text() << "instruction " << instruction << ": " << what << " " << index
@@ -43,7 +52,6 @@ Delegate::Delegate(std::uint32_t index, Bytes bytes) {
   }
   const Blob blob(bytes, index);
   const Payload payload(blob.command_data, index);
-  check_can_run(payload.compiled_for, index);
   stream_ = payload.stream;
   weights_ = blob.weights;
   scratch_size_ = blob.scratch_size;
@@ -84,11 +92,21 @@ void Delegate::copy_output(std::uint32_t index, Tensor& tensor, std::uint32_t in
     std::memcpy(tensor.data, source, tensor.nbytes);
     return;
   }
-  // The NPU may pad rows. A tensor larger than the NPU's output would be packed int4, which nothing here unpacks.
+  // Else each row stands for itself: the NPU may have padded it, or packed two int4 into a byte.
   const std::uint32_t source_row = io.row_elements * io.element_size;
-  if (tensor.nbytes > io.nbytes() || tensor.nbytes % io.rows != 0) reject(instruction, "output", index, tensor, io);
   const std::uint32_t row = tensor.nbytes / io.rows;
-  for (std::uint32_t i = 0; i < io.rows; ++i) std::memcpy(tensor.data + i * row, source + i * source_row, row);
+  const bool is_packed =
+      tensor.type == ScalarType::CHAR && io.element_size == 1 && row == std::uint64_t{source_row} * 2;
+  if (tensor.nbytes % io.rows != 0 || (row > source_row && !is_packed)) {
+    reject(instruction, "output", index, tensor, io);
+  }
+  for (std::uint32_t i = 0; i < io.rows; ++i) {
+    if (is_packed) {
+      unpack_int4(tensor.data + i * row, source + i * source_row, source_row);
+    } else {
+      std::memcpy(tensor.data + i * row, source + i * source_row, row);
+    }
+  }
 }
 
 JobCounters Delegate::run(std::uint32_t timeout_ms, std::uint32_t instruction) const {

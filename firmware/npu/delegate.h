@@ -15,7 +15,7 @@ namespace ethos_hil::npu {
 class Delegate {
  public:
   Delegate() = default;
-  // Ends in ERROR PROGRAM or NPU_MISMATCH.
+  // Ends in ERROR PROGRAM. Whether the NPU can run it is for others to ask (runtime/support.h).
   Delegate(std::uint32_t index, Bytes blob);
 
   std::uint32_t scratch_size() const { return scratch_size_; }

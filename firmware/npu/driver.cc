@@ -69,19 +69,17 @@ const char* fault_name(std::uint32_t status) {
 
 Identity identify() { return {at(Register::ID), at(Register::CONFIG)}; }
 
-void check_can_run(const Identity& program, std::uint32_t delegate) {
+bool explain_mismatch(const Identity& program, Text& reason) {
   const Identity npu = identify();
-  if (GENERATION.has(npu) && can_run(npu, program)) return;
-  Text text;
-  text << "delegate " << delegate << " is compiled for " << program << ", ";
+  if (GENERATION.has(npu) && can_run(npu, program)) return false;
   if (npu.id == 0) {
-    text << "but no NPU answers at " << Hex{address_of(const_cast<const std::uint32_t*>(board::npu_registers()))}
-         << ", where ID reads 0";
+    reason << "but no NPU answers at " << Hex{address_of(const_cast<const std::uint32_t*>(board::npu_registers()))}
+           << ", where ID reads 0";
   } else {
-    text << "the NPU is " << npu;
-    if (!GENERATION.has(npu)) text << ", which this firmware does not drive";
+    reason << "the NPU is " << npu;
+    if (!GENERATION.has(npu)) reason << ", which this firmware does not drive";
   }
-  fail(ErrorKind::NPU_MISMATCH, text, at(Register::STATUS), at(Register::QREAD));
+  return true;
 }
 
 void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], MemoryMode mode) {

@@ -14,8 +14,8 @@ namespace ethos_hil::npu {
 // ID and CONFIG of the NPU on this board; zeros where there is none.
 Identity identify();
 
-// Ends in ERROR NPU_MISMATCH unless this board's NPU can run what was compiled for `program`.
-void check_can_run(const Identity& program, std::uint32_t delegate);
+// Whether this board's NPU cannot run what was compiled for `program`; `reason` then gets what it is instead.
+bool explain_mismatch(const Identity& program, Text& reason);
 
 // Resets the NPU and sets up what stays the same for all jobs: the ways to the memories where a program compiled for
 // `mode` has its data, and `events`, which are counted in each job as far as the NPU has counters.

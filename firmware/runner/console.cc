@@ -31,6 +31,8 @@ const char* kind_name(ErrorKind kind) {
       return "npu_timeout";
     case ErrorKind::KERNEL:
       return "kernel";
+    case ErrorKind::MISMATCH:
+      return "mismatch";
   }
   return "error";
 }

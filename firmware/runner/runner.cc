@@ -7,6 +7,7 @@
 #include "runner/command_line.h"
 #include "runner/console.h"
 #include "runner/semihosting.h"
+#include "runtime/bundle.h"
 #include "runtime/executor.h"
 #include "runtime/memory.h"
 #include "runtime/method.h"
@@ -47,9 +48,7 @@ constexpr EventSet U85_EVENTS{7,
                               "ETHOSU_PMU_SRAM_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_SRAM_WR_DATA_BEAT_WRITTEN, "
                               "ETHOSU_PMU_EXT_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_EXT_WR_DATA_BEAT_WRITTEN, "
                               "ETHOSU_PMU_NPU_IDLE, ETHOSU_PMU_MAC_ACTIVE, ETHOSU_PMU_WD_ACTIVE"};
-constexpr std::uint32_t PRODUCT_U85 = 2;
-
-const EventSet& events_of_npu() { return npu::identify().product() == PRODUCT_U85 ? U85_EVENTS : U55_EVENTS; }
+const EventSet& events_of_npu() { return npu::identify().product() == npu::PRODUCT_U85 ? U85_EVENTS : U55_EVENTS; }
 
 // Sums over all delegate calls.
 struct Totals {
@@ -103,7 +102,7 @@ Bytes load(const char* name, Memory& memory) {
   return {data, file.size()};
 }
 
-void read_inputs(const CommandLine& arguments, Method& method) {
+void read_inputs(const CommandLine& arguments, const Method& method) {
   if (arguments.input_count != method.input_count()) {
     reject(Text() << "wrong number of inputs: the method takes " << method.input_count() << ", "
                   << arguments.input_count << " were given with -i");
@@ -162,16 +161,24 @@ void write_outputs(const char* base, Method& method) {
   }
 }
 
-void report_counters() {
+// "<number> (<number / inferences> per inference)"
+void append_share(Text& text, std::uint64_t number, std::uint32_t inferences) {
+  const std::uint64_t hundredths = number * 100 / inferences;
+  text << number << " (" << hundredths / 100 << "." << hundredths / 10 % 10 << hundredths % 10 << " per inference)";
+}
+
+void report_counters(std::uint32_t inferences) {
   const EventSet& set = events_of_npu();
-  // One inference: each sum is the number per inference too.
-  say(Text() << "NPU Inferences : 1");
-  say(Text() << "NPU delegations: " << totals.calls << " (" << totals.calls << ".00 per inference)");
+  const auto line = [inferences](Text& text, std::uint64_t number) {
+    append_share(text, number, inferences);
+    say(text);
+  };
+  say(Text() << "NPU Inferences : " << inferences);
+  line(Text() << "NPU delegations: ", totals.calls);
   say(Text() << "Ethos-U PMU report:");
-  say(Text() << "ethosu_pmu_cycle_cntr : " << totals.cycles << " (" << totals.cycles << ".00 per inference)");
+  line(Text() << "ethosu_pmu_cycle_cntr : ", totals.cycles);
   for (std::uint32_t i = 0; i < set.count; ++i) {
-    say(Text() << "ethosu_pmu_cntr" << i << " : " << totals.events[i] << " (" << totals.events[i]
-               << ".00 per inference)");
+    line(Text() << "ethosu_pmu_cntr" << i << " : ", totals.events[i]);
   }
   say(Text() << "Ethos-U PMU Events:[" << set.names << "]");
 }
@@ -183,9 +190,9 @@ void report_pool(const char* label, std::uint32_t used, std::uint32_t size) {
 
 // The labels upstream's runner has, as far as there is something to put behind them, then this firmware's own.
 // `file_memory` is what the file took of it.
-void report_memory(Bytes file, std::uint32_t file_memory, const Method& method, const Memory& memory) {
+void report_memory(Bytes pte, Bytes file, std::uint32_t file_memory, const Method& method, const Memory& memory) {
   const std::uint32_t used = memory.used() - method.npu_bytes() - file_memory;
-  say(Text() << "model_pte_program_size:     " << file.size << " bytes.");
+  say(Text() << "model_pte_program_size:     " << pte.size << " bytes.");
   say(Text() << "model_pte_loaded_size:      " << file.size << " bytes.");
   report_pool("input_file_allocator_used: ", file_memory, memory.ddr_size());
   report_pool("method_allocator_used:     ", used, memory.sram_size() + memory.ddr_size());
@@ -213,22 +220,39 @@ void run() {
   Memory memory(board::sram_pool(), board::ddr_pool(board::package_window().begin));
   const Bytes file = load(arguments.program, memory);
   const std::uint32_t file_memory = memory.used();
-  say(Text() << "PTE Model data loaded. Size: " << file.size << " bytes.");
-  const Program program(file);
+  const bool is_bundle = Bundle::is_bundle(file);
+  const Bytes pte = is_bundle ? Bundle(file).program() : file;
+  say(Text() << "PTE Model data loaded. Size: " << pte.size << " bytes.");
+  const Program program(pte);
   const char* name = program.first_plan();
   say(Text() << "Running method " << shown(name));
   const std::uint32_t fast_scratch = board::identity().number == BOARD_WITH_FAST_SCRATCH ? FAST_SCRATCH : 0;
-  Method method(program, name, memory, {MemoryMode::SHARED_SRAM, fast_scratch});
+  const NpuMemory npu_memory{MemoryMode::SHARED_SRAM, fast_scratch};
+  Method method(program, name, memory, npu_memory);
   say(Text() << "Method '" << shown(name) << "' loaded.");
-  read_inputs(arguments, method);
+  const TestCases cases = is_bundle ? Bundle(file).test_cases(name) : TestCases();
+  if (cases) {
+    cases.check_inputs(method);  // files given with -i are for runners that have no other inputs
+  } else {
+    read_inputs(arguments, method);
+  }
   say(Text() << "Input prepared.");
 
-  if (method.delegate_count() != 0) npu::initialise(events_of_npu().events);
-  method.reset_values();
-  execute(method, {NPU_TIMEOUT_MS, false, add_to_totals});
-  if (method.delegate_count() != 0) report_counters();
-  write_outputs(arguments.output_base, method);
-  report_memory(file, file_memory, method, memory);
+  if (method.delegate_count() != 0) npu::initialise(events_of_npu().events, npu_memory.mode);
+  std::uint32_t executed = 0;
+  std::uint32_t failed = 0;
+  do {
+    method.reset_values();
+    if (cases) cases.set_inputs(executed, method);
+    execute(method, {NPU_TIMEOUT_MS, false, add_to_totals});
+    // The files are those of the first test case, the only one upstream's runner has.
+    if (executed == 0) write_outputs(arguments.output_base, method);
+    if (cases && !cases.judge(executed, method)) ++failed;
+    ++executed;
+  } while (cases && executed < cases.count());
+  if (method.delegate_count() != 0) report_counters(executed);
+  report_memory(pte, file, file_memory, method, memory);
+  if (failed != 0) fail_cases(failed, executed);
   say(Text() << "Program complete, exiting.");
   finish(0);
 }

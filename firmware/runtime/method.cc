@@ -1,40 +1,9 @@
 #include "runtime/method.h"
 
-#include <cstring>
-
 #include "link/report.h"
+#include "runtime/support.h"
 
 namespace ethos_hil {
-
-namespace {
-
-constexpr char ETHOS_U_BACKEND[] = "EthosUBackend";
-
-// Collects what is missing and sends it in as few ERROR frames as it fits into.
-class MissingList {
- public:
-  void add(const char* what, const char* name, const char* overload) {
-    const std::uint32_t length = std::strlen(what) + std::strlen(name) + std::strlen(overload) + 4;
-    if (!text_.empty() && text_.size() + length > Text::CAPACITY) send();
-    text_ << (text_.empty() ? "this firmware lacks " : ", ") << what << name << (*overload == '\0' ? "" : ".")
-          << overload;
-  }
-
-  void send() {
-    if (text_.empty()) return;
-    report_error(ErrorKind::UNSUPPORTED, text_);
-    text_.clear();
-    sent_ = true;
-  }
-
-  bool sent() const { return sent_; }
-
- private:
-  Text text_;
-  bool sent_ = false;
-};
-
-}  // namespace
 
 Method::Method(const Program& program, const char* name, Memory& memory, const NpuMemory& npu_memory)
     : program_(program), plan_(program.plan(name)), value_count_(count(plan_.values())) {
@@ -43,14 +12,16 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
   }
   instructions_ = plan_.chains()->Get(0)->instructions();
   instruction_count_ = count(instructions_);
-  check_supported();
+  check_support(program_, plan_);
   // The NPU's scratch first: it gains most from SRAM.
   const bool is_dedicated = npu_memory.mode == MemoryMode::DEDICATED_SRAM;
   load_delegates(memory, npu_memory);
-  load_buffers(memory, is_dedicated ? Place::DDR : Place::SRAM_FIRST);
-  load_values(memory);
-  load_inputs();
+  const Storage storage(program_, plan_, memory, is_dedicated ? Place::DDR : Place::SRAM_FIRST);
+  planned_bytes_ = storage.planned_bytes();
+  load_values(storage, memory);
   load_instructions();
+  load_inputs(memory);
+  load_outputs(memory);
   reset_values();
   kernels_ = memory.allocate_array<Kernel>(count(plan_.operators()), "table of operators");
   for (std::uint32_t i = 0; i < count(plan_.operators()); ++i) {
@@ -60,21 +31,6 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
   if (npu_memory.mode == MemoryMode::SHARED_SRAM && memory.sram_free() >= npu_memory.fast_scratch) {
     load_fast_scratch(memory, npu_memory.fast_scratch);
   }
-}
-
-void Method::check_supported() const {
-  MissingList missing;
-  for (std::uint32_t i = 0; i < count(plan_.operators()); ++i) {
-    const char* name = text(op(i).name());
-    const char* overload = text(op(i).overload());
-    if (find_kernel(name, overload) == nullptr) missing.add("operator ", name, overload);
-  }
-  for (std::uint32_t i = 0; i < delegate_count(); ++i) {
-    const char* id = text(plan_.delegates()->Get(i)->id());
-    if (std::strcmp(id, ETHOS_U_BACKEND) != 0) missing.add("delegate ", id, "");
-  }
-  missing.send();
-  if (missing.sent()) finish(1);
 }
 
 void Method::load_delegates(Memory& memory, const NpuMemory& npu_memory) {
@@ -109,21 +65,7 @@ void Method::load_fast_scratch(Memory& memory, std::uint32_t size) {
   npu_bytes_ += memory.used() - used_before;
 }
 
-void Method::load_buffers(Memory& memory, Place place) {
-  // Entry 0 is reserved; memory_id n of a tensor is entry n.
-  const auto* sizes = aligned(plan_.non_const_buffer_sizes(), "table of planned buffers");
-  buffer_count_ = count(sizes);
-  buffers_ = memory.allocate_array<Buffer>(buffer_count_, "table of buffers");
-  for (std::uint32_t i = 1; i < buffer_count_; ++i) {
-    const std::int64_t size = sizes->Get(i);
-    if (size < 0) fail(ErrorKind::PROGRAM, Text() << "planned buffer " << i << " has " << size << " bytes");
-    buffers_[i].data = memory.allocate(static_cast<std::uint64_t>(size), "planned memory", place);
-    buffers_[i].size = static_cast<std::uint32_t>(size);
-    planned_bytes_ += buffers_[i].size;
-  }
-}
-
-void Method::load_values(Memory& memory) {
+void Method::load_values(const Storage& storage, Memory& memory) {
   values_ = memory.allocate_array<Value>(value_count_, "table of values");
   initial_values_ = memory.allocate_array<Value>(value_count_, "table of values");
   for (std::uint32_t i = 0; i < value_count_; ++i) {
@@ -153,7 +95,7 @@ void Method::load_values(Memory& memory) {
         break;
       case pte::KernelTypes::Tensor:
         value.kind = ValueKind::TENSOR;
-        value.tensor = load_tensor(i, *source->val_as_Tensor());
+        value.tensor = storage.tensor(i, *source->val_as_Tensor());
         break;
       case pte::KernelTypes::String:
         value.kind = ValueKind::STRING;
@@ -197,9 +139,16 @@ void Method::load_values(Memory& memory) {
   }
 }
 
-void Method::load_inputs() {
+// A program may leave it to its user where inputs and outputs are. Here nobody has a better place.
+void Method::give_memory(std::uint32_t value, const char* purpose, Memory& memory) {
+  Tensor& tensor = initial_values_[value].tensor;
+  if (tensor.data == nullptr) tensor.data = memory.allocate(tensor.nbytes, purpose);
+}
+
+void Method::load_inputs(Memory& memory) {
   for (std::uint32_t i = 0; i < input_count(); ++i) {
-    const Value& value = input(i);
+    const auto index = static_cast<std::uint32_t>(plan_.inputs()->Get(i));
+    const Value& value = initial_values_[index];
     switch (value.kind) {
       case ValueKind::NONE:
       case ValueKind::INT:
@@ -207,12 +156,30 @@ void Method::load_inputs() {
       case ValueKind::DOUBLE:
         break;
       case ValueKind::TENSOR:
-        if (value.tensor.data != nullptr && value.tensor.writable) break;
-        [[fallthrough]];
+        if (!value.tensor.writable) fail(ErrorKind::PROGRAM, Text() << "input " << i << " is a constant");
+        give_memory(index, "input", memory);
+        break;
       default:
-        fail(ErrorKind::UNSUPPORTED, Text() << "input " << i << " is no tensor with planned memory");
+        fail(ErrorKind::UNSUPPORTED, Text() << "input " << i << " is a list or a string");
     }
   }
+}
+
+void Method::load_outputs(Memory& memory) {
+  for (std::uint32_t i = 0; i < output_count(); ++i) {
+    const auto index = static_cast<std::uint32_t>(plan_.outputs()->Get(i));
+    if (initial_values_[index].kind == ValueKind::TENSOR && !is_move_target(index)) {
+      give_memory(index, "output", memory);
+    }
+  }
+}
+
+bool Method::is_move_target(std::uint32_t value) const {
+  for (std::uint32_t i = 0; i < instruction_count_; ++i) {
+    const pte::MoveCall* move = instruction(i).instr_args_as_MoveCall();
+    if (move != nullptr && static_cast<std::uint32_t>(move->move_to()) == value) return true;
+  }
+  return false;
 }
 
 template <typename Items>
@@ -228,81 +195,6 @@ void Method::check_items(std::uint32_t list, const Items* items, std::int64_t lo
 
 void Method::reset_values() {
   for (std::uint32_t i = 0; i < value_count_; ++i) values_[i] = initial_values_[i];
-}
-
-Tensor Method::load_tensor(std::uint32_t index, const pte::Tensor& source) const {
-  Tensor tensor{};
-  tensor.type = source.scalar_type();
-  const std::uint32_t size = element_size(tensor.type);
-  if (size == 0) {
-    fail(ErrorKind::UNSUPPORTED, Text() << "value " << index << " is a tensor of type " << type_name(tensor.type)
-                                        << " (" << static_cast<int>(tensor.type) << ")");
-  }
-  if (source.shape_dynamism() != pte::TensorShapeDynamism::STATIC &&
-      source.shape_dynamism() != pte::TensorShapeDynamism::DYNAMIC_BOUND) {
-    fail(ErrorKind::UNSUPPORTED, Text() << "value " << index << " is a tensor without an upper bound on its shape");
-  }
-  const pte::ExtraTensorInfo* extra = source.extra_tensor_info();
-  if (extra != nullptr &&
-      (extra->location() != pte::TensorDataLocation::SEGMENT || extra->device_type() != pte::DeviceType::CPU)) {
-    fail(ErrorKind::UNSUPPORTED, Text() << "value " << index << " is a tensor outside the program or the CPU's memory");
-  }
-  const std::uint32_t rank = count(source.sizes());
-  if (rank > MAX_RANK || rank != count(source.dim_order()) || source.storage_offset() != 0) {
-    fail(ErrorKind::PROGRAM, Text() << "value " << index << " is a tensor with " << rank << " sizes, "
-                                    << count(source.dim_order()) << " in dim_order and storage offset "
-                                    << source.storage_offset());
-  }
-  tensor.rank = static_cast<std::uint8_t>(rank);
-  std::uint64_t elements = 1;
-  std::uint32_t seen = 0;
-  for (std::uint32_t i = 0; i < rank; ++i) {
-    const std::int32_t extent = source.sizes()->Get(i);
-    const std::uint8_t dimension = source.dim_order()->Get(i);
-    elements *= extent < 0 ? std::uint64_t{UINT32_MAX} : static_cast<std::uint32_t>(extent);
-    seen |= dimension < rank ? 1u << dimension : 0;
-    if (elements > INT32_MAX / size) {
-      fail(ErrorKind::PROGRAM, Text() << "value " << index << ": size " << i << " of the tensor is " << extent
-                                      << ", which makes it too large");
-    }
-  }
-  if (seen != (1u << rank) - 1) {
-    fail(ErrorKind::PROGRAM, Text() << "value " << index << ": the tensor's dim_order is no permutation");
-  }
-  if (rank != 0) {
-    tensor.sizes = source.sizes()->data();
-    tensor.dim_order = source.dim_order()->data();
-  }
-  tensor.elements = static_cast<std::uint32_t>(elements);
-  tensor.nbytes = tensor.elements * size;
-
-  const pte::AllocationDetails* where = source.allocation_info();
-  if (where != nullptr) {
-    if (source.data_buffer_idx() != 0) {
-      fail(ErrorKind::UNSUPPORTED, Text() << "value " << index << " is a variable with an initial value");
-    }
-    tensor.writable = true;
-    tensor.data = planned_memory(index, *where, tensor.nbytes);
-  } else if (source.data_buffer_idx() != 0) {
-    // Nothing writes through it: `writable` is checked before every write.
-    tensor.data = const_cast<std::uint8_t*>(program_.constant(source.data_buffer_idx(), tensor.nbytes).data);
-  }
-  if (!is_aligned(tensor.data, size)) {
-    fail(ErrorKind::PROGRAM, Text() << "value " << index << " is a tensor of " << type_name(tensor.type)
-                                    << " whose data is not aligned to " << size << " bytes");
-  }
-  return tensor;
-}
-
-std::uint8_t* Method::planned_memory(std::uint32_t index, const pte::AllocationDetails& where,
-                                     std::uint32_t nbytes) const {
-  const std::uint64_t offset = std::uint64_t{where.memory_offset_high()} << 32 | where.memory_offset_low();
-  const std::uint32_t id = where.memory_id();
-  if (id == 0 || id >= buffer_count_ || offset > buffers_[id].size || nbytes > buffers_[id].size - offset) {
-    fail(ErrorKind::PROGRAM, Text() << "value " << index << " (" << nbytes << " bytes at " << offset
-                                    << " of planned buffer " << id << ") lies outside the planned memory");
-  }
-  return buffers_[id].data + offset;
 }
 
 void Method::check_index(std::int64_t index, std::uint32_t limit, const char* what, std::uint32_t instruction) const {

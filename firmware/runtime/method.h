@@ -8,6 +8,7 @@
 #include "runtime/memory.h"
 #include "runtime/operators.h"
 #include "runtime/program.h"
+#include "runtime/storage.h"
 #include "runtime/value.h"
 
 namespace ethos_hil {
@@ -22,7 +23,7 @@ struct NpuMemory {
 
 class Method {
  public:
-  // Ends in an ERROR frame: PROGRAM, UNSUPPORTED (all missing operators and delegates at once), OUT_OF_MEMORY.
+  // Ends in an error: UNSUPPORTED and NPU_MISMATCH (everything that is missing at once), PROGRAM, OUT_OF_MEMORY.
   Method(const Program& program, const char* name, Memory& memory, const NpuMemory& npu_memory);
 
   std::uint32_t value_count() const { return value_count_; }
@@ -54,23 +55,17 @@ class Method {
   void reset_values();
 
  private:
-  struct Buffer {
-    std::uint8_t* data = nullptr;
-    std::uint32_t size = 0;
-  };
-
-  void check_supported() const;
   void load_delegates(Memory& memory, const NpuMemory& npu_memory);
   void load_fast_scratch(Memory& memory, std::uint32_t size);
-  void load_buffers(Memory& memory, Place place);
-  void load_values(Memory& memory);
-  void load_inputs();
+  void load_values(const Storage& storage, Memory& memory);
+  void load_inputs(Memory& memory);
+  void load_outputs(Memory& memory);
+  void give_memory(std::uint32_t value, const char* purpose, Memory& memory);
+  bool is_move_target(std::uint32_t value) const;
   void load_instructions();
   // Whether every item of a list is the index of a value, or `lowest`.
   template <typename Items>
   void check_items(std::uint32_t list, const Items* items, std::int64_t lowest) const;
-  Tensor load_tensor(std::uint32_t index, const pte::Tensor& tensor) const;
-  std::uint8_t* planned_memory(std::uint32_t index, const pte::AllocationDetails& where, std::uint32_t nbytes) const;
   void check_index(std::int64_t index, std::uint32_t limit, const char* what, std::uint32_t instruction) const;
   void check_arguments(const flatbuffers::Vector<std::int32_t>* arguments, std::uint32_t instruction) const;
 
@@ -81,8 +76,6 @@ class Method {
   std::uint32_t value_count_ = 0;
   Value* values_ = nullptr;
   Value* initial_values_ = nullptr;
-  std::uint32_t buffer_count_ = 0;
-  Buffer* buffers_ = nullptr;
   Kernel* kernels_ = nullptr;
   npu::Delegate* delegates_ = nullptr;
   std::uint32_t planned_bytes_ = 0;

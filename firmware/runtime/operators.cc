@@ -60,6 +60,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::clone", "out", clone},
     {"aten::constant_pad_nd", "out", constant_pad},
     {"aten::copy", "out", copy_broadcast},
+    {"aten::copy_", "", copy_in_place},
     {"aten::cos", "out", elementwise<COS>},
     {"aten::cosh", "out", elementwise<COSH>},
     {"aten::detach_copy", "out", alias_copy},

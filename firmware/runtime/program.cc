@@ -114,22 +114,32 @@ Bytes Program::segment(std::uint32_t index, const char* purpose) const {
   return segments_.part(segment->offset(), segment->size());
 }
 
-Bytes Program::constant(std::uint32_t index, std::uint32_t size) const {
-  const pte::SubsegmentOffsets* constants = root_->constant_segment();
-  const auto* offsets = constants == nullptr ? nullptr : aligned(constants->offsets(), "table of constants");
-  if (count(root_->constant_buffer()) != 0) {
-    fail(ErrorKind::UNSUPPORTED, Text() << "program keeps its constants in constant_buffer, which exporters before "
-                                        << "ExecuTorch 0.4 did: export it again");
-  }
+Bytes Program::subsegment(const pte::SubsegmentOffsets* table, std::uint32_t index, std::uint32_t size,
+                          const char* what) const {
+  const auto* offsets = table == nullptr ? nullptr : aligned(table->offsets(), "table of offsets in a segment");
   if (index >= count(offsets)) {
-    fail(ErrorKind::PROGRAM, Text() << "constant " << index << " of " << count(offsets) << " constants");
+    fail(ErrorKind::PROGRAM, Text() << what << " " << index << " of " << count(offsets));
   }
-  const Bytes all = segment(constants->segment_index(), "constant data");
+  const Bytes all = segment(table->segment_index(), what);
   if (!all.contains(offsets->Get(index), size)) {
-    fail(ErrorKind::PROGRAM, Text() << "constant " << index << " (" << size << " bytes at " << offsets->Get(index)
+    fail(ErrorKind::PROGRAM, Text() << what << " " << index << " (" << size << " bytes at " << offsets->Get(index)
                                     << ") exceeds its segment of " << all.size << " bytes");
   }
   return all.part(offsets->Get(index), size);
+}
+
+Bytes Program::constant(std::uint32_t index, std::uint32_t size) const {
+  return subsegment(root_->constant_segment(), index, size, "constant");
+}
+
+Bytes Program::initial_value(const pte::Tensor& variable, std::uint32_t size) const {
+  const pte::ExtraTensorInfo* extra = variable.extra_tensor_info();
+  const std::uint64_t table = extra == nullptr ? 0 : extra->mutable_data_segments_idx();
+  const auto* tables = root_->mutable_data_segments();
+  if (table >= count(tables)) {
+    fail(ErrorKind::PROGRAM, Text() << "table " << table << " of " << count(tables) << " tables of initial values");
+  }
+  return subsegment(tables->Get(static_cast<std::uint32_t>(table)), variable.data_buffer_idx(), size, "initial value");
 }
 
 Bytes Program::delegate_data(std::uint32_t delegate, const pte::BackendDelegateDataReference* reference) const {

@@ -43,8 +43,14 @@ class Program {
   // Name of the first plan; ends in ERROR PROGRAM when there is none.
   const char* first_plan() const;
 
+  // Whether constants are in the flatbuffer itself, where they were long ago and where this firmware does not look.
+  bool has_inline_constants() const { return count(root_->constant_buffer()) != 0; }
+
   // Bytes of constant tensor `index`, `size` of them. Ends in ERROR PROGRAM when the file does not hold them.
   Bytes constant(std::uint32_t index, std::uint32_t size) const;
+
+  // The `size` bytes that a variable starts with. Ends in ERROR PROGRAM when the file does not hold them.
+  Bytes initial_value(const pte::Tensor& variable, std::uint32_t size) const;
 
   // The blob of a delegate, inline or in a segment.
   Bytes delegate_data(std::uint32_t delegate, const pte::BackendDelegateDataReference* reference) const;
@@ -52,6 +58,8 @@ class Program {
  private:
   void read_extended_header();
   Bytes segment(std::uint32_t index, const char* purpose) const;
+  Bytes subsegment(const pte::SubsegmentOffsets* table, std::uint32_t index, std::uint32_t size,
+                   const char* what) const;
 
   Bytes file_;
   Bytes flatbuffer_;

@@ -141,7 +141,7 @@ def test_a_wrong_index_or_size_is_refused(
     [
         (put(lambda p: planned(p)[1], "shape_dynamism", 2), ErrorKind.UNSUPPORTED, "without an upper bound"),
         (put(lambda p: planned(p)[1], "scalar_type", 16), ErrorKind.UNSUPPORTED, "QUINT4X2"),
-        (put(lambda p: planned(p)[1], "data_buffer_idx", 1), ErrorKind.UNSUPPORTED, "initial value"),
+        (put(lambda p: planned(p)[1], "data_buffer_idx", 1), ErrorKind.PROGRAM, "tables of initial values"),
         (item(lambda p: steps(p, "KernelCall")[0].args, 0, 0), ErrorKind.KERNEL, "instruction"),
         (lambda p: steps(p, "KernelCall")[0].args.pop(), ErrorKind.KERNEL, "called with 7 arguments, expected 8"),
         (lambda p: steps(p, "KernelCall")[0].args.clear(), ErrorKind.KERNEL, "called with 0 arguments"),
@@ -192,7 +192,7 @@ def test_a_tensor_given_back_has_no_memory(run_program: RunProgram, exported: Ex
 
     program = rebuild(original, free_first)
     kind, text = run_program(program, [exported.input_set]).error()
-    assert kind is ErrorKind.UNSUPPORTED
+    assert kind is ErrorKind.PROGRAM
     assert "output 2 is no tensor with memory" in text
 
 

@@ -18,6 +18,7 @@ _KINDS = {
     ErrorKind.NPU_FAULT: "fault",
     ErrorKind.NPU_TIMEOUT: "timeout",
     ErrorKind.KERNEL: "fault",
+    ErrorKind.MISMATCH: "mismatch",
 }
 KINDS = {kind.name.lower(): name for kind, name in _KINDS.items()}
 """The harness's word for each kind, by the name our runner gives it on its console."""

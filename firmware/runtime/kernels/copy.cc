@@ -50,6 +50,16 @@ void copy_broadcast(const Arguments& arguments) {
   copy(arguments, from, to);
 }
 
+// The tensor that is written is the first argument, and comes back as the last: how a program changes a variable.
+void copy_in_place(const Arguments& arguments) {
+  enum : std::uint32_t { TARGET, SOURCE, NON_BLOCKING, RETURNED, ARGUMENTS };
+  arguments.expect_count(ARGUMENTS);
+  const View to = view_of(arguments.out(TARGET));
+  View from = view_of(arguments.tensor(SOURCE));
+  expand(arguments, from, to.sizes, to.rank);
+  copy(arguments, from, to);
+}
+
 namespace {
 
 // The same bytes under another shape.

@@ -16,6 +16,7 @@ void to_copy(const Arguments& arguments);
 void clone(const Arguments& arguments);
 void alias_copy(const Arguments& arguments);
 void copy_broadcast(const Arguments& arguments);
+void copy_in_place(const Arguments& arguments);
 void view_copy(const Arguments& arguments);
 void unsqueeze_copy(const Arguments& arguments);
 void squeeze_copy(const Arguments& arguments);

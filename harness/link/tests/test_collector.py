@@ -230,6 +230,7 @@ def test_nothing_comes_after_the_end() -> None:
         (ErrorKind.NPU_FAULT, "fault"),
         (ErrorKind.NPU_TIMEOUT, "timeout"),
         (ErrorKind.KERNEL, "fault"),
+        (ErrorKind.MISMATCH, "mismatch"),
     ],
 )
 @pytest.mark.parametrize("with_end", [True, False])

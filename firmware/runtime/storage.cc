@@ -1,0 +1,88 @@
+#include "runtime/storage.h"
+
+#include <cstring>
+
+#include "link/report.h"
+
+namespace ethos_hil {
+
+Storage::Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory, Place place)
+    : program_(program) {
+  // Entry 0 is reserved; memory_id n of a tensor is entry n.
+  const auto* sizes = aligned(plan.non_const_buffer_sizes(), "table of planned buffers");
+  buffer_count_ = count(sizes);
+  buffers_ = memory.allocate_array<Buffer>(buffer_count_, "table of buffers");
+  for (std::uint32_t i = 1; i < buffer_count_; ++i) {
+    const std::int64_t size = sizes->Get(i);
+    if (size < 0) fail(ErrorKind::PROGRAM, Text() << "planned buffer " << i << " has " << size << " bytes");
+    buffers_[i].data = memory.allocate(static_cast<std::uint64_t>(size), "planned memory", place);
+    buffers_[i].size = static_cast<std::uint32_t>(size);
+    planned_bytes_ += buffers_[i].size;
+  }
+}
+
+Tensor Storage::tensor(std::uint32_t index, const pte::Tensor& source) const {
+  Tensor tensor{};
+  tensor.type = source.scalar_type();
+  const std::uint32_t size = element_size(tensor.type);
+  const std::uint32_t rank = count(source.sizes());
+  if (rank > MAX_RANK || rank != count(source.dim_order()) || source.storage_offset() != 0) {
+    fail(ErrorKind::PROGRAM, Text() << "value " << index << " is a tensor with " << rank << " sizes, "
+                                    << count(source.dim_order()) << " in dim_order and storage offset "
+                                    << source.storage_offset());
+  }
+  tensor.rank = static_cast<std::uint8_t>(rank);
+  std::uint64_t elements = 1;
+  std::uint32_t seen = 0;
+  for (std::uint32_t i = 0; i < rank; ++i) {
+    const std::int32_t extent = source.sizes()->Get(i);
+    const std::uint8_t dimension = source.dim_order()->Get(i);
+    elements *= extent < 0 ? std::uint64_t{UINT32_MAX} : static_cast<std::uint32_t>(extent);
+    seen |= dimension < rank ? 1u << dimension : 0;
+    if (elements > INT32_MAX / size) {
+      fail(ErrorKind::PROGRAM, Text() << "value " << index << ": size " << i << " of the tensor is " << extent
+                                      << ", which makes it too large");
+    }
+  }
+  if (seen != (1u << rank) - 1) {
+    fail(ErrorKind::PROGRAM, Text() << "value " << index << ": the tensor's dim_order is no permutation");
+  }
+  if (rank != 0) {
+    tensor.sizes = source.sizes()->data();
+    tensor.dim_order = source.dim_order()->data();
+  }
+  tensor.elements = static_cast<std::uint32_t>(elements);
+  tensor.nbytes = tensor.elements * size;
+
+  const pte::AllocationDetails* where = source.allocation_info();
+  const std::uint32_t data_index = source.data_buffer_idx();
+  tensor.writable = where != nullptr || data_index == 0;
+  if (where != nullptr) {
+    tensor.data = planned_memory(index, *where, tensor.nbytes);
+    if (data_index != 0) {
+      const Bytes initial = program_.initial_value(source, tensor.nbytes);
+      if (initial.size != 0) std::memcpy(tensor.data, initial.data, initial.size);
+    }
+  } else if (data_index != 0) {
+    // Nothing writes through it: `writable` is checked before every write.
+    tensor.data = const_cast<std::uint8_t*>(program_.constant(data_index, tensor.nbytes).data);
+  }
+  if (!is_aligned(tensor.data, size)) {
+    fail(ErrorKind::PROGRAM, Text() << "value " << index << " is a tensor of " << type_name(tensor.type)
+                                    << " whose data is not aligned to " << size << " bytes");
+  }
+  return tensor;
+}
+
+std::uint8_t* Storage::planned_memory(std::uint32_t index, const pte::AllocationDetails& where,
+                                      std::uint32_t nbytes) const {
+  const std::uint64_t offset = std::uint64_t{where.memory_offset_high()} << 32 | where.memory_offset_low();
+  const std::uint32_t id = where.memory_id();
+  if (id == 0 || id >= buffer_count_ || offset > buffers_[id].size || nbytes > buffers_[id].size - offset) {
+    fail(ErrorKind::PROGRAM, Text() << "value " << index << " (" << nbytes << " bytes at " << offset
+                                    << " of planned buffer " << id << ") lies outside the planned memory");
+  }
+  return buffers_[id].data + offset;
+}
+
+}  // namespace ethos_hil

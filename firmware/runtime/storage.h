@@ -1,0 +1,38 @@
+// Where the tensors of a method have their bytes: in planned memory, or as constants in the program.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/memory.h"
+#include "runtime/program.h"
+#include "runtime/tensor.h"
+
+namespace ethos_hil {
+
+class Storage {
+ public:
+  // Takes the planned buffers of `plan` from `memory`. Ends in ERROR PROGRAM or OUT_OF_MEMORY.
+  Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory, Place place);
+
+  // The tensor that `source` describes, checked; `index` of the value is for messages. A variable with an initial value
+  // gets it now. Without memory (data is null) is a tensor that gets it from its user or from another one.
+  // Ends in ERROR PROGRAM.
+  Tensor tensor(std::uint32_t index, const pte::Tensor& source) const;
+
+  std::uint32_t planned_bytes() const { return planned_bytes_; }
+
+ private:
+  struct Buffer {
+    std::uint8_t* data = nullptr;
+    std::uint32_t size = 0;
+  };
+
+  std::uint8_t* planned_memory(std::uint32_t index, const pte::AllocationDetails& where, std::uint32_t nbytes) const;
+
+  const Program& program_;
+  std::uint32_t buffer_count_ = 0;
+  Buffer* buffers_ = nullptr;
+  std::uint32_t planned_bytes_ = 0;
+};
+
+}  // namespace ethos_hil

@@ -1,0 +1,15 @@
+// Whether this firmware can run a method at all.
+#pragma once
+
+#include "runtime/program.h"
+
+namespace ethos_hil {
+
+// The backend this firmware has.
+constexpr char ETHOS_U_BACKEND[] = "EthosUBackend";
+
+// Ends in ERROR UNSUPPORTED and ERROR NPU_MISMATCH, with all reasons at once, when the method needs an operator, a
+// backend, a kind of tensor or memory, or an NPU that is not here.
+void check_support(const Program& program, const pte::ExecutionPlan& plan);
+
+}  // namespace ethos_hil

@@ -1,0 +1,318 @@
+"""What a .pte may hold beyond a chain of kernels: lists, variables, several methods, values its user places."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from plain_qemu import Conversation, RunFiles, RunProgram
+from programs import export, raw
+from test_hostile import Edit, plan, planned, rebuild, values
+from test_runner import write_files
+
+from harness.formats import ErrorKind, FrameType
+
+
+def to_pte(methods: Any, config: Any = None, **edge: Any) -> bytes:
+    """Exported program(s) without delegates as a .pte."""
+    from executorch.exir import EdgeCompileConfig, to_edge
+
+    importlib.import_module("executorch.kernels.quantized")
+    lowered = to_edge(methods, compile_config=EdgeCompileConfig(_check_ir_validity=False), **edge)
+    return bytes(lowered.to_executorch(config).buffer)
+
+
+def host_outputs(pte: bytes, inputs: Sequence[Any], method: str = "forward", runs: int = 1) -> list[Any]:
+    """Outputs of upstream's host runtime, run after run of one loaded method."""
+    from executorch.runtime import Runtime
+
+    loaded = Runtime.get().load_program(pte).load_method(method)
+    return [output.clone() for _ in range(runs) for output in loaded.execute(list(inputs))]
+
+
+def ended_well(conversation: Conversation) -> Conversation:
+    assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
+    return conversation
+
+
+def edited(pte: bytes, edit: Edit) -> bytes:
+    from executorch.exir._serialize._program import deserialize_pte_binary
+
+    return rebuild(deserialize_pte_binary(pte), edit)
+
+
+@pytest.fixture(scope="module")
+def simple() -> tuple[bytes, Any]:
+    """A program that copies a tensor, and a tensor for it."""
+    import torch
+
+    class Copy(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.clone()
+
+    x = torch.rand(2, 3)
+    return to_pte(torch.export.export(Copy(), (x,))), x
+
+
+def test_a_variable_starts_with_its_value_and_keeps_what_it_becomes(run_program: RunProgram) -> None:
+    import torch
+    from executorch.exir import ExecutorchBackendConfig
+    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("sum", torch.arange(6.0).reshape(2, 3))
+
+        def forward(self, x: Any) -> Any:
+            self.sum.add_(x)
+            return self.sum.clone()
+
+    x = torch.full((2, 3), 0.5)
+    config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass(["sum"])])
+    pte = to_pte(torch.export.export(Counter(), (x,)), config)
+    conversation = ended_well(run_program(pte, [(raw(x),)], repeat=3))
+    expected = host_outputs(pte, [x], runs=3)
+    assert torch.equal(expected[2], torch.arange(6.0).reshape(2, 3) + 1.5), "the program is what it should be"
+    assert [tensor.data for tensor in conversation.tensors()] == [raw(output) for output in expected]
+
+
+def test_methods_are_chosen_by_name(run_program: RunProgram) -> None:
+    import torch
+
+    class Add(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x + 1
+
+    class Flat(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.reshape(6)
+
+    x = torch.rand(2, 3)
+    methods = {"forward": torch.export.export(Add(), (x,)), "flat": torch.export.export(Flat(), (x,))}
+    constants = {"answer": 42, "ratio": 2.5, "ready": True, "table": torch.arange(3)}
+    pte = to_pte(methods, constant_methods=constants)
+    for method, expected in (("forward", x + 1), ("flat", x.reshape(6))):
+        (tensor,) = ended_well(run_program(pte, [(raw(x),)], method=method)).tensors()
+        assert (tensor.data, tensor.sizes) == (raw(expected), tuple(expected.shape))
+    found = {}
+    for method in constants:
+        (tensor,) = ended_well(run_program(pte, [()], method=method)).tensors()
+        found[method] = (tensor.info["dtype"], tensor.sizes, tensor.data)
+    assert found == {
+        "answer": (4, (), np.int64(42).tobytes()),
+        "ratio": (7, (), np.float64(2.5).tobytes()),
+        "ready": (11, (), b"\1"),
+        "table": (4, (3,), np.arange(3, dtype=np.int64).tobytes()),
+    }
+
+
+def test_inputs_and_outputs_that_nobody_planned_get_memory(run_program: RunProgram) -> None:
+    import torch
+    from executorch.exir import ExecutorchBackendConfig
+    from executorch.exir.passes import MemoryPlanningPass
+
+    class Sum(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return x + y, x.clone()
+
+    inputs = (torch.rand(40, 3), torch.rand(40, 3))
+    planning = MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False)
+    pte = to_pte(torch.export.export(Sum(), inputs), ExecutorchBackendConfig(memory_planning_pass=planning))
+    conversation = ended_well(run_program(pte, [[raw(x) for x in inputs]] * 2))
+    loaded = conversation.one(FrameType.LOADED).fields
+    assert loaded["planned_bytes"] == 0
+    assert loaded["sram_used"] >= 4 * 480
+    expected = [raw(inputs[0] + inputs[1]), raw(inputs[0])]
+    assert [tensor.data for tensor in conversation.tensors()] == expected * 2
+
+
+def test_a_shape_with_an_upper_bound_is_run_at_the_bound(run_program: RunProgram) -> None:
+    import torch
+
+    class Half(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 0.5
+
+    batch = torch.export.Dim("batch", max=8)
+    program = torch.export.export(Half(), (torch.rand(4, 3),), dynamic_shapes=({0: batch},))
+    pte = to_pte(program)
+    x = torch.rand(8, 3)
+    (tensor,) = ended_well(run_program(pte, [(raw(x),)])).tensors()
+    assert (tensor.sizes, tensor.data) == ((8, 3), raw(x * 0.5))
+    kind, text = run_program(pte, [(raw(x[:4]),)]).error()
+    assert kind is ErrorKind.INPUT
+    assert "has 48 bytes, expected 96" in text
+
+
+def test_numbers_among_the_inputs_must_be_those_of_the_program(run_program: RunProgram) -> None:
+    import torch
+
+    class Mixed(torch.nn.Module):
+        def forward(self, x: Any, axis: int, flag: bool, nothing: Any, scale: float) -> Any:
+            return x.unsqueeze(axis)
+
+    x = torch.rand(3, 4)
+    exported = export(Mixed(), (x, 1, True, None, 2.5), run=False)
+    right = list(exported.input_set)
+    assert right[1:3] == [np.int64(1).tobytes(), b"\1"]
+    right[3] = b""
+    (tensor,) = ended_well(run_program(exported.pte, [right])).tensors()
+    assert (tensor.sizes, tensor.data) == ((3, 1, 4), raw(x))
+    for position, wrong in ((1, np.int64(0)), (2, np.bool_(False)), (4, np.float64(2.25))):
+        other = [*right[:position], wrong.tobytes(), *right[position + 1 :]]
+        kind, text = run_program(exported.pte, [right, other]).error()
+        assert kind is ErrorKind.INPUT
+        assert f"input {position} of set 1 is not the value the program was exported with" in text
+    kind, text = run_program(exported.pte, [[*right[:2], b"four", *right[3:]]]).error()
+    assert "input 2 of set 0 has 4 bytes, expected 1 (1 of BOOL)" in text
+
+
+def append(*new: Any) -> Edit:
+    from executorch.exir.schema import EValue
+
+    return lambda program: plan(program).values.extend(EValue(value) for value in new)
+
+
+def test_values_of_every_kind_are_read(run_program: RunProgram, simple: tuple[bytes, Any]) -> None:
+    from executorch.exir import schema
+
+    pte, x = simple
+    kinds = (
+        schema.Null(),
+        schema.String("text"),
+        schema.IntList([]),
+        schema.BoolList([True, False]),
+        schema.DoubleList([1.5]),
+        schema.TensorList([0, 0]),
+        schema.OptionalTensorList([-1, 0]),
+    )
+    (tensor,) = ended_well(run_program(edited(pte, append(*kinds)), [(raw(x),)])).tensors()
+    assert tensor.data == raw(x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "items"),
+    [("IntList", [99]), ("IntList", [-1]), ("TensorList", [99]), ("TensorList", [-1]), ("OptionalTensorList", [-2])],
+)
+def test_items_of_lists_are_values(
+    run_program: RunProgram, simple: tuple[bytes, Any], kind: str, items: list[int]
+) -> None:
+    from executorch.exir import schema
+
+    pte, x = simple
+    kind_of_error, text = run_program(edited(pte, append(getattr(schema, kind)(items))), [(raw(x),)]).error()
+    assert kind_of_error is ErrorKind.PROGRAM
+    assert "item 0 of list" in text
+    assert f"is value {items[0]} of" in text
+
+
+def make_unsupported(program: Any) -> None:
+    """As much as one program can ask for and not get."""
+    from executorch.exir import schema
+
+    method = plan(program)
+    method.operators += [schema.Operator("my::first", "out"), schema.Operator("my::second", "")]
+    processed = schema.BackendDelegateDataReference(schema.DataLocation.INLINE, 0)
+    method.delegates.append(schema.BackendDelegate("XnnpackBackend", processed, []))
+    odd = planned(program)[0]
+    tensors = []
+    for number in range(4):
+        tensor = schema.Tensor(**vars(odd))
+        tensors.append(tensor)
+        method.values.append(schema.EValue(tensor))
+        if number == 0:
+            tensor.scalar_type = schema.ScalarType.QINT8
+        if number == 1:
+            tensor.shape_dynamism = schema.TensorShapeDynamism.DYNAMIC_UNBOUND
+        if number == 2:
+            tensor.extra_tensor_info = schema.ExtraTensorInfo(
+                fully_qualified_name="layer.weight", location=schema.TensorDataLocation.EXTERNAL
+            )
+        if number == 3:
+            tensor.extra_tensor_info = schema.ExtraTensorInfo(device_type=schema.DeviceType.CUDA)
+    method.non_const_buffer_device = [schema.NonConstBufferDevice(1, schema.DeviceType.CUDA, 0)]
+
+
+REASONS = (
+    "this firmware lacks operator my::first.out, operator my::second, delegate XnnpackBackend",
+    "is a tensor of type QINT8 (12)",
+    "is a tensor without an upper bound on its shape",
+    "is a tensor whose data is in another file, as 'layer.weight'",
+    "is a tensor in the memory of a CUDA",
+    "planned buffer 1 is in the memory of a CUDA",
+)
+
+
+def test_all_that_is_missing_is_said_at_once(
+    run_program: RunProgram, run_runner: RunFiles, simple: tuple[bytes, Any], tmp_path: Any
+) -> None:
+    pte, x = simple
+    asking = edited(pte, make_unsupported)
+    conversation = run_program(asking, [(raw(x),)])
+    kind, text = conversation.error()
+    assert kind is ErrorKind.UNSUPPORTED
+    assert [reason for reason in REASONS if reason not in text] == []
+    assert not conversation.all(FrameType.LOADED)
+
+    ended = run_runner(write_files(tmp_path, asking, [raw(x)]))
+    assert ended.status == 1
+    (line,) = ended.errors()
+    assert line == f"E [executorch:unsupported] {text}"
+
+
+def test_an_output_that_no_frame_can_carry_is_refused(run_program: RunProgram, simple: tuple[bytes, Any]) -> None:
+    from executorch.exir import schema
+
+    def give_text(program: Any) -> None:
+        append(schema.String("text"))(program)
+        plan(program).outputs.append(len(plan(program).values) - 1)
+
+    pte, x = simple
+    conversation = run_program(edited(pte, give_text), [(raw(x),)])
+    kind, text = conversation.error()
+    assert kind is ErrorKind.UNSUPPORTED
+    assert "output 1 is neither a tensor nor a number" in text
+    assert not conversation.all(FrameType.RUN_BEGIN)
+
+
+def test_outputs_that_are_no_tensors_have_no_file(
+    run_runner: RunFiles, simple: tuple[bytes, Any], tmp_path: Any
+) -> None:
+    from executorch.exir import schema
+
+    def give_number(program: Any) -> None:
+        append(schema.Int(7))(program)
+        plan(program).outputs.insert(0, len(plan(program).values) - 1)
+
+    pte, x = simple
+    ended = run_runner(write_files(tmp_path, edited(pte, give_number), [raw(x)]))
+    assert (ended.status, ended.errors()) == (0, [])
+    assert "Output[0]: Not Tensor" in ended.lines
+    assert not (tmp_path / "out-0.bin").exists()
+    assert (tmp_path / "out-1.bin").read_bytes() == raw(x)
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda p: setattr(values(p, "Tensor")[0], "data_buffer_idx", 1), "table 0 of 0 tables of initial values"),
+        (lambda p: plan(p).inputs.__setitem__(0, plan(p).values.index(text_value(p))), "is a list or a string"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    run_program: RunProgram, simple: tuple[bytes, Any], edit: Callable[[Any], None], words: str
+) -> None:
+    pte, x = simple
+    _, text = run_program(edited(pte, edit), [(raw(x),)]).error()
+    assert words in text
+
+
+def text_value(program: Any) -> Any:
+    from executorch.exir import schema
+
+    append(schema.String("text"))(program)
+    return plan(program).values[-1]
