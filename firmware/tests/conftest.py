@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +31,12 @@ def build(preset: str) -> Path:
             done = subprocess.run(command, cwd=FIRMWARE, capture_output=True, text=True, timeout=300, check=False)
             assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}"
     return folder
+
+
+@pytest.fixture(scope="session")
+def built() -> Callable[[str], Path]:
+    """Builds a preset and says where."""
+    return functools.cache(build)
 
 
 @pytest.fixture(scope="session")
