@@ -5,14 +5,23 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from programs import delegate
 
+from harness.errors import TargetError
+from harness.firmware import find_firmware
+from harness.formats import MemoryMode
 from harness.image import Plan, pack
+from harness.run import run_artifact
 from harness.targets.virtual import VirtualTarget
 from harness.virtual.device import Device
 from harness.virtual.tests.programs import NPU, load
+from lowering.lower import lower
+from lowering.model import from_module
+from lowering.profile import Npu
 
 RUNS = 3
 
@@ -71,3 +80,123 @@ def test_a_job_costs_few_register_accesses(firmware: bytes, monkeypatch: pytest.
     per_job = {after - before for before, after in pairwise(starts)}
     assert per_job == {16}
     assert starts[0] < 40, "set-up"
+
+
+IO_WORDS = {"size": 1, "element": 7, "offset": 8}
+"""Of the first input or output in its list: a count, six sizes, element size, offset, region."""
+
+
+def edit_io(pte: bytes, side: str, **words: int) -> bytes:
+    """The delegate's first input or output as something else: "size4" and "size5" are its last two sizes."""
+    for name, value in words.items():
+        kind, number = name[:-1], int(name[-1])
+        pte = put_word(pte, block(pte, side.encode()) + 4 * (IO_WORDS[kind] + number), value)
+    return pte
+
+
+def delegate_output(firmware: bytes, pte: bytes, **plan: Any) -> np.ndarray:
+    """What comes out of the delegate of "add", edited: an int8 tensor of 16 rows of 3."""
+    recorded = load("add")
+    target = VirtualTarget(NPU)
+    target.load(pack(firmware, pte, [recorded.inputs], Plan(1, len(recorded.inputs), **plan)))
+    (run,) = target.run(timeout=30).runs
+    (output,) = run.delegates[0].outputs
+    assert output.shape == (1, 4, 4, 3)
+    return output
+
+
+def test_the_padding_of_rows_is_left_out(firmware: bytes) -> None:
+    """Rows of 4 in the scratch for rows of 3 in the tensor (upstream's copy_with_layout_adjustment)."""
+    recorded = load("add")
+    written = recorded.delegate_outputs[0].ravel()
+    output = delegate_output(firmware, edit_io(recorded.pte, "outputs", size5=4)).reshape(16, 3)
+    np.testing.assert_array_equal(output[:12], written.reshape(12, 4)[:, :3])  # behind are the inputs
+
+
+def test_packed_int4_is_unpacked(firmware: bytes) -> None:
+    """Rows of 3 bytes in the scratch for rows of 6 elements in the tensor: the low half of a byte is the first."""
+    recorded = load("add")
+    written = recorded.delegate_outputs[0].ravel()[:24].astype(np.int32)
+    halves = np.stack([written & 0xF, written >> 4 & 0xF], axis=-1).ravel()
+    expected = np.where(halves < 8, halves, halves - 16)
+    assert expected.min() == -8
+    assert expected.max() == 7
+    output = delegate_output(firmware, edit_io(recorded.pte, "outputs", size4=2))
+    np.testing.assert_array_equal(output.ravel(), expected)
+
+
+@pytest.mark.parametrize(
+    ("side", "words", "says"),
+    [
+        ("outputs", {"size5": 1}, "output 0 of the delegate is 48 elements of CHAR, its blob states 16 of 1 bytes"),
+        ("outputs", {"size4": 1, "element0": 2}, "its blob states 12 of 2 bytes"),
+        ("outputs", {"size5": 5, "size3": 1}, "its blob states 20 of 1 bytes"),
+        ("inputs", {"size5": 2}, "input 0 of the delegate is 48 elements of CHAR, its blob states 32 of 1 bytes"),
+        ("inputs", {"element0": 2}, "input 0 of the delegate is 48 elements of CHAR, its blob states 48 of 2 bytes"),
+    ],
+)
+def test_tensors_that_do_not_fit_the_delegate_are_refused(
+    firmware: bytes, side: str, words: dict[str, int], says: str
+) -> None:
+    with pytest.raises(TargetError) as caught:
+        delegate_output(firmware, edit_io(load("add").pte, side, **words))
+    assert says in caught.value.message
+
+
+def test_a_memory_mode_that_does_not_fit_is_out_of_memory(firmware: bytes) -> None:
+    pte = load("add").pte
+    large = put_word(pte, block(pte, b"scratch_size"), 3 << 20)
+    shared = delegate_output(firmware, large)
+    np.testing.assert_array_equal(shared, load("add").delegate_outputs[0])
+    for mode, program, fast, says in (
+        (MemoryMode.SRAM_ONLY, large, 0, "NPU scratch needs 3145728 bytes"),
+        (MemoryMode.DEDICATED_SRAM, pte, 3 << 20, "fast scratch of the NPU needs 3145728 bytes"),
+    ):
+        with pytest.raises(TargetError) as caught:
+            delegate_output(firmware, program, memory_mode=mode, fast_scratch_bytes=fast)
+        assert caught.value.kind == "out-of-memory"
+        assert says in caught.value.message
+
+
+def test_delegates_in_segments_answer_as_inline_ones() -> None:
+    import torch
+
+    class Add(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return x + y
+
+    inputs = (torch.randn(1, 4, 5), torch.randn(1, 4, 5))
+    outputs = []
+    for segments in (False, True):
+        lowered = delegate(Add(), inputs, segments=segments)
+        assert (b"eh00" in lowered.pte[:16]) is segments
+        target = VirtualTarget(NPU)
+        target.load(pack(find_firmware("corstone-300"), lowered.pte, [lowered.input_set], Plan(1, 2)))
+        (run,) = target.run(timeout=30).runs
+        outputs.append(run.outputs[0])
+    np.testing.assert_array_equal(*outputs)
+    assert np.abs(outputs[0] - (inputs[0] + inputs[1]).numpy()).max() < 0.1, "an 8-bit sum of numbers below 8"
+
+
+def test_several_delegates_with_operators_of_the_cpu_between_them() -> None:
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Conv2d(3, 8, 3, padding=1)
+            self.last = torch.nn.Conv2d(8, 4, 1)
+
+        def forward(self, x: Any) -> tuple[Any, Any]:
+            middle = self.first(x)
+            # A stride the NPU does not have.
+            return self.last(torch.nn.functional.avg_pool2d(middle, 2, stride=5)), middle
+
+    torch.manual_seed(4)
+    example = (torch.randn(1, 3, 16, 16),)
+    artifact = lower(from_module(Net().eval(), example, [example]), Npu.parse(NPU))
+    assert len(artifact.delegates) == 2
+    report = run_artifact(artifact, VirtualTarget(NPU, strict=True), find_firmware("corstone-300"), label="net")
+    assert report.record.verdict == "verified", report.record.failure
+    assert "aten::avg_pool2d.out" in report.record.artifact.cpu_ops
+    assert len(report.outcome.runs[0].delegates) == 2
