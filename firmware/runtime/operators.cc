@@ -5,14 +5,19 @@
 #include "runtime/kernels/arithmetic.h"
 #include "runtime/kernels/arrange.h"
 #include "runtime/kernels/compare.h"
+#include "runtime/kernels/convolution.h"
 #include "runtime/kernels/copy.h"
 #include "runtime/kernels/fill.h"
 #include "runtime/kernels/index.h"
-#include "runtime/kernels/mean.h"
+#include "runtime/kernels/matmul.h"
 #include "runtime/kernels/norm.h"
 #include "runtime/kernels/pool.h"
 #include "runtime/kernels/quantize.h"
+#include "runtime/kernels/reduce.h"
+#include "runtime/kernels/scan.h"
+#include "runtime/kernels/softmax.h"
 #include "runtime/kernels/unary.h"
+#include "runtime/kernels/upsample.h"
 
 namespace ethos_hil {
 
@@ -26,16 +31,27 @@ struct Entry {
 
 // cortex_m:: names come from ExecuTorch's aot_arm_compiler, which replaces the quantized_decomposed ones.
 constexpr Entry OPERATORS[] = {
+    {"aten::_adaptive_avg_pool2d", "out", adaptive_avg_pool2d},
+    {"aten::_log_softmax", "out", log_softmax},
     {"aten::_native_batch_norm_legit_no_training", "out", batch_norm},
+    {"aten::_softmax", "out", softmax},
     {"aten::_to_copy", "out", to_copy},
     {"aten::abs", "out", elementwise<ABS>},
     {"aten::acos", "out", elementwise<ACOS>},
     {"aten::acosh", "out", elementwise<ACOSH>},
     {"aten::add", "Scalar_out", elementwise<ADD>},
     {"aten::add", "out", elementwise<ADD>},
+    {"aten::addmm", "out", addmm},
     {"aten::alias_copy", "out", alias_copy},
+    {"aten::amax", "out", largest},
+    {"aten::amin", "out", smallest},
+    {"aten::any", "all_out", any_all},
+    {"aten::any", "dims_out", any},
+    {"aten::any", "out", any},
     {"aten::arange", "out", arange},
     {"aten::arange", "start_out", arange_start},
+    {"aten::argmax", "out", argmax},
+    {"aten::argmin", "out", argmin},
     {"aten::as_strided_copy", "out", as_strided_copy},
     {"aten::asin", "out", elementwise<ASIN>},
     {"aten::asinh", "out", elementwise<ASINH>},
@@ -53,16 +69,19 @@ constexpr Entry OPERATORS[] = {
     {"aten::bitwise_right_shift", "Tensor_out", elementwise<SHIFT_RIGHT>},
     {"aten::bitwise_xor", "Scalar_out", elementwise<BITWISE_XOR>},
     {"aten::bitwise_xor", "Tensor_out", elementwise<BITWISE_XOR>},
+    {"aten::bmm", "out", bmm},
     {"aten::cat", "out", cat},
     {"aten::ceil", "out", elementwise<CEIL>},
     {"aten::clamp", "Tensor_out", clamp},
     {"aten::clamp", "out", clamp},
     {"aten::clone", "out", clone},
     {"aten::constant_pad_nd", "out", constant_pad},
+    {"aten::convolution", "out", convolution},
     {"aten::copy", "out", copy_broadcast},
     {"aten::copy_", "", copy_in_place},
     {"aten::cos", "out", elementwise<COS>},
     {"aten::cosh", "out", elementwise<COSH>},
+    {"aten::cumsum", "out", cumsum},
     {"aten::detach_copy", "out", alias_copy},
     {"aten::div", "Scalar_mode_out", divide_mode},
     {"aten::div", "Scalar_out", elementwise<DIVIDE>},
@@ -98,6 +117,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::le", "Tensor_out", elementwise<LESS_EQUAL>},
     {"aten::leaky_relu", "out", elementwise<LEAKY_RELU>},
     {"aten::lift_fresh_copy", "out", alias_copy},
+    {"aten::linear", "out", linear},
     {"aten::log", "out", elementwise<LOG>},
     {"aten::log10", "out", elementwise<LOG10>},
     {"aten::log1p", "out", elementwise<LOG1P>},
@@ -109,13 +129,21 @@ constexpr Entry OPERATORS[] = {
     {"aten::lt", "Scalar_out", elementwise<LESS>},
     {"aten::lt", "Tensor_out", elementwise<LESS>},
     {"aten::masked_fill", "Scalar_out", masked_fill},
+    {"aten::max", "dim_max", max_along},
+    {"aten::max", "unary_out", largest_all},
     {"aten::max_pool2d_with_indices", "out", max_pool2d_with_indices},
     {"aten::maximum", "out", elementwise<MAXIMUM>},
+    {"aten::mean", "dtype_out", mean_all},
     {"aten::mean", "out", mean},
+    {"aten::min", "dim_min", min_along},
+    {"aten::min", "unary_out", smallest_all},
     {"aten::minimum", "out", elementwise<MINIMUM>},
+    {"aten::mm", "out", mm},
     {"aten::mul", "Scalar_out", elementwise<MULTIPLY>},
     {"aten::mul", "out", elementwise<MULTIPLY>},
     {"aten::narrow_copy", "out", narrow_copy},
+    {"aten::native_group_norm", "out", group_norm},
+    {"aten::native_layer_norm", "out", layer_norm},
     {"aten::ne", "Scalar_out", elementwise<NOT_EQUAL>},
     {"aten::ne", "Tensor_out", elementwise<NOT_EQUAL>},
     {"aten::neg", "out", elementwise<NEGATE>},
@@ -126,6 +154,8 @@ constexpr Entry OPERATORS[] = {
     {"aten::pow", "Scalar_out", elementwise<POWER>},
     {"aten::pow", "Tensor_Scalar_out", elementwise<POWER>},
     {"aten::pow", "Tensor_Tensor_out", elementwise<POWER>},
+    {"aten::prod", "int_out", product},
+    {"aten::prod", "out", product_all},
     {"aten::reciprocal", "out", elementwise<RECIPROCAL>},
     {"aten::relu", "out", elementwise<RELU>},
     {"aten::remainder", "Scalar_out", elementwise<REMAINDER>},
@@ -143,6 +173,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::sinh", "out", elementwise<SINH>},
     {"aten::slice_copy", "Tensor_out", slice_copy},
     {"aten::slice_scatter", "out", slice_scatter},
+    {"aten::sort", "values", sort},
     {"aten::split_copy", "Tensor_out", split_copy},
     {"aten::split_with_sizes_copy", "out", split_with_sizes_copy},
     {"aten::sqrt", "out", elementwise<SQRT>},
@@ -151,14 +182,20 @@ constexpr Entry OPERATORS[] = {
     {"aten::stack", "out", stack},
     {"aten::sub", "Scalar_out", elementwise<SUBTRACT>},
     {"aten::sub", "out", elementwise<SUBTRACT>},
+    {"aten::sum", "IntList_out", sum},
     {"aten::t_copy", "out", t_copy},
     {"aten::tan", "out", elementwise<TAN>},
     {"aten::tanh", "out", elementwise<TANH>},
+    {"aten::topk", "values", topk},
     {"aten::transpose_copy", "int_out", transpose_copy},
     {"aten::trunc", "out", elementwise<TRUNC>},
     {"aten::unbind_copy", "int_out", unbind_copy},
     {"aten::unfold_copy", "out", unfold_copy},
     {"aten::unsqueeze_copy", "out", unsqueeze_copy},
+    {"aten::upsample_bilinear2d", "vec_out", upsample_bilinear2d},
+    {"aten::upsample_nearest2d", "vec_out", upsample_nearest2d},
+    {"aten::var", "correction_out", variance},
+    {"aten::var", "out", variance},
     {"aten::view_copy", "out", view_copy},
     {"aten::where", "self_out", where},
     {"aten::zeros", "out", zeros},

@@ -98,8 +98,8 @@ def operators_of(pte: bytes) -> set[str]:
     return set(plan.operators)
 
 
-def export_cases(cases: Sequence[Case]) -> Exported:
-    """One program of all cases, run on ExecuTorch's host runtime; equal tensors are one input."""
+def export_cases(cases: Sequence[Case]) -> tuple[Exported, list[Case]]:
+    """One program of all cases, run on ExecuTorch's host runtime, and whose case each output is."""
     import torch
 
     tensors: list[Any] = []
@@ -109,18 +109,23 @@ def export_cases(cases: Sequence[Case]) -> Exported:
                 tensors.append(value)
     places = [[next(i for i, t in enumerate(tensors) if t is value) for value in case.inputs] for case in cases]
 
+    owners: list[Case] = []
+
     class All(torch.nn.Module):
         def forward(self, *values: Any) -> Any:
             outputs: list[Any] = []
+            owners.clear()
             for case, where in zip(cases, places, strict=True):
                 result = case.call(*(values[i] for i in where))
-                outputs += list(result) if isinstance(result, (tuple, list)) else [result]
+                results = list(result) if isinstance(result, (tuple, list)) else [result]
+                outputs += results
+                owners.extend([case] * len(results))
             return tuple(outputs)
 
     exported = export(All(), tuple(tensors), preserve=True)
     found, named = operators_of(exported.pte), {case.operator for case in cases}
     assert found == named, f"other operators than named: {sorted(found ^ named)}"
-    return exported
+    return exported, owners
 
 
 def check_close(found: Any, expected: Any, allowed: Any, what: str) -> None:
@@ -147,12 +152,11 @@ def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> None:
     import torch
 
     cases = list(cases)
-    exported = export_cases(cases)
+    exported, owners = export_cases(cases)
     conversation = run_program(exported.pte, [exported.input_set])
     assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
     tensors = conversation.tensors()
     assert len(tensors) == len(exported.outputs)
-    owners = [case for case in cases for _ in range(outputs_of(case))]
     for number, (case, tensor, expected) in enumerate(zip(owners, tensors, exported.outputs, strict=True)):
         what = f"output {number}, {case.operator} of {[(tuple(i.shape), i.dtype) for i in case.inputs]}"
         assert tensor.sizes == tuple(expected.shape), what
@@ -164,11 +168,6 @@ def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> None:
         wanted = array_of(in_memory)
         allowed = None if case.bound is None else case.bound(wanted, [array_of(value) for value in case.inputs])
         check_close(found, wanted, allowed, what)
-
-
-def outputs_of(case: Case) -> int:
-    result = case.call(*case.inputs)
-    return len(result) if isinstance(result, (tuple, list)) else 1
 
 
 def array_of(tensor: Any) -> Any:

@@ -73,6 +73,7 @@ std::int64_t Arguments::integer(std::uint32_t position) const {
 double Arguments::real(std::uint32_t position) const {
   const Value& found = value(position);
   if (found.kind == ValueKind::INT) return static_cast<double>(found.integer);
+  if (found.kind == ValueKind::BOOL) return found.boolean ? 1 : 0;
   if (found.kind != ValueKind::DOUBLE) wrong_kind(position, "a float");
   return found.real;
 }

@@ -22,7 +22,7 @@ class Arguments {
   bool is_none(std::uint32_t position) const { return kind(position) == ValueKind::NONE; }
   // INT, or BOOL as 0 or 1.
   std::int64_t integer(std::uint32_t position) const;
-  // DOUBLE, or INT.
+  // DOUBLE, or INT, or BOOL as 0 or 1.
   double real(std::uint32_t position) const;
   // A tensor that has memory.
   const Tensor& tensor(std::uint32_t position) const;

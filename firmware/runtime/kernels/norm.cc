@@ -62,4 +62,133 @@ void batch_norm(const Arguments& arguments) {
   }
 }
 
+namespace {
+
+// Contiguous floats, `count` of them.
+float* floats(const Arguments& arguments, std::uint32_t position, std::uint32_t count) {
+  const Tensor& found = arguments.tensor(position);
+  if (found.type != ScalarType::FLOAT || found.elements != count || !is_contiguous(found)) {
+    arguments.reject(Text() << "argument " << position << " is not " << count << " contiguous floats");
+  }
+  return reinterpret_cast<float*>(found.data);
+}
+
+float* optional_floats(const Arguments& arguments, std::uint32_t position, std::uint32_t count) {
+  return arguments.is_none(position) ? nullptr : floats(arguments, position, count);
+}
+
+struct Sums {
+  float sum;
+  float squares;
+};
+
+Sums add_up(const float* values, std::uint32_t count) {
+  Sums sums{};
+  for (std::uint32_t i = 0; i < count; ++i) sums.sum += values[i];
+  for (std::uint32_t i = 0; i < count; ++i) sums.squares += values[i] * values[i];
+  return sums;
+}
+
+}  // namespace
+
+void layer_norm(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, SHAPE, WEIGHT, BIAS, EPSILON, OUT, MEAN, DEVIATION, ARGUMENTS = DEVIATION + 2 };
+  arguments.expect_count(ARGUMENTS);
+  const Tensor& in = arguments.tensor(INPUT);
+  arguments.expect_same_shape(in, arguments.out(OUT));
+  const std::uint32_t dimensions = arguments.list_size(SHAPE);
+  bool fits = dimensions > 0 && dimensions <= in.rank;
+  std::uint32_t width = 1;
+  for (std::uint32_t i = 0; fits && i < dimensions; ++i) {
+    const std::int32_t size = in.sizes[in.rank - dimensions + i];
+    fits = arguments.list_item(SHAPE, i) == size;
+    width *= static_cast<std::uint32_t>(size);
+  }
+  if (!fits) arguments.reject_shapes();
+  if (in.elements == 0) arguments.reject(Text() << "the input is empty");
+  const std::uint32_t rows = in.elements / width;
+  const float* from = floats(arguments, INPUT, in.elements);
+  const float* weights = optional_floats(arguments, WEIGHT, width);
+  const float* biases = optional_floats(arguments, BIAS, width);
+  arguments.out(MEAN);
+  arguments.out(DEVIATION);
+  float* to = floats(arguments, OUT, in.elements);
+  float* means = floats(arguments, MEAN, rows);
+  float* deviations = floats(arguments, DEVIATION, rows);
+  const auto epsilon = static_cast<float>(arguments.real(EPSILON));
+  for (std::uint32_t row = 0; row < rows; ++row, from += width, to += width) {
+    const Sums sums = add_up(from, width);
+    const float mean = sums.sum / static_cast<float>(width);
+    const float variance = sums.squares / static_cast<float>(width) - mean * mean;
+    const float deviation = __builtin_sqrtf(variance + epsilon);
+    for (std::uint32_t i = 0; i < width; ++i) {
+      const float weight = weights == nullptr ? 1.0f : weights[i];
+      const float bias = biases == nullptr ? 0.0f : biases[i];
+      to[i] = (from[i] - mean) / deviation * weight + bias;
+    }
+    means[row] = mean;
+    deviations[row] = static_cast<float>(1.0 / static_cast<double>(deviation));
+  }
+}
+
+void group_norm(const Arguments& arguments) {
+  enum : std::uint32_t {
+    INPUT,
+    WEIGHT,
+    BIAS,
+    N,
+    C,
+    PLANE,
+    GROUPS,
+    EPSILON,
+    OUT,
+    MEAN,
+    DEVIATION,
+    ARGUMENTS = DEVIATION + 2
+  };
+  arguments.expect_count(ARGUMENTS);
+  const Tensor& in = arguments.tensor(INPUT);
+  arguments.expect_same_shape(in, arguments.out(OUT));
+  const std::int64_t groups = arguments.integer(GROUPS);
+  const std::uint32_t channels = in.rank < 2 ? 0 : static_cast<std::uint32_t>(in.sizes[1]);
+  if (in.elements == 0 || groups < 1 || groups > std::int64_t{channels} || channels % groups != 0) {
+    arguments.reject(Text() << groups << " groups of " << channels << " channels");
+  }
+  const auto batch = static_cast<std::uint32_t>(in.sizes[0]);
+  const std::uint32_t plane = in.elements / batch / channels;
+  if (arguments.integer(N) != batch || arguments.integer(C) != channels || arguments.integer(PLANE) != plane) {
+    arguments.reject_shapes();
+  }
+  const auto per_group = channels / static_cast<std::uint32_t>(groups);
+  const std::uint32_t runs = batch * static_cast<std::uint32_t>(groups);
+  const float* from = floats(arguments, INPUT, in.elements);
+  const float* weights = optional_floats(arguments, WEIGHT, channels);
+  const float* biases = optional_floats(arguments, BIAS, channels);
+  arguments.out(MEAN);
+  arguments.out(DEVIATION);
+  float* to = floats(arguments, OUT, in.elements);
+  float* means = floats(arguments, MEAN, runs);
+  float* deviations = floats(arguments, DEVIATION, runs);
+  const double epsilon = arguments.real(EPSILON);
+  const double count = per_group * plane;
+  for (std::uint32_t run = 0; run < runs; ++run) {
+    const Sums sums = add_up(from, per_group * plane);
+    const double mean = static_cast<double>(sums.sum) / count;
+    const double variance = static_cast<double>(sums.squares) / count - mean * mean;
+    const double inverse = 1.0 / __builtin_sqrt(variance + epsilon);
+    for (std::uint32_t i = 0; i < per_group; ++i) {
+      const std::uint32_t channel = run * per_group % channels + i;
+      const double scale = inverse * (weights == nullptr ? 1.0 : static_cast<double>(weights[channel]));
+      const double shift = -scale * mean + (biases == nullptr ? 0.0 : static_cast<double>(biases[channel]));
+      for (std::uint32_t k = 0; k < plane; ++k) {
+        const auto value = static_cast<double>(*from++);
+        const bool plain = weights == nullptr && biases == nullptr;
+        *to++ = static_cast<float>(plain ? (value - mean) * inverse : scale * value + shift);
+      }
+    }
+    means[run] = static_cast<float>(mean);
+    deviations[run] = static_cast<float>(inverse);
+  }
+}
+
 }  // namespace ethos_hil

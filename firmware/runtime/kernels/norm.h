@@ -4,6 +4,12 @@
 //
 // The numbers of ExecuTorch's portable kernel (kernels/portable/cpu/op_native_batch_norm.cpp): the inverse deviation is
 // computed in double and rounded to float once, the rest is float, one operation after the other.
+//
+// native_layer_norm.out (input, normalized_shape, weight or none, bias or none, eps, out, mean, inverse deviation,
+// results) and native_group_norm.out (input, weight or none, bias or none, N, C, HxW, groups, eps, out, mean, inverse
+// deviation, results) of contiguous floats. The numbers of op_native_layer_norm.cpp, all float, and
+// op_native_group_norm.cpp, float sums and double beyond; both take the variance as the mean of squares less the square
+// of the mean.
 #pragma once
 
 #include "runtime/kernels/arguments.h"
@@ -11,5 +17,7 @@
 namespace ethos_hil {
 
 void batch_norm(const Arguments& arguments);
+void layer_norm(const Arguments& arguments);
+void group_norm(const Arguments& arguments);
 
 }  // namespace ethos_hil

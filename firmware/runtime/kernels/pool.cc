@@ -1,5 +1,8 @@
 #include "runtime/kernels/pool.h"
 
+#include "runtime/kernels/view.h"
+#include "runtime/kernels/walk.h"
+
 namespace ethos_hil {
 
 namespace {
@@ -85,8 +88,8 @@ Axis take_axis(const Arguments& arguments, const Tensor& in, const Tensor& out, 
   return axis;
 }
 
-Geometry take_geometry(const Arguments& arguments, const Tensor& in, const Tensor& out, std::uint32_t dilation_at,
-                       std::uint32_t ceil_mode_at) {
+// Floats, [C, H, W] or [N, C, H, W], alike but for H and W.
+void expect_images(const Arguments& arguments, const Tensor& in, const Tensor& out) {
   if (in.type != ScalarType::FLOAT || out.type != ScalarType::FLOAT) {
     arguments.reject(Text() << type_name(in.type) << " to " << type_name(out.type) << " is not supported");
   }
@@ -97,6 +100,11 @@ Geometry take_geometry(const Arguments& arguments, const Tensor& in, const Tenso
   for (std::uint32_t i = 0; i + 2 < in.rank; ++i) {
     if (in.sizes[i] != out.sizes[i]) arguments.reject(Text() << "input and output differ in dimension " << i);
   }
+}
+
+Geometry take_geometry(const Arguments& arguments, const Tensor& in, const Tensor& out, std::uint32_t dilation_at,
+                       std::uint32_t ceil_mode_at) {
+  expect_images(arguments, in, out);
   const bool ceil_mode = arguments.integer(ceil_mode_at) != 0;
   Geometry geometry{};
   geometry.y = take_axis(arguments, in, out, 0, dilation_at, ceil_mode);
@@ -183,6 +191,48 @@ void avg_pool2d(const Arguments& arguments) {
                         divisor != 0 ? divisor : counted(g.y, y, include_padding) * counted(g.x, x, include_padding);
                     to[offset] = sum / static_cast<float>(by);
                   });
+}
+
+void adaptive_avg_pool2d(const Arguments& arguments) {
+  enum : std::uint32_t { SIZE = INPUT + 1, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  const Tensor& in = arguments.tensor(INPUT);
+  Tensor& out = arguments.out(OUT);
+  expect_images(arguments, in, out);
+  if (in.elements == 0) arguments.reject(Text() << "the input is empty");
+  View from = view_of(in);
+  View to = view_of(out);
+  if (in.rank == 3) {
+    insert(arguments, from, 0);
+    insert(arguments, to, 0);
+  }
+  // Window `i` of `windows` over `size` elements begins here, and ends where, rounded up, the next one begins.
+  const auto begin = [](std::uint64_t i, std::uint32_t windows, std::uint32_t size) { return i * size / windows; };
+  const auto end = [](std::uint64_t i, std::uint32_t windows, std::uint32_t size) {
+    return ((i + 1) * size + windows - 1) / windows;
+  };
+  Walk walk(2);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const std::uint32_t strides[] = {from.strides[i], to.strides[i]};
+    walk.add(from.sizes[i], strides);
+  }
+  do {
+    const float* plane = reinterpret_cast<const float*>(from.data) + walk.offset(0);
+    float* target = reinterpret_cast<float*>(to.data) + walk.offset(1);
+    for (std::uint32_t y = 0; y < to.sizes[2]; ++y) {
+      for (std::uint32_t x = 0; x < to.sizes[3]; ++x) {
+        const auto top = static_cast<std::uint32_t>(begin(y, to.sizes[2], from.sizes[2]));
+        const auto bottom = static_cast<std::uint32_t>(end(y, to.sizes[2], from.sizes[2]));
+        const auto left = static_cast<std::uint32_t>(begin(x, to.sizes[3], from.sizes[3]));
+        const auto right = static_cast<std::uint32_t>(end(x, to.sizes[3], from.sizes[3]));
+        float sum = 0;
+        for (std::uint32_t v = top; v < bottom; ++v) {
+          for (std::uint32_t u = left; u < right; ++u) sum += plane[v * from.strides[2] + u * from.strides[3]];
+        }
+        target[y * to.strides[2] + x * to.strides[3]] = sum / static_cast<float>((bottom - top) * (right - left));
+      }
+    }
+  } while (walk.next());
 }
 
 void max_pool2d_with_indices(const Arguments& arguments) {

@@ -6,6 +6,8 @@
 // The numbers of ExecuTorch's portable kernels (kernels/portable/cpu/util/kernel_ops_util.h), which differ from torch's
 // here and there: a window starts from its first element inside the input, so -0.0 survives an average and NaN is a
 // maximum only where it comes first; a window that has no element inside gives 0.
+//
+// _adaptive_avg_pool2d.out (input, output_size, out, out): windows are as equal as they can be, and may overlap.
 #pragma once
 
 #include "runtime/kernels/arguments.h"
@@ -13,6 +15,7 @@
 namespace ethos_hil {
 
 void avg_pool2d(const Arguments& arguments);
+void adaptive_avg_pool2d(const Arguments& arguments);
 void max_pool2d_with_indices(const Arguments& arguments);
 
 }  // namespace ethos_hil

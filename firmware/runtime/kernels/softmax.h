@@ -1,0 +1,13 @@
+// _softmax.out and _log_softmax.out (input, dimension, half_to_float, out, out) of floats, half and bfloat16, in any
+// dim_order. Computed in float, as ExecuTorch's portable kernels do (kernels/portable/cpu/op_softmax.cpp), with
+// newlib's expf and logf.
+#pragma once
+
+#include "runtime/kernels/arguments.h"
+
+namespace ethos_hil {
+
+void softmax(const Arguments& arguments);
+void log_softmax(const Arguments& arguments);
+
+}  // namespace ethos_hil
