@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from harness.errors import TargetError
+from harness.errors import TargetError, TargetNotAvailable
 from harness.npu import Configuration, Fault, Npu
 from harness.virtual import access
 from harness.virtual.access import Access, UnsupportedAccess
@@ -216,11 +216,16 @@ class Machine:
             self._gdb.stop_at(address, deadline)
         self._set_irq(False, deadline)
         self._qemu.let_guest_speak()
+        table = self._gdb.read_memory(self._soc.vectors, 8, deadline)
+        stack, entry = (int.from_bytes(table[i : i + 4], "little") for i in (0, 4))
+        if not entry & 1:
+            raise TargetNotAvailable(
+                f"the image has no vector table at 0x{self._soc.vectors:08x}, where a {self._soc.name} starts",
+                hint="an image is for one board: take the one for this NPU's",
+            )
         if self._soc.vectors != _QEMU_VECTORS:
-            table = self._gdb.read_memory(self._soc.vectors, 8, deadline)
             registers = self._gdb.read_registers(deadline)
-            registers[SP] = int.from_bytes(table[:4], "little")
-            registers[PC] = int.from_bytes(table[4:], "little") & ~1
+            registers[SP], registers[PC] = stack, entry & ~1
             registers[XPSR] |= _THUMB
             self._gdb.write_registers(registers, deadline)
 

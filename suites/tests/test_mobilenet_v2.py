@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from harness.delegate import run_delegate
+from harness.firmware import find_firmware
 from harness.npu import Configuration
 from harness.npu import Npu as FunctionalNpu
 from harness.npu.featuremap import Memory
 from harness.npu.operations import Dma, Op
-from harness.run import run
+from harness.run import run, run_artifact
+from harness.targets.virtual import VirtualTarget
 from lowering.lower import lower
+from lowering.memory_mode import MemoryMode
 from lowering.model import load_model
 from lowering.profile import Npu
 from lowering.reference import Reference
@@ -28,6 +31,21 @@ def test_mobilenet_v2_is_verified() -> None:
     # The only module without a line of its own is the model itself, which calls mean().
     assert {op.module for op in report.record.ops if "." not in op.module} <= {"", "classifier"}
     assert all(op.source for op in report.record.ops)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_mobilenet_v2_is_verified_on_a_corstone_320() -> None:
+    npu = Npu.parse("ethos-u85-256")
+    artifact = lower(
+        load_model("suites.models.mobilenet_v2:mobilenet_v2"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
+    )
+    board = VirtualTarget(str(npu))
+    report = run_artifact(artifact, board, find_firmware(board.soc), label="mobilenet_v2")
+    assert report.record.verdict == "verified", report.record.failure
+    (call,) = report.outcome.runs[0].delegates
+    assert sum(op.cycles or 0 for op in report.record.ops) == call.cycles
+    assert 0 < report.outcome.memory["fast_scratch_bytes"] <= 384 << 10
 
 
 @pytest.mark.slow
