@@ -174,9 +174,10 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
         yield pools.place("constants", constants, "sram", "--memory-mode Shared_Sram")
         yield pools.place("scratch", _rounded(footprint.scratch), "sram", "--memory-mode Shared_Sram")
     elif mode is MemoryMode.DEDICATED_SRAM:
+        fast = pools.place("fast scratch", _rounded(footprint.fast_scratch), "sram", _smaller_cache(firmware.sram))
         if footprint.unknown is not None:
-            yield Check("fast scratch", f"unknown: {footprint.unknown}", pools.sram_text, NOTE)
-        yield pools.place("fast scratch", _rounded(footprint.fast_scratch), "sram", _smaller_cache(firmware.sram))
+            fast = Check("fast scratch", f"unknown: {footprint.unknown}", fast.available, NOTE)
+        yield fast
         yield pools.place("scratch", _rounded(footprint.scratch), "ddr", "a smaller input")
     else:
         yield pools.place("scratch", _rounded(footprint.scratch), "either", "a smaller input")
@@ -195,10 +196,6 @@ class _Pools:
 
     def __init__(self, sram: int | None, ddr: int | None) -> None:
         self._free = {"sram": sram, "ddr": ddr}
-
-    @property
-    def sram_text(self) -> str:
-        return self._text("sram")
 
     def place(self, name: str, size: int, where: str, fix: str) -> Check:
         """Take `size` bytes from "sram", "ddr", or "either": then from SRAM where they fit."""

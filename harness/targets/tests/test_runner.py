@@ -80,7 +80,7 @@ def test_an_error_of_our_firmware_keeps_its_kind() -> None:
     damaged = bytearray(recorded.pte)
     damaged[recorded.pte.index(b"quantize_per_tensor")] ^= 1
     job = Job(bytes(damaged), [recorded.inputs], ADD.outputs)
-    with pytest.raises(TargetError, match="rowned|puantize|exit status") as caught:
+    with pytest.raises(TargetError, match="exit status 1") as caught:
         run_program(VirtualTarget(str(U55)), find_firmware(), job, timeout=TIMEOUT)
     assert caught.value.kind == "unsupported"
     assert caught.value.console
