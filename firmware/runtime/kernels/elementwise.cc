@@ -88,7 +88,8 @@ class Call {
         break;
       case Typing::COMPARISON:
         fits = true;
-        if (is_floating(promoted) && tensors_[1] != nullptr && tensors_[0]->type != tensors_[1]->type) {
+        if (is_floating(promoted) && tensors_[0] != nullptr && tensors_[1] != nullptr &&
+            tensors_[0]->type != tensors_[1]->type) {
           compute = ScalarType::FLOAT;
         }
         break;
