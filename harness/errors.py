@@ -11,7 +11,7 @@ class TargetError(EthosHilError):
     Kinds: "fault" (CPU exception or NPU fault), "timeout", "link" (broken, corrupt or incomplete frames),
     "stale-output" (an answer to another run), "wrong-program" (the device runs another program), "out-of-memory",
     "unsupported" (operators the firmware lacks), "npu-mismatch", "crashed" (the simulator ended), "hazard" (a command
-    stream lacks a wait).
+    stream lacks a wait), "missing-output" and "damaged-output" (files of a runner).
     """
 
     kind = "fault"
@@ -24,6 +24,6 @@ class TargetError(EthosHilError):
 
 
 class TargetNotAvailable(ToolError):
-    """The target could not be started."""
+    """The target could not be started. Kinds: "not-launched", "licence" (an FVP lacks one)."""
 
     kind = "not-launched"

@@ -80,7 +80,7 @@ def examine(
     """
     rows = [_npu(artifact, place), _stream(artifact, place), _mode(artifact, place, asked)]
     if place.firmware is None:
-        return (*rows, Check("runner", "kernels and memory", "not told by its ELF", NOTE))
+        return (*rows, _runner(artifact, footprint))
     rows += [_board(place, place.firmware), _kernels(artifact, place.firmware)]
     return (*rows, *_memory(artifact, footprint, place.firmware, input_sets))
 
@@ -135,6 +135,14 @@ def _mode(artifact: Artifact, place: Place, asked: VelaMode | None) -> Check:
     if asked is not None and asked != mode:
         return Check("memory mode", str(mode), str(asked), FAIL, f"--memory-mode {mode}, or lower the model again")
     return Check("memory mode", str(mode), dedicated, OK)
+
+
+def _runner(artifact: Artifact, footprint: Footprint) -> Check:
+    """What a runner has is built into it, and only it knows."""
+    if memory_mode(artifact, footprint) is not MemoryMode.DEDICATED_SRAM:
+        return Check("runner", "kernels and memory", "not told by its ELF", NOTE)
+    fix = "a runner built for Dedicated_Sram, or --memory-mode Shared_Sram"
+    return Check("runner", "kernels, memory, a fast scratch", "not told by its ELF", NOTE, fix)
 
 
 def _board(place: Place, firmware: Firmware) -> Check:

@@ -208,6 +208,70 @@ def test_a_program_too_large_for_the_memory_says_needed_and_available(ethos_hil:
     assert json.loads(Path("r.json").read_text())["failure"]["kind"] == "out-of-memory"
 
 
+# --- Preflight. ---
+
+
+def test_preflight_shows_what_is_needed_and_available(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("preflight", "net.py:net", "--json", "p.json")
+    assert result.status == 0, result.err
+    for word in ("check", "needed", "available", "scratch", "planned", "package", "stack", "kernels"):
+        assert word in result.out
+    document = json.loads((here / "p.json").read_text())
+    assert (document["schema_version"], document["verdict"], document["npu"]) == (1, "ok", "ethos-u55-128")
+    assert document["target"] == {"name": "virtual", "kind": "virtual", "soc": "corstone-300"}
+    assert {"name", "needed", "available", "status", "fix"} == document["checks"][0].keys()
+
+
+def test_preflight_of_a_program_for_another_npu_and_memory_mode_shows_both(ethos_hil: Run, here: Path) -> None:
+    (here / "net.pte").write_bytes(pte(ethos_hil, here))
+    arguments = ("preflight", "net.pte", "--npu", "ethos-u55-256", "--memory-mode", "Sram_Only")
+    result = ethos_hil(*arguments)
+    assert result.status == 1
+    assert result.out.count("fail") == 2
+    document = json.loads(ethos_hil(*arguments, "--json", "-").out)
+    assert document["verdict"] == "failed"
+    failed = {check["name"]: check["fix"] for check in document["checks"] if check["status"] == "fail"}
+    assert "--npu ethos-u55-128" in failed["npu"]
+    assert "--memory-mode Shared_Sram" in failed["memory mode"]
+
+
+def test_preflight_counts_input_sets(ethos_hil: Run, here: Path) -> None:
+    np.savez(here / "x.npz", np.zeros((5, 1, 2, 8, 8), np.float32))
+    assert "(5 input sets)" in ethos_hil("preflight", "net.py:net", "--inputs", "x.npz").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["net.py:net", "--npu", "ethos-u56-128"], 2, ["ethos-u56-128", "ethos-u55-128"]),
+        (["net.py:net", "--memory-mode", "Shared_Ram"], 2, ["Shared_Ram", "did you mean Shared_Sram"]),
+        (["net.py:net", "--memory-mode", "Dedicated_Sram"], 2, ["ethos-u55-128", "Shared_Sram or Sram_Only"]),
+        (["absent.py:net"], 2, ["no such file"]),
+        (["net.py:net", "--runner", "absent.elf"], 2, ["absent.elf", "arm_executor_runner"]),
+        (["net.py:net", "--target", "corstone-320"], 2, ["corstone-320 cannot have", "--target corstone-300"]),
+        (["net.py:net", "--target", "corstone-300"], 3, ["FVP_Corstone_SSE-300_Ethos-U55", "fvp-launchers"]),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "preflight"])
+def test_what_cannot_be_used_or_is_not_there(
+    ethos_hil: Run, monkeypatch: pytest.MonkeyPatch, command: str, arguments: list[str], status: int, words: list[str]
+) -> None:
+    monkeypatch.setenv("ETHOS_HIL_FVP_PATH", "/nowhere")
+    if status == 3:
+        monkeypatch.setenv("PATH", "/nowhere")
+    assert_one_clear_line(ethos_hil(command, *arguments), status, *words)
+
+
+def test_a_run_that_preflight_stops_keeps_its_rows(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("run", "net.py:huge", "--json", "r.json")
+    assert result.status == 1
+    record = json.loads((here / "r.json").read_text())
+    assert record["failure"]["kind"] == "out-of-memory"
+    failed = [check["name"] for check in record["preflight"] if check["status"] == "fail"]
+    assert "package" in failed
+    assert "preflight: package needs" in record["failure"]["message"]
+
+
 def test_success_prints_the_table_writes_the_json_and_keeps_a_record(ethos_hil: Run, here: Path) -> None:
     result = ethos_hil("run", "net.py:net", "--json", "r.json", "--repeat", "2")
     assert result.status == 0, result.err

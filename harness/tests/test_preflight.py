@@ -115,6 +115,8 @@ def test_a_runner_gives_one_note_for_all_that_it_does_not_tell() -> None:
     found = rows(place=dataclasses.replace(HERE, firmware=None))
     assert tuple(found) == ("npu", "command stream", "memory mode", "runner")
     assert found["runner"].status == NOTE
+    dedicated = rows(in_mode("Dedicated_Sram"), dataclasses.replace(HERE, firmware=None))["runner"]
+    assert "--memory-mode Shared_Sram" in str(dedicated.fix)
 
 
 # --- Memory. ---
