@@ -23,6 +23,8 @@ from harness.npu.featuremap import Memory
 from harness.run import Report, run_artifact
 from harness.targets.base import Outcome
 from harness.targets.virtual import VirtualTarget
+from harness.virtual.peripherals import Absent
+from harness.virtual.soc import Window
 from lowering.artifact import Artifact
 from lowering.lower import lower
 from lowering.memory_mode import MemoryMode
@@ -173,6 +175,59 @@ def test_an_image_for_the_other_board_does_not_pass_for_this_one() -> None:
     """A Corstone-300's image starts where a Corstone-320 has nothing to start from."""
     with pytest.raises(TargetNotAvailable, match="no vector table at 0x11000000, where a corstone-320 starts"):
         run_image(packed(lowered("ethos-u85-128", "Sram_Only"), "corstone-300"), "ethos-u85-128")
+
+
+class Adapters(Absent):
+    """Both timing adapters, of the version that software looks for, as far as they store what is written."""
+
+    VERSION = 0x38
+
+    def __init__(self) -> None:
+        self.stored: dict[int, int] = {}
+
+    def read(self, offset: int) -> int:
+        return 0x1117 if offset & 0xFF == self.VERSION else self.stored.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        self.stored[offset] = value
+
+
+class Adapted(VirtualTarget):
+    """A board that has timing adapters."""
+
+    def __init__(self, npu: str) -> None:
+        super().__init__(npu)
+        if self.soc == "corstone-300":
+            self._soc = dataclasses.replace(self._soc, absent=(Window(0x58103000, 0x1000),))
+
+
+# MAXR, MAXW, MAXRW, RLATENCY, WLATENCY, PULSE_ON, PULSE_OFF, BWCAP, PERFCTRL, PERFCNT, MODE of both, as ExecuTorch's
+# backends/arm/scripts/corstone_utils.cmake has them for the system that Vela compiles for by default.
+FAST = (8, 8, 0, 32, 32, 3999, 1, 4000, 0, 0, 1)
+FLASH = (2, 0, 0, 64, 0, 320, 80, 50, 0, 0, 1)
+DRAM = (64, 32, 0, 500, 250, 4000, 1000, 3750, 0, 0, 1)
+U65_SRAM = (16, 16, 0, 32, 32, 15999, 1, 16000, 0, 0, 1)
+U65_DRAM = (24, 12, 0, 500, 250, 4000, 1000, 3750, 0, 0, 1)
+ADAPTERS = {
+    ("ethos-u55-32", "Shared_Sram"): (FAST, FLASH),
+    ("ethos-u55-256", "Sram_Only"): (FAST, FAST),
+    ("ethos-u65-512", "Shared_Sram"): (U65_SRAM, U65_DRAM),
+    ("ethos-u65-512", "Sram_Only"): (U65_SRAM, U65_SRAM),
+    ("ethos-u65-256", "Dedicated_Sram_384KB"): (FAST, DRAM),
+    ("ethos-u85-256", "Dedicated_Sram_384KB"): (FAST, DRAM),
+    ("ethos-u85-128", "Sram_Only"): (FAST, FAST),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("npu", "mode"), ADAPTERS)
+def test_timing_adapters_are_set_where_there_are_any(npu: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapters = Adapters()
+    monkeypatch.setattr("harness.virtual.machine.Absent", lambda: adapters)
+    assert execute(lowered(npu, mode), Adapted(npu)).record.verdict == "verified"
+    distance = 0x800 if "u85" in npu else 0x200
+    for port, expected in enumerate(ADAPTERS[npu, mode]):
+        assert tuple(adapters.stored[port * distance + 4 * i] for i in range(11)) == expected
 
 
 @pytest.mark.slow
