@@ -299,8 +299,8 @@ def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
 
 def test_a_target_that_cannot_have_the_npu_says_so() -> None:
     with pytest.raises(EthosHilError, match="ethos-u85-256") as caught:
-        make_target("virtual", Npu.parse("ethos-u85-256"))
-    assert caught.value.exit_status == 3
+        make_target("corstone-300", Npu.parse("ethos-u85-256"))
+    assert caught.value.exit_status == 2
 
 
 def test_a_missing_simulator_is_told_before_lowering(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
