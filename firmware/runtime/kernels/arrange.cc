@@ -190,11 +190,11 @@ void unfold_copy(const Arguments& arguments) {
   const std::uint32_t dimension = dimension_of(arguments, DIMENSION, from);
   const std::int64_t size = arguments.integer(SIZE);
   const std::int64_t step = arguments.integer(STEP);
-  const std::int64_t room = std::int64_t{from.sizes[dimension]} - size;
-  if (size < 0 || step < 1 || room < 0) {
+  if (size < 0 || step < 1 || size > from.sizes[dimension]) {
     arguments.reject(Text() << "windows of " << size << " every " << step << " in a dimension of "
                             << from.sizes[dimension]);
   }
+  const std::int64_t room = from.sizes[dimension] - size;
   insert(arguments, from, from.rank);
   from.sizes[from.rank - 1] = static_cast<std::uint32_t>(size);
   from.strides[from.rank - 1] = from.strides[dimension];
