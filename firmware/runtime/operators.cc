@@ -1,5 +1,6 @@
 #include "runtime/operators.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "runtime/kernels/arithmetic.h"
@@ -206,6 +207,41 @@ constexpr Entry OPERATORS[] = {
     {"quantized_decomposed::dequantize_per_tensor", "out", dequantize_per_tensor},
     {"quantized_decomposed::quantize_per_tensor", "out", quantize_per_tensor},
 };
+
+// The table's names as text, one "name.overload" a line, for whoever wants to know what an ELF can run: the linker
+// scripts put it into a section that is not loaded.
+constexpr std::size_t length_of(const char* text) {
+  std::size_t length = 0;
+  while (text[length] != '\0') ++length;
+  return length;
+}
+
+constexpr std::size_t length_of_list() {
+  std::size_t length = 0;
+  for (const Entry& entry : OPERATORS) {
+    const std::size_t overload = length_of(entry.overload);
+    length += length_of(entry.name) + (overload == 0 ? 0 : 1 + overload) + 1;
+  }
+  return length;
+}
+
+struct List {
+  char text[length_of_list()];
+};
+
+constexpr List make_list() {
+  List list{};
+  std::size_t at = 0;
+  for (const Entry& entry : OPERATORS) {
+    for (const char* c = entry.name; *c != '\0'; ++c) list.text[at++] = *c;
+    if (*entry.overload != '\0') list.text[at++] = '.';
+    for (const char* c = entry.overload; *c != '\0'; ++c) list.text[at++] = *c;
+    list.text[at++] = '\n';
+  }
+  return list;
+}
+
+[[gnu::section(".ethos_hil.operators"), gnu::used]] constexpr List LIST = make_list();
 
 }  // namespace
 

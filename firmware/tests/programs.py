@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,15 @@ def export(module: Any, inputs: tuple[Any, ...], *, run: bool = True, preserve: 
         method = Runtime.get().load_program(pte).load_method("forward")
         outputs = tuple(output.clone() for output in method.execute(list(inputs)))
     return Exported(pte, tuple(raw(tensor) for tensor in inputs), outputs)
+
+
+def edited(pte: bytes, edit: Callable[[Any], None]) -> bytes:
+    """The program with `edit` done to it, as upstream's own reader and writer have it (its Program object)."""
+    from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+
+    file = deserialize_pte_binary(pte)
+    edit(file.program)
+    return bytes(serialize_pte_binary(file))
 
 
 def delegate(module: Any, inputs: tuple[Any, ...], npu: str = "ethos-u55-128", *, segments: bool = False) -> Exported:
