@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
+from builds import build
 from plain_qemu import Conversation, Ended, RunFiles, RunProgram, boot, run_files
 from sanitized import check_same_ending, package_of, run_on_host
 
 from harness.image import Plan, pack
-
-FIRMWARE = Path(__file__).resolve().parent.parent
-BUILD = FIRMWARE.parent / "build" / "firmware"
-
-
-def build(preset: str) -> Path:
-    """Where the firmware of a preset is, as it is built from the sources at hand. One process builds at a time."""
-    folder = BUILD / preset
-    configure = ["cmake", "--preset", preset]
-    if not (folder / "build.ninja").is_file():
-        configure.append(f"-DPython3_EXECUTABLE={sys.executable}")
-    BUILD.mkdir(parents=True, exist_ok=True)
-    with FileLock(BUILD / f"{preset}.lock"):
-        for command in (configure, ["cmake", "--build", "--preset", preset]):
-            done = subprocess.run(command, cwd=FIRMWARE, capture_output=True, text=True, timeout=300, check=False)
-            assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}"
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +28,7 @@ def elf_path() -> Path:
 
 @pytest.fixture(scope="session")
 def host_tools() -> Path:
-    """Folder of what is built for this computer, with sanitizers: ethos-hil-host and ethos-hil-decode."""
+    """Folder of what is built for this computer, with sanitizers: ethos-hil-host, ethos-hil-decode and the fuzzers."""
     return build("host")
 
 

@@ -26,7 +26,7 @@ def main(
     names: Annotated[list[str] | None, typer.Argument(help=f"Fuzzers: {', '.join(NAMES)}; default: all.")] = None,
     seconds: Annotated[int, typer.Option(min=1, help="For each fuzzer.")] = 120,
     seed: Annotated[int, typer.Option(min=1, help="Of all randomness.")] = 1,
-    binaries: Annotated[Path, typer.Option(help="Where the CMake preset `fuzz` builds.")] = Path("build/firmware/fuzz"),
+    binaries: Annotated[Path, typer.Option(help="Where the CMake preset `fuzz` builds.")] = Path("build/firmware/host"),
     work: Annotated[Path, typer.Option(help="Where seeds, corpus and findings are.")] = Path("build/fuzz"),
     only_seeds: Annotated[bool, typer.Option("--only-seeds", help="Make the seeds and run nothing.")] = False,
 ) -> None:
@@ -61,7 +61,7 @@ def fuzzer(name: str, binaries: Path, work: Path) -> Fuzzer:
     binary = binaries / f"fuzz-{name}"
     if not binary.is_file():
         raise UsageError(
-            f"{binary} is missing", hint="cd firmware && cmake --preset fuzz && cmake --build --preset fuzz"
+            f"{binary} is missing", hint="cd firmware && cmake --preset host && cmake --build --preset fuzz"
         )
     return Fuzzer(name, binary, work / "seeds" / name, _FIRMWARE / "fuzz" / "regressions" / name, work)
 

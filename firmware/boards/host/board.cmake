@@ -2,13 +2,9 @@
 # Unlike the other boards' files this one makes the targets, because they have neither linker script nor start-up code.
 set(host_flags
   -O1 -g -fno-omit-frame-pointer -fno-exceptions -fno-rtti ${exact_flags}
-  -fsanitize=address,undefined -fno-sanitize-recover=all
+  -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all
   -ffile-prefix-map=${CMAKE_CURRENT_SOURCE_DIR}=firmware
   -Wall -Wextra -Werror)
-option(ETHOS_HIL_FUZZERS "Build the fuzzers too, and count coverage" OFF)
-if(ETHOS_HIL_FUZZERS)
-  list(APPEND host_flags -fsanitize=fuzzer-no-link)
-endif()
 
 function(host_target name)
   set_target_properties(${name} PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
@@ -21,21 +17,19 @@ endfunction()
 add_library(common STATIC ${common_sources} link/decoder.cc)
 host_target(common)
 
-if(NOT ETHOS_HIL_FUZZERS)
-  add_executable(ethos-hil-host main.cc boards/host/board.cc boards/host/cache.cc boards/host/npu.cc)
-  add_executable(ethos-hil-decode fuzz/decode.cc)
-  foreach(tool ethos-hil-host ethos-hil-decode)
-    host_target(${tool})
-    target_link_libraries(${tool} PRIVATE common)
-  endforeach()
-else()
-  add_library(fuzzed STATIC fuzz/boot.cc fuzz/npu.cc boards/host/cache.cc)
-  host_target(fuzzed)
-  foreach(source fuzz/program.cc fuzz/delegate.cc fuzz/frames.cc)
-    get_filename_component(name ${source} NAME_WE)
-    add_executable(fuzz-${name} ${source})
-    host_target(fuzz-${name})
-    target_link_libraries(fuzz-${name} PRIVATE common fuzzed common)
-    target_link_options(fuzz-${name} PRIVATE -fsanitize=fuzzer)
-  endforeach()
-endif()
+add_executable(ethos-hil-host main.cc boards/host/board.cc boards/host/cache.cc boards/host/npu.cc)
+add_executable(ethos-hil-decode fuzz/decode.cc)
+foreach(tool ethos-hil-host ethos-hil-decode)
+  host_target(${tool})
+  target_link_libraries(${tool} PRIVATE common)
+endforeach()
+
+add_library(fuzzed STATIC fuzz/boot.cc fuzz/npu.cc boards/host/cache.cc)
+host_target(fuzzed)
+foreach(source fuzz/program.cc fuzz/delegate.cc fuzz/frames.cc)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(fuzz-${name} ${source})
+  host_target(fuzz-${name})
+  target_link_libraries(fuzz-${name} PRIVATE common fuzzed common)
+  target_link_options(fuzz-${name} PRIVATE -fsanitize=fuzzer)
+endforeach()

@@ -1,0 +1,185 @@
+"""The fuzzers run, find nothing, and would find something; and the two decoders of frames agree on what they made."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builds import FIRMWARE
+
+from harness.errors import TargetError
+from harness.fuzz.fuzzer import NAMES, Fuzzer
+from harness.fuzz.seeds import conversations
+from harness.link.frames import Frame, FrameDecoder
+from harness.virtual.tests.programs import DATA
+from lowering.program import Program
+
+SECONDS = 8
+CONTROL = bytes(8)  # what the fuzzer of delegates takes off before the blob
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a few seeds; `make fuzz` has many more."""
+    folder = tmp_path_factory.mktemp("fuzz")
+    for name in NAMES:
+        (folder / "seeds" / name).mkdir(parents=True)
+    for file in DATA.glob("*.pte"):
+        pte = file.read_bytes()
+        (folder / "seeds" / "program" / file.stem).write_bytes(pte)
+        (delegate,) = Program.parse(pte).plan().delegates
+        (folder / "seeds" / "delegate" / file.stem).write_bytes(CONTROL + delegate.data)
+    for number, conversation in enumerate(conversations()):
+        (folder / "seeds" / "frames" / str(number)).write_bytes(conversation)
+    return folder
+
+
+def fuzzer(name: str, binary: Path, work: Path) -> Fuzzer:
+    return Fuzzer(name, binary, work / "seeds" / name, FIRMWARE / "fuzz" / "regressions" / name, work)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_found_once_stays_mended(name: str, host_tools: Path, work: Path) -> None:
+    one = fuzzer(name, host_tools / f"fuzz-{name}", work)
+    assert one.replay(sorted(one.regressions.glob("*"))) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_short_session_finds_nothing(name: str, host_tools: Path, work: Path) -> None:
+    session = fuzzer(name, host_tools / f"fuzz-{name}", work).run(SECONDS)
+    assert session.finding is None, session
+    # Even on a busy machine; the point is that inputs get further than the first check.
+    assert session.executions > 1000
+    assert session.coverage > {"program": 500, "delegate": 100, "frames": 150}[name]
+
+
+def plant(binaries: Path, name: str, source: str, old: str, new: str, folder: Path) -> Path:
+    """The fuzzer with `old` replaced in one of the firmware's sources, compiled and linked as the build does it."""
+    text = (FIRMWARE / source).read_text()
+    assert text.count(old) == 1, f"{source} has changed: plant another bug"
+    planted = folder / Path(source).name
+    planted.write_text(text.replace(old, new))
+    done = subprocess.run(
+        ["ninja", "-t", "commands", f"fuzz-{name}"], cwd=binaries, capture_output=True, text=True, check=True
+    )
+    commands = done.stdout.splitlines()
+    compile_it = next(shlex.split(command) for command in commands if command.endswith(f"/{source}"))
+    linked = shlex.split(commands[-1].removeprefix(": && ").removesuffix(" && :"))
+    compile_it[compile_it.index("-o") + 1] = f"{planted}.o"
+    compile_it[-1] = str(planted)
+    binary = folder / f"fuzz-{name}"
+    linked[linked.index("-o") + 1] = str(binary)
+    # Ahead of the library, which has the sound one.
+    linked.insert(linked.index("libcommon.a"), f"{planted}.o")
+    for command in (compile_it, linked):
+        subprocess.run(command, cwd=binaries, check=True, capture_output=True, timeout=120)
+    return binary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "source", "old", "new", "words"),
+    [
+        pytest.param(
+            "delegate",
+            "npu/payload.cc",
+            "if (size == 0 || !data.contains(at, size)) {",
+            "if (size == 0) {",
+            "AddressSanitizer: heap-buffer-overflow",
+            id="job beyond the blob",
+        ),
+        pytest.param(
+            "program",
+            "runtime/storage.cc",
+            "|| nbytes > buffers_[id].size - offset",
+            "",
+            "AddressSanitizer: use-after-poison",
+            id="write beyond the planned memory",
+        ),
+        pytest.param(
+            "program",
+            "runtime/method.cc",
+            "if (source->val() == nullptr && !is_null) {",
+            "if (false && !is_null) {",
+            "null pointer",
+            id="undefined behaviour",
+        ),
+        pytest.param(
+            "frames",
+            "link/decoder.cc",
+            "return crc32(content_, content_size_) == stated;",
+            "return true;",
+            "PROPERTY VIOLATED: a frame arrived that was not sent",
+            id="damage taken for a frame",
+        ),
+    ],
+)
+def test_a_planted_bug_is_found(
+    name: str, source: str, old: str, new: str, words: str, host_tools: Path, work: Path, tmp_path: Path
+) -> None:
+    binary = plant(host_tools, name, source, old, new, tmp_path)
+    shutil.copytree(work / "seeds", tmp_path / "seeds")
+    session = fuzzer(name, binary, tmp_path).run(60)
+    assert session.finding is not None
+    assert words in session.finding
+    assert session.artifact is not None
+    assert words in (fuzzer(name, binary, tmp_path).replay([session.artifact]) or "")
+
+
+Event = tuple[str, int, int, bytes]
+TEXT: Event = ("text", 0, 0, b"")
+STOP: Event = ("stop", 0, 0, b"")
+
+
+def in_python(line: bytes) -> Iterator[Event]:
+    """What harness/link/frames.py finds, up to where it gives up."""
+    decoder = FrameDecoder()
+    try:
+        for item in decoder.feed(line):
+            yield ("frame", int(item.type), item.sequence, item.payload) if isinstance(item, Frame) else TEXT
+        for _ in decoder.close():
+            yield TEXT
+    except TargetError:
+        yield STOP
+
+
+def in_cpp(lines: list[str]) -> Iterator[Event]:
+    """The same from what ethos-hil-decode prints. It leaves to its user what of the rest is text, and what damage."""
+    for line in lines:
+        kind, *words = line.split(" ")
+        if kind == "frame":
+            yield kind, int(words[0]), int(words[1]), bytes.fromhex(words[2])
+        elif kind == "other" and list(in_python(bytes.fromhex(words[0]))) == [TEXT]:
+            yield TEXT
+        else:
+            yield STOP
+            return
+
+
+def test_both_decoders_find_the_same(host_tools: Path, work: Path, tmp_path: Path) -> None:
+    fuzzer("frames", host_tools / "fuzz-frames", work).run(2)
+    corpus = sorted((work / "corpus" / "frames").glob("*")) + sorted((work / "seeds" / "frames").glob("*"))
+    rng = random.Random(5)
+    for number, conversation in enumerate(list(conversations()) * 10):
+        damaged = bytearray(conversation)
+        for _ in range(number % 3):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        corpus.append(tmp_path / str(number))
+        corpus[-1].write_bytes(damaged)
+    said = subprocess.run(
+        [host_tools / "ethos-hil-decode", *corpus], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    found = [part.splitlines()[1:] for part in ("\n" + said).split("\nfile ")[1:]]
+    assert len(found) == len(corpus) > 250
+    kinds = set()
+    for file, lines in zip(corpus, found, strict=True):
+        expected = list(in_python(file.read_bytes()))
+        assert list(in_cpp(lines)) == expected, file
+        kinds |= {kind for kind, *_ in expected}
+    assert kinds == {"frame", "text", "stop"}
