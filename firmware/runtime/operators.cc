@@ -117,7 +117,6 @@ constexpr Entry OPERATORS[] = {
     {"aten::le", "Scalar_out", elementwise<LESS_EQUAL>},
     {"aten::le", "Tensor_out", elementwise<LESS_EQUAL>},
     {"aten::leaky_relu", "out", elementwise<LEAKY_RELU>},
-    {"aten::lift_fresh_copy", "out", alias_copy},
     {"aten::linear", "out", linear},
     {"aten::log", "out", elementwise<LOG>},
     {"aten::log10", "out", elementwise<LOG10>},

@@ -31,10 +31,13 @@ class Exported:
     outputs: tuple[Any, ...]
 
 
-def export(module: Any, inputs: tuple[Any, ...], *, run: bool = True, preserve: bool = False) -> Exported:
+def export(
+    module: Any, inputs: tuple[Any, ...], *, run: bool = True, preserve: bool = False, dim_orders: bool = True
+) -> Exported:
     """Export without any delegate, and, if asked to, run on ExecuTorch's host runtime.
 
     Args:
+        dim_orders: write copies with dim_order_ops, as exir does unless told otherwise.
         preserve: keep every operator that the module calls, instead of decomposing it.
     """
     import torch
@@ -43,7 +46,9 @@ def export(module: Any, inputs: tuple[Any, ...], *, run: bool = True, preserve: 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
     program = torch.export.export(module, inputs)
     kept = [node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and preserve]
-    config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(dict.fromkeys(kept)))
+    config = EdgeCompileConfig(
+        _check_ir_validity=False, _skip_dim_order=not dim_orders, preserve_ops=list(dict.fromkeys(kept))
+    )
     edge = to_edge(program, compile_config=config)
     pte = bytes(edge.to_executorch().buffer)
     outputs: tuple[Any, ...] = ()

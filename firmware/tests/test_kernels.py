@@ -206,3 +206,36 @@ def test_the_elf_lists_the_operators_it_finds(firmware: bytes, run_program: RunP
     exported = export(Doubled(), (torch.randn(3),), run=False)
     kind, text = run_program(edited(exported.pte, rename), [exported.input_set]).error()
     assert (kind, text) == (ErrorKind.UNSUPPORTED, "this firmware lacks operator aten::nothing.out")
+
+
+# Kernels whose cases are not in groups: what compares them with the host.
+ELSEWHERE = {
+    "aten::_native_batch_norm_legit_no_training.out": "test_layers.py",
+    "aten::_to_copy.out": "test_kernels_arrange.py",
+    "aten::avg_pool2d.out": "test_layers.py",
+    "aten::clone.out": "test_kernels_arrange.py",
+    "aten::max_pool2d_with_indices.out": "test_layers.py",
+    "aten::squeeze_copy.dims_out": "test_layers.py",
+    "aten::unsqueeze_copy.out": "test_layers.py",
+    "aten::view_copy.out": "test_kernels.py",
+    "aten::copy_": "test_features.py",
+    "aten::sort.values": "test_kernels_reduce.py, with torch, for the host has none",
+    "cortex_m::dequantize_per_tensor.out": "the kernel of quantized_decomposed under another name",
+    "cortex_m::quantize_per_tensor.out": "the kernel of quantized_decomposed under another name",
+    "dim_order_ops::_clone_dim_order.out": "the kernel of _to_dim_order_copy under another name",
+    "quantized_decomposed::dequantize_per_tensor.out": "test_kernels.py",
+    "quantized_decomposed::quantize_per_tensor.out": "test_kernels.py",
+}
+
+
+def test_every_kernel_is_compared_with_the_host(firmware: bytes) -> None:
+    import test_kernels_arrange
+    import test_kernels_elementwise
+    import test_kernels_float
+    import test_kernels_reduce
+
+    modules = (test_kernels_arrange, test_kernels_elementwise, test_kernels_float, test_kernels_reduce)
+    groups = [test_kernels_float.functions, *(group for module in modules for group in module.GROUPS)]
+    compared = {case.operator for group in groups for case in group()}
+    assert not compared & set(ELSEWHERE)
+    assert sorted(compared | set(ELSEWHERE)) == operators_in(firmware)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kernel_cases import REAL, Case, Cases, check_cases, values
+from kernel_cases import REAL, Case, Cases, check_cases, operators_of, values
 from plain_qemu import RunProgram
-from programs import export
+from programs import export, raw
 
 from harness.formats import ErrorKind
 
@@ -18,7 +19,7 @@ def of_types(*sizes: int) -> list[tuple[Any]]:
     return [(values(dtype, *sizes),) for dtype in TYPES]
 
 
-def test_rearrangements_equal_the_host(run_program: RunProgram) -> None:
+def rearrangements() -> Cases:
     cube, number = [(values("float32", 3, 4, 5),)], [(values("int64"),)]
     cases = Cases()
     cases.add("permute_copy.out", "permute.default", of_types(2, 3, 5), [2, 0, 1])
@@ -48,10 +49,19 @@ def test_rearrangements_equal_the_host(run_program: RunProgram) -> None:
     cases.add("select_scatter.out", "select_scatter.default", [(values("int8", 3, 4), values("int8", 3))], 1, -2)
     pair = [(values("float32", 5, 3), values("float32", 2, 3, seed=2))]
     cases.add("slice_scatter.out", "slice_scatter.default", pair, 0, 1, -1, 2)
-    check_cases(run_program, cases)
+    return cases
 
 
-def test_joins_and_splits_equal_the_host(run_program: RunProgram) -> None:
+def copies() -> Cases:
+    cases = Cases()
+    for name in ("alias", "detach"):
+        cases.add("out", f"{name}_copy.default", of_types(2, 3))
+    cases.add("out", "copy.default", [(values("int8", 2, 3), values("int8", 3, seed=2))])
+    cases.add("squeeze_copy.dim_out", "squeeze_copy.dim", [(values("float32", 2, 1, 3),), (values("int64", 2, 3),)], 1)
+    return cases
+
+
+def joins_and_splits() -> Cases:
     import torch
 
     def cat(*tensors: Any) -> Any:
@@ -71,10 +81,10 @@ def test_joins_and_splits_equal_the_host(run_program: RunProgram) -> None:
     cases.add("split_copy.Tensor_out", "split_copy.Tensor", [(values("float32", 7, 3),)], 3, 0)
     cases.add("split_with_sizes_copy.out", "split_with_sizes_copy.default", [(values("int8", 2, 9),)], [4, 0, 5], -1)
     cases.add("unbind_copy.int_out", "unbind_copy.int", [(values("int64", 2, 3, 2),)], 1)
-    check_cases(run_program, cases)
+    return cases
 
 
-def test_conversions_equal_the_host(run_program: RunProgram) -> None:
+def conversions() -> Cases:
     """Every type to every type. Beyond the range of an integer type upstream's result is undefined; here not asked."""
     import torch
 
@@ -96,10 +106,10 @@ def test_conversions_equal_the_host(run_program: RunProgram) -> None:
         cases.append(
             Case("dim_order_ops::_to_dim_order_copy.out", lambda x, kind=kind: x.to(kind).to(**last), (image,))
         )
-    check_cases(run_program, cases)
+    return cases
 
 
-def test_fillings_equal_the_host(run_program: RunProgram) -> None:
+def fillings() -> Cases:
     import torch
 
     aten = torch.ops.aten
@@ -120,12 +130,13 @@ def test_fillings_equal_the_host(run_program: RunProgram) -> None:
     cases.append(made("aten::zeros.out", lambda x: aten.zeros.default([4, 0, 2])))
     cases.append(made("aten::zeros.out", lambda x: aten.zeros.default([4, 2], dtype=torch.int8)))
     cases.append(made("aten::ones.out", lambda x: aten.ones.default([3], dtype=torch.bool)))
+    cases.append(made("aten::arange.out", lambda x: aten.arange.default(7)))
     cases.append(made("aten::arange.start_out", lambda x: aten.arange.start_step(-3, 20, 4)))
     cases.append(made("aten::arange.start_out", lambda x: aten.arange.start_step(1.5, -2.0, -0.3)))
-    check_cases(run_program, cases)
+    return cases
 
 
-def test_picks_equal_the_host(run_program: RunProgram) -> None:
+def picks() -> Cases:
     import torch
 
     aten = torch.ops.aten
@@ -155,7 +166,7 @@ def test_picks_equal_the_host(run_program: RunProgram) -> None:
         cases.append(Case("aten::gather.out", lambda x, at, d=dimension: aten.gather.default(x, d, at), pair))
     for dtype in ("int8", "float32", "float16", "bool"):
         cases.add("masked_fill.Scalar_out", "masked_fill.Scalar", [(values(dtype, 3, 4), values("bool", 4))], 1)
-    check_cases(run_program, cases)
+    return cases
 
 
 def test_layouts_that_the_host_refuses_or_mistakes_equal_torch(run_program: RunProgram) -> None:
@@ -180,6 +191,19 @@ def test_layouts_that_the_host_refuses_or_mistakes_equal_torch(run_program: RunP
         assert tensor.data == expected.permute(tuple(order)).contiguous().numpy().tobytes()
 
 
+def test_copies_without_dim_orders_equal_the_host(run_program: RunProgram) -> None:
+    import torch
+
+    class Copies(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.clone(), x.to(torch.int16), x.to(torch.float64)
+
+    exported = export(Copies(), (values("int32", 3, 5),), dim_orders=False)
+    assert operators_of(exported.pte) == {"aten::clone.out", "aten::_to_copy.out"}
+    tensors = run_program(exported.pte, [exported.input_set]).tensors()
+    assert [tensor.data for tensor in tensors] == [raw(output) for output in exported.outputs]
+
+
 @pytest.mark.parametrize("index", [3, -4, 2**40])
 def test_an_index_outside_is_refused(run_program: RunProgram, index: int) -> None:
     import torch
@@ -192,3 +216,18 @@ def test_an_index_outside_is_refused(run_program: RunProgram, index: int) -> Non
     kind, text = run_program(exported.pte, [exported.input_set]).error()
     assert kind is ErrorKind.KERNEL
     assert text == f"instruction 0, aten::index_select: index {index} in a dimension of 3"
+
+
+GROUPS = (
+    copies,
+    rearrangements,
+    joins_and_splits,
+    conversions,
+    fillings,
+    picks,
+)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_kernels_equal_the_host(run_program: RunProgram, group: Callable[[], Cases]) -> None:
+    check_cases(run_program, group())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from kernel_cases import REAL, WHOLE, Cases, check_cases, equal_numbers, values
 from plain_qemu import RunProgram
 
@@ -47,7 +49,7 @@ def layouts(dtype: str) -> list[tuple[Any]]:
     return [(values(dtype),), (values(dtype, 3, 0),), (last,)]
 
 
-def test_arithmetic_equals_the_host(run_program: RunProgram) -> None:
+def arithmetic() -> Cases:
     cases = Cases()
     # Types mix only where to_edge leaves the mixture; it puts conversions before add, sub, mul, div and minimum.
     cases.add("out", "maximum.default", mixed_types("bool", *REAL))
@@ -74,7 +76,7 @@ def test_arithmetic_equals_the_host(run_program: RunProgram) -> None:
     cases.add("Scalar_out", "remainder.Scalar", ones("int8", "int64", "float32"), 5)
     cases.add("Tensor_out", "fmod.Tensor", divisors("int8", "int32") + same_types("float32", "float64"))
     cases.add("Scalar_out", "fmod.Scalar", ones("float32"), 0.7)
-    check_cases(run_program, cases)
+    return cases
 
 
 def divisors(*dtypes: str) -> list[tuple[Any, Any]]:
@@ -87,7 +89,7 @@ def divisors(*dtypes: str) -> list[tuple[Any, Any]]:
     ]
 
 
-def test_comparisons_equal_the_host(run_program: RunProgram) -> None:
+def comparisons() -> Cases:
     cases = Cases()
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         cases.add("Tensor_out", f"{name}.Tensor", shapes("float32", "float32") + few(same_types("bool", *REAL)))
@@ -102,7 +104,7 @@ def test_comparisons_equal_the_host(run_program: RunProgram) -> None:
     cases.add("out", "bitwise_not.default", ones("bool", *WHOLE) + layouts("int16"))
     cases.add("out", "isnan.default", ones(*REAL) + layouts("float32"))
     cases.add("out", "isinf.default", ones(*REAL) + layouts("float16"))
-    check_cases(run_program, cases)
+    return cases
 
 
 def few(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -115,7 +117,7 @@ def few(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [tuple(lessen(tensor) for tensor in tensors) for tensors in operands]
 
 
-def test_choices_and_limits_equal_the_host(run_program: RunProgram) -> None:
+def choices_and_limits() -> Cases:
     # Which of two zeros is larger, the host decides by where in a vector they are.
     cases = Cases(equal_numbers)
     flags = values("bool", 3, 1, 7)
@@ -135,7 +137,7 @@ def test_choices_and_limits_equal_the_host(run_program: RunProgram) -> None:
     cases.add("Tensor_out", "bitwise_right_shift.Tensor", shifts("uint8", "int8", "int32", "int64"))
     cases.add("Tensor_Scalar_out", "bitwise_left_shift.Tensor_Scalar", ones("int16", "int64"), 5)
     cases.add("Tensor_Scalar_out", "bitwise_right_shift.Tensor_Scalar", ones("int16", "int64"), 5)
-    check_cases(run_program, cases)
+    return cases
 
 
 def shifts(*dtypes: str) -> list[tuple[Any, Any]]:
@@ -146,7 +148,7 @@ def shifts(*dtypes: str) -> list[tuple[Any, Any]]:
     return [(left, (torch.arange(64) % (8 * left.itemsize)).to(left.dtype)) for left in numbers]
 
 
-def test_exact_functions_equal_the_host(run_program: RunProgram) -> None:
+def exact_functions() -> Cases:
     cases = Cases()
     small = ones("float16", "bfloat16", "float32", "float64")
     for name in ("abs", "neg", "relu", "sign"):
@@ -156,7 +158,7 @@ def test_exact_functions_equal_the_host(run_program: RunProgram) -> None:
     cases.add("out", "round.default", ones(*WHOLE))
     for name in ("sqrt", "rsqrt", "reciprocal"):
         cases.add("out", f"{name}.default", small + ones("bool", *WHOLE) + layouts("float32"))
-    check_cases(run_program, cases)
+    return cases
 
 
 def ties(*dtypes: str) -> list[tuple[Any]]:
@@ -164,3 +166,16 @@ def ties(*dtypes: str) -> list[tuple[Any]]:
 
     tied = (torch.arange(-40, 40, dtype=torch.float64) + 0.5) * 0.5
     return [(torch.cat([tied, tied * 2**23, tied * 2**22]).to(getattr(torch, dtype)),) for dtype in dtypes]
+
+
+GROUPS = (
+    arithmetic,
+    comparisons,
+    choices_and_limits,
+    exact_functions,
+)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_kernels_equal_the_host(run_program: RunProgram, group: Callable[[], Cases]) -> None:
+    check_cases(run_program, group())

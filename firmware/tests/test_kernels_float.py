@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from kernel_cases import Bound, Case, Cases, check_cases, ulps, values
 from plain_qemu import RunProgram
 
@@ -73,12 +74,16 @@ def operand(name: str) -> Any:
     return x.where(x.abs() < 100, 0.5) if name == "tan" else x
 
 
-def test_functions_are_near_the_truth_and_the_host(run_program: RunProgram) -> None:
+def functions() -> Cases:
     cases = Cases()
     for name, (_, limit) in LIMITS.items():
         cases.bound = ulps(limit + 1)
         cases.add("out", f"{name}.default", [(operand(name),)])
-    for (name, (function, limit)), found in zip(LIMITS.items(), check_cases(run_program, cases), strict=True):
+    return cases
+
+
+def test_functions_are_near_the_truth_and_the_host(run_program: RunProgram) -> None:
+    for (name, (function, limit)), found in zip(LIMITS.items(), check_cases(run_program, functions()), strict=True):
         x = operand(name).numpy().astype(np.float64)
         with np.errstate(all="ignore"):
             off = errors(found, function(x))
@@ -86,7 +91,7 @@ def test_functions_are_near_the_truth_and_the_host(run_program: RunProgram) -> N
         assert off[worst] <= limit, f"{name}({x[worst]}) is off by {off[worst]:.3f} units"
 
 
-def test_functions_of_other_types_and_layouts_are_near_the_host(run_program: RunProgram) -> None:
+def functions_of_other_types_and_layouts() -> Cases:
     import torch
 
     cases = Cases(ulps(2))
@@ -105,7 +110,7 @@ def test_functions_of_other_types_and_layouts_are_near_the_host(run_program: Run
     cases.add("Tensor_Scalar_out", "pow.Tensor_Scalar", [(values("float32", 90),), (values("float16", 30),)], 2)
     cases.add("Tensor_Scalar_out", "pow.Tensor_Scalar", [(base,)], 0.4)
     cases.append(Case("aten::pow.Scalar_out", lambda e: torch.ops.aten.pow.Scalar(1.7, e), (exponent,), ulps(2)))
-    check_cases(run_program, cases)
+    return cases
 
 
 def division_bound(expected: Any, inputs: list[Any]) -> Any:
@@ -113,18 +118,18 @@ def division_bound(expected: Any, inputs: list[Any]) -> Any:
     return 2 * np.spacing(np.abs(expected)).astype(np.float64)
 
 
-def test_division_by_one_number_is_near_the_host(run_program: RunProgram) -> None:
+def divisions_by_one_number() -> Cases:
     cases = Cases(division_bound)
     x = values("float32", 100).clamp(-1e30, 1e30)
     cases.add("Scalar_out", "div.Scalar", [(x,), (x.reshape(4, 25),)], 3)
     cases.add("out", "div.Tensor", [(x, values("float32", 1).clamp(1, 9)), (x, values("float32").clamp(0.1, 9))])
-    check_cases(run_program, cases)
+    return cases
 
 
 ROUNDING = 2.0**-24
 
 
-def test_gelu_is_near_the_host(run_program: RunProgram) -> None:
+def gelu() -> Cases:
     """The firmware computes the exact one in double, as the portable kernel; the host in float.
 
     There erf(x) is off by 1 unit of at most 2^-24, by half of one for the rounding of its argument, and 1 + erf(x) is
@@ -147,7 +152,7 @@ def test_gelu_is_near_the_host(run_program: RunProgram) -> None:
     cases.add("out", "gelu.default", [(x,)])
     cases.bound = bound(8)
     cases.add("out", "gelu.default", [(x.clamp(-1e12, 1e12),)], approximate="tanh")
-    check_cases(run_program, cases)
+    return cases
 
 
 def softmax_bound(expected: Any, given: list[Any]) -> Any:
@@ -161,7 +166,7 @@ def log_softmax_bound(expected: Any, given: list[Any]) -> Any:
     return 2 * (size + 2) * 2 * ROUNDING + 2 * np.spacing(np.float32(math.log(size))) + 4 * np.spacing(np.abs(expected))
 
 
-def test_softmax_is_near_the_host(run_program: RunProgram) -> None:
+def softmax() -> Cases:
     import torch
 
     rows = torch.randn(7, 33, generator=torch.Generator().manual_seed(1)) * 8
@@ -175,4 +180,12 @@ def test_softmax_is_near_the_host(run_program: RunProgram) -> None:
     cases.bound = log_softmax_bound
     cases.add("out", "_log_softmax.default", [(rows[:3],), (cube,)], -1, False)
     cases.add("out", "_log_softmax.default", [(cube,)], 1, False)
-    check_cases(run_program, cases)
+    return cases
+
+
+GROUPS = (functions_of_other_types_and_layouts, divisions_by_one_number, gelu, softmax)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_kernels_are_near_the_host(run_program: RunProgram, group: Callable[[], Cases]) -> None:
+    check_cases(run_program, group())

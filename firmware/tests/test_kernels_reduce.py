@@ -8,9 +8,11 @@ by twice that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from kernel_cases import REAL, WHOLE, Bound, Case, Cases, check_cases, values
 from plain_qemu import RunProgram
 from programs import export
@@ -44,7 +46,7 @@ def product_bound(expected: Any, inputs: list[Any]) -> Any:
     return 2 * (left.shape[-1] + 2) * 2.0**-24 * (left @ right) + 1e-38
 
 
-def test_sums_and_means_equal_the_host(run_program: RunProgram) -> None:
+def sums() -> Cases:
     import torch
 
     cases = Cases()
@@ -72,10 +74,10 @@ def test_sums_and_means_equal_the_host(run_program: RunProgram) -> None:
     cases.add("out", "var.dim", [(plain(4, 6),)], [0], False)
     cases.bound = sum_bound(1)
     cases.add("IntList_out", "sum.dim_IntList", [(plain(3, 77),), (plain(2, 33, 5),)], [1])
-    check_cases(run_program, cases)
+    return cases
 
 
-def test_extremes_equal_the_host(run_program: RunProgram) -> None:
+def extremes() -> Cases:
     cases = Cases()
     for dtype in TYPES:
         x = [(few(dtype, 3, 5, 4),)]
@@ -99,7 +101,7 @@ def test_extremes_equal_the_host(run_program: RunProgram) -> None:
     cases.add("out", "argmax.default", [(values("float32"),)], 0)
     for dtype in FLOATS[2:]:
         cases.add("out", "cumsum.default", [(plain(3, 20, dtype=dtype),)], -1)
-    check_cases(run_program, cases)
+    return cases
 
 
 def distinct(dtype: str, *sizes: int) -> Any:
@@ -111,13 +113,13 @@ def distinct(dtype: str, *sizes: int) -> Any:
     return order.reshape(sizes).to(getattr(torch, dtype))
 
 
-def test_the_first_few_equal_the_host(run_program: RunProgram) -> None:
+def the_first_few() -> Cases:
     cases = Cases()
     for dtype in ("int8", "int32", "int64", *FLOATS):
         cases.add("values", "topk.default", [(distinct(dtype, 4, 10, 3),)], 4, 1)
         cases.add("values", "topk.default", [(distinct(dtype, 90),)], 7, -1, False)
     cases.add("values", "topk.default", [(values("float32"),)], 1)
-    check_cases(run_program, cases)
+    return cases
 
 
 def test_sorting_equals_torch(run_program: RunProgram) -> None:
@@ -150,7 +152,7 @@ def test_sorting_equals_torch(run_program: RunProgram) -> None:
         assert np.array_equal(found, wanted.numpy(), equal_nan=found.dtype.kind == "f")
 
 
-def test_products_of_matrices_equal_the_host(run_program: RunProgram) -> None:
+def products_of_matrices() -> Cases:
     import torch
 
     aten = torch.ops.aten
@@ -172,10 +174,10 @@ def test_products_of_matrices_equal_the_host(run_program: RunProgram) -> None:
     matrices = (plain(2, 3, 19), plain(8, 19, seed=2), plain(8, seed=3))
     cases.append(Case("aten::linear.out", aten.linear.default, matrices, turned))
     cases.append(Case("aten::linear.out", aten.linear.default, matrices[:2], turned))
-    check_cases(run_program, cases)
+    return cases
 
 
-def test_convolutions_equal_the_host(run_program: RunProgram) -> None:
+def convolutions() -> Cases:
     import torch
 
     cases = Cases()
@@ -199,10 +201,10 @@ def test_convolutions_equal_the_host(run_program: RunProgram) -> None:
     add(image, plain(4, 3, 3, 2), [2, 3], [1, 0], [1, 2], True, [1, 2], 1)
     add(image, plain(4, 2, 2, 2), [2, 2], [0, 0], [1, 1], True, [0, 0], 2, bias=False)
     add(plain(1, 3, 6), plain(3, 2, 4), [2], [1], [1], True, [1], 1)
-    check_cases(run_program, cases)
+    return cases
 
 
-def test_norms_and_resizing_equal_the_host(run_program: RunProgram) -> None:
+def norms_and_resizing() -> Cases:
     import torch
 
     aten = torch.ops.aten
@@ -235,7 +237,7 @@ def test_norms_and_resizing_equal_the_host(run_program: RunProgram) -> None:
             cases.add("vec_out", "upsample_bilinear2d.vec", images, size, corners, factors)
     for size in ([1, 1], [2, 3], [5, 7], [7, 10]):
         cases.add("out", "_adaptive_avg_pool2d.default", [images[0], (plain(3, 8, 9),)], size)
-    check_cases(run_program, cases)
+    return cases
 
 
 def test_layouts_that_the_host_refuses_equal_contiguous_ones(run_program: RunProgram) -> None:
@@ -268,3 +270,18 @@ def test_layouts_that_the_host_refuses_equal_contiguous_ones(run_program: RunPro
     assert len(found) == 12
     for contiguous, other in zip(found[:6], found[6:], strict=True):
         assert np.array_equal(contiguous, other)
+
+
+GROUPS = (
+    sums,
+    extremes,
+    the_first_few,
+    products_of_matrices,
+    convolutions,
+    norms_and_resizing,
+)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_kernels_equal_the_host(run_program: RunProgram, group: Callable[[], Cases]) -> None:
+    check_cases(run_program, group())

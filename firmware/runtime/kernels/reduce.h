@@ -7,8 +7,9 @@
 // values and indices, and then both as a list.
 //
 // The numbers of ExecuTorch's portable kernels (kernels/portable/cpu/util/reduce_util.h): one accumulator of the
-// output's type (float for half and bfloat16, of which there are no variances), the last dimension fastest. A sum over the last dimension alone starts
-// from 0, others from their first element, which shows where all elements are -0.0. The first of equal extremes counts.
+// output's type (float for half and bfloat16, of which there are no variances), the last dimension fastest. A sum over
+// the last dimension alone starts from 0, others from their first element, which shows where all elements are -0.0. The
+// first of equal extremes counts.
 #pragma once
 
 #include "runtime/kernels/arguments.h"
