@@ -63,14 +63,16 @@ class Reference:
         """Computes the answer to one input set.
 
         Args:
-            inputs: arrays of the program's input types and logical shapes.
+            inputs: arrays of the types and logical shapes of the program's inputs that are tensors.
 
         Raises:
             UsageError: inputs of another count, shape or type; OracleError: no valid answer.
         """
         plan = self._plan
         store = Store(plan)
-        for index, array in zip(plan.inputs, check_inputs(plan.input_tensors, inputs), strict=True):
+        # An input that is no tensor keeps the value it was exported with, as in upstream's runner.
+        tensors = [index for index in plan.inputs if isinstance(plan.values[index], Tensor)]
+        for index, array in zip(tensors, check_inputs([plan.tensor(index) for index in tensors], inputs), strict=True):
             store.set(index, array)
         delegate_outputs: dict[int, tuple[np.ndarray, ...]] = {}
         delegate_inputs: dict[int, tuple[np.ndarray, ...]] = {}

@@ -1,6 +1,7 @@
 """`python -m suites.upstream`: upstream's Arm backend tests, unchanged, on the virtual boards.
 
-Exit status: 0 no test failed that is not diagnosed in known.toml, 1 some did, 2 unusable arguments, 3 tool missing.
+Exit status: 0 nothing failed or differed from the reference that is not diagnosed in known.toml, 1 something did,
+2 unusable arguments, 3 tool missing.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def main(
     chosen = spread(chosen, sample or len(chosen), seed)
     recorded = read(results)
     if only_failed:
-        todo = [item for item in chosen if item in recorded and recorded[item].failed]
+        todo = [item for item in chosen if item in recorded and recorded[item].wrong]
     else:
         todo = [item for item in chosen if item not in recorded or recorded[item].build != setting.build]
     session.run(setting, todo, results, jobs=jobs, keep=keep)
@@ -125,7 +126,7 @@ def _report(out: Path, results: list[Result], document: Path | None) -> None:
         }
         document.write_text(table.markdown(results, known, facts))
         document.with_suffix(".json").write_text(json.dumps(table.to_json(results, known, facts), indent=1) + "\n")
-    if differing or any(result.failed and diagnosis_of(result, known) is None for result in results):
+    if differing or any(result.wrong and diagnosis_of(result, known) is None for result in results):
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Failures that were looked into, and what was found: known.toml."""
+"""Failures and differences that were looked into, and what was found: known.toml."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def load(path: Path = KNOWN) -> tuple[Known, ...]:
 
 
 def diagnosis_of(result: Result, known: Iterable[Known]) -> Known | None:
-    """The entry that explains a test's failure."""
+    """The entry that explains what is wrong with a test."""
     return next((entry for entry in known if entry.covers(result.id)), None)
 
 
 def stale(results: Iterable[Result], known: Iterable[Known]) -> list[Known]:
-    """Entries whose tests were run and do not fail any more."""
+    """Entries whose tests were run and are not wrong any more."""
     ran = list(results)
     covered = {entry: [result for result in ran if entry.covers(result.id)] for entry in known}
-    return [entry for entry, tests in covered.items() if tests and not any(test.failed for test in tests)]
+    return [entry for entry, tests in covered.items() if tests and not any(test.wrong for test in tests)]

@@ -1,11 +1,13 @@
 """pytest plugin: runs a given list of upstream's tests, and records each as it ends.
 
-Loaded with -p, in the process that starts pytest and, under xdist, in each worker. The tests stay as they are; the one
-thing wrapped is the function through which upstream starts an FVP, to see that and how often a test reaches it.
+Loaded with -p, in the process that starts pytest and, under xdist, in each worker. The tests stay as they are; the
+functions through which upstream starts an FVP and calls Vela are wrapped, to see whether and how often a test reaches a
+device, and to compare what the device answers with the reference model.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -17,10 +19,12 @@ from typing import Any
 
 import pytest
 
+from suites.upstream.exact import Oracle, compare
 from suites.upstream.records import Call, Result, append, npu_of
 from suites.upstream.rule import Outcome, Xfail, without_device
 
 _RUNNER_UTILS = "executorch.backends.arm.test.runner_utils"
+_BACKEND = "executorch.backends.arm.ethosu.backend"
 _LOG_END = 6000  # characters of a failed test's log that are kept: the FVP's command line and console are at its end
 _MESSAGE_END = 2000
 _KEPT = ("program.pte", "i*.bin", "out-*.bin")
@@ -83,6 +87,7 @@ class Observer:
         self._without: bool = config.getoption("upstream_without")
         self._item = ""
         self._calls: list[Call] = []
+        self._oracle = Oracle()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keeps what is listed, in that order."""
@@ -99,30 +104,35 @@ class Observer:
                 raise pytest.UsageError(f"{item.nodeid} does not find its FVP or its runner")
 
     def pytest_collection_finish(self) -> None:
-        """Wraps the function that starts an FVP, once upstream's tests have imported it."""
+        """Wraps the functions that start an FVP and call Vela, once upstream's tests have imported them."""
         utils: Any = sys.modules.get(_RUNNER_UTILS)
         if utils is not None:
             utils._run_cmd = self._watching(utils._run_cmd)
+        backend: Any = sys.modules.get(_BACKEND)
+        if backend is not None:
+            backend.vela_compile = self._oracle.watching(backend.vela_compile)
 
     def _watching(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def watched(command: list[str], *args: Any, **kwargs: Any) -> Any:
             if not command[0].startswith("FVP_"):
                 return run(command, *args, **kwargs)
+            (folder,) = (Path(word.partition("=")[2]) for word in command if ".semihosting-cwd=" in word)
             status, start = None, time.perf_counter()
             try:
                 result = run(command, *args, **kwargs)
                 status = result.returncode
             finally:
-                self._calls.append(Call(command[0], round(time.perf_counter() - start, 3), status))
+                seconds = round(time.perf_counter() - start, 3)
+                equal, note = compare(self._oracle, folder) if status == 0 else (None, "the FVP failed")
+                self._calls.append(Call(command[0], seconds, status, equal, note))
                 if self._keep is not None:
-                    self._save(command, self._keep)
+                    self._save(command, folder, self._keep)
             return result
 
         return watched
 
-    def _save(self, command: list[str], keep: Path) -> None:
+    def _save(self, command: list[str], source: Path, keep: Path) -> None:
         """Copies the files of a device run, which upstream deletes after it."""
-        (source,) = (Path(word.partition("=")[2]) for word in command if ".semihosting-cwd=" in word)
         folder = keep / re.sub(r"[^A-Za-z0-9_.=-]+", "_", self._item) / str(len(self._calls) - 1)
         folder.mkdir(parents=True, exist_ok=True)
         for path in (path for pattern in _KEPT for path in source.glob(pattern)):
@@ -134,6 +144,7 @@ class Observer:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """A new test starts with no calls."""
         self._item, self._calls = item.nodeid, []
+        self._oracle.forget()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -146,7 +157,7 @@ class Observer:
         derived = without_device(xfails(item), outcome=outcome, raised=raised, reached_device=bool(self._calls))
         facts = {
             "without": outcome if self._without else derived,
-            "calls": [(one.fvp, one.seconds, one.status) for one in self._calls],
+            "calls": [dataclasses.astuple(one) for one in self._calls],
             "message": f"{raised.__name__}: {call.excinfo.value}"[:_MESSAGE_END] if raised and call.excinfo else "",
         }
         report.user_properties.append(("upstream", facts))

@@ -29,6 +29,8 @@ class Call:
     fvp: str
     seconds: float
     status: int | None  # its exit status; None: it could not be started, or its status was not 0 and upstream raised
+    equal: bool | None = None  # were all outputs bit for bit the reference's? None: there was nothing to compare
+    note: str = ""  # what differed, or why nothing was compared
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,22 @@ class Result:
         """Did it fail, in a phase or by passing against a strict xfail mark?"""
         return self.outcome in FAILURES
 
+    @property
+    def differing(self) -> Call | None:
+        """The first device run whose outputs were not the reference's."""
+        return next((call for call in self.calls if call.equal is False), None)
+
+    @property
+    def wrong(self) -> bool:
+        """Did it fail, or pass with other outputs than the reference's?"""
+        return self.failed or self.differing is not None
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it."""
+        differs = f"differs from the reference: {self.differing.note}" if self.differing else ""
+        return "; ".join(text for text in (gist(self.message) if self.failed else "", differs) if text)
+
     def to_line(self) -> str:
         """The line of the results file."""
         return json.dumps(dataclasses.asdict(self)) + "\n"
@@ -67,6 +85,17 @@ class Result:
         fields["calls"] = tuple(Call(**call) for call in fields["calls"])
         fields["warnings"] = tuple(fields["warnings"])
         return cls(**fields)
+
+
+def gist(message: str) -> str:
+    """The telling line of what a test raised: where an FVP's call failed, what it printed, not how it was called."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    if len(lines) > 1 and "Failed running command" in lines[0]:
+        lines = [line for line in lines[1:] if line not in ("Stderr:", "Stdout:")] or lines
+        return next((line for line in lines if re.match(r"(Stdout: |Stderr: )?[EF] ", line)), lines[0])
+    if len(lines) > 1 and "Corstone simulation failed" in lines[0]:
+        return lines[1]
+    return lines[0] if lines else ""
 
 
 def read(path: Path) -> dict[str, Result]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from suites.upstream.records import Result
 from suites.upstream.rule import Outcome
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_COUNTS = ("on device", "compared", "equal")
 
 
 @dataclass
@@ -26,6 +26,8 @@ class Row:
     name: str
     tests: int = 0
     on_device: int = 0  # tests that reached it at least once
+    compared: int = 0  # of those, the ones whose every device run was compared with the reference
+    equal: int = 0  # of those, the ones whose every output was equal to it
     outcomes: Counter[str] = field(default_factory=Counter)
     without: Counter[str] = field(default_factory=Counter)
 
@@ -33,12 +35,15 @@ class Row:
         """Counts a test."""
         self.tests += 1
         self.on_device += bool(result.calls)
+        verdicts = {call.equal for call in result.calls}
+        self.compared += bool(verdicts) and None not in verdicts
+        self.equal += verdicts == {True}
         self.outcomes[result.outcome] += 1
         self.without[result.without] += 1
 
     def cells(self, outcomes: Sequence[str], without: Sequence[str]) -> list[str]:
         """The row as text; nothing for zero."""
-        counts = [self.tests, self.on_device, *(self.outcomes[one] for one in outcomes)]
+        counts = [self.tests, self.on_device, self.compared, self.equal, *(self.outcomes[one] for one in outcomes)]
         return [self.name, *(str(count or "") for count in (*counts, *(self.without[one] for one in without)))]
 
 
@@ -55,17 +60,6 @@ def rows(results: Iterable[Result]) -> tuple[list[Row], Row]:
 def short(file: str) -> str:
     """ops/test_add.py as ops/add."""
     return file.removesuffix(".py").replace("/test_", "/").removeprefix("test_")
-
-
-def gist(message: str) -> str:
-    """The telling line of what a test raised: where an FVP's call failed, what it printed, not how it was called."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    if len(lines) > 1 and "Failed running command" in lines[0]:
-        lines = [line for line in lines[1:] if line not in ("Stderr:", "Stdout:")] or lines
-        return next((line for line in lines if re.match(r"(Stdout: |Stderr: )?[EF] ", line)), lines[0])
-    if len(lines) > 1 and "Corstone simulation failed" in lines[0]:
-        return lines[1]
-    return lines[0] if lines else ""
 
 
 def by_npu(results: Iterable[Result]) -> dict[str, list[Result]]:
@@ -88,17 +82,17 @@ def terminal(results: Sequence[Result], known: Sequence[Known]) -> RenderableTyp
         files, total = rows(group)
         outcomes, without = columns(total)
         table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
-        headings = ["tests", "on device", *outcomes, *(f"without: {one}" for one in without)]
+        headings = ["tests", *_COUNTS, *outcomes, *(f"without: {one}" for one in without)]
         for heading, footer in zip([f"Ethos-{npu.upper()}", *headings], total.cells(outcomes, without), strict=True):
             table.add_column(heading, footer=footer, justify="left" if heading.startswith("Ethos") else "right")
         for row in files:
             table.add_row(*row.cells(outcomes, without))
         parts += [table, ""]
     for result in results:
-        if result.failed:
+        if result.wrong:
             entry = diagnosis_of(result, known)
             told = entry.diagnosis if entry else "not diagnosed"
-            parts.append(Text(f"{result.outcome}  {result.id}  ({told})  {gist(result.message)}"))
+            parts.append(Text(f"{result.outcome}  {result.id}  ({told})  {result.problem}"))
     parts += [Text(f"no longer fails: {entry.test} in known.toml") for entry in stale(results, known)]
     return Group(*parts)
 
@@ -114,20 +108,23 @@ def to_json(results: Sequence[Result], known: Sequence[Known], facts: dict[str, 
                 "file": row.name,
                 "tests": row.tests,
                 "on_device": row.on_device,
+                "compared": row.compared,
+                "equal": row.equal,
                 "outcomes": dict(row.outcomes),
                 "without": dict(row.without),
             }
             for npu, group in by_npu(results).items()
             for row in rows(group)[0]
         ],
-        "failures": [
+        "wrong": [
             {
                 "id": result.id,
-                "message": result.message,
+                "outcome": result.outcome,
+                "problem": result.problem,
                 "diagnosis": entry.diagnosis if (entry := diagnosis_of(result, known)) else None,
             }
             for result in results
-            if result.failed
+            if result.wrong
         ],
     }
 
@@ -142,14 +139,15 @@ def markdown(results: Sequence[Result], known: Sequence[Known], facts: dict[str,
         share = 1 - sum(one.failed and bool(one.calls) for one in group) / (total.on_device or 1)
         lines += [
             f"\n## Ethos-{npu.upper()}\n",
-            f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail.\n",
-            "| tests | | on device | " + " | ".join([*outcomes, *(f"*{one}*" for one in without)]) + " |",
-            "|---" + "|---:" * (2 + len(outcomes) + len(without)) + "|",
+            f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
+            f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n",
+            "| | tests | " + " | ".join([*_COUNTS, *outcomes, *(f"*{one}*" for one in without)]) + " |",
+            "|---" + "|---:" * (1 + len(_COUNTS) + len(outcomes) + len(without)) + "|",
         ]
         lines += ["| " + " | ".join(row.cells(outcomes, without)) + " |" for row in [total, *files]]
-    lines.append("\n## Failures\n")
-    failed = [result for result in results if result.failed]
-    lines += [_failure(result, diagnosis_of(result, known)) for result in failed] or ["None."]
+    lines.append("\n## Failures and differences\n")
+    wrong = [result for result in results if result.wrong]
+    lines += [_entry(result, diagnosis_of(result, known)) for result in wrong] or ["None."]
     unusable = facts.get("unusable")
     if isinstance(unusable, dict) and unusable:
         lines.append("\n## Files that do not import here\n\nTheir tests are not counted above.\n")
@@ -159,9 +157,9 @@ def markdown(results: Sequence[Result], known: Sequence[Known], facts: dict[str,
     return "\n".join(lines) + "\n"
 
 
-def _failure(result: Result, entry: Known | None) -> str:
+def _entry(result: Result, entry: Known | None) -> str:
     told = f"{entry.diagnosis}: {entry.evidence}" if entry else "not diagnosed"
-    return f"- `{result.id}` ({told})\n  `{gist(result.message)}`"
+    return f"- `{result.id}` ({told})\n  {result.outcome}: `{result.problem}`"
 
 
 _HEAD = """\
@@ -173,8 +171,13 @@ an FVP by its name on PATH with a runner ELF, and compare the files it leaves wi
 are the launchers of `ethos-hil fvp-launchers`, and the runner is this repository's firmware.
 
 *on device*: tests that started an FVP at least once. Upstream's other tests end before: they assert that nothing is
-delegated, are skipped, or are expected to fail earlier. Columns in italics are what the same tests report where no
-FVP is installed: derived by the rule of `suites/upstream/rule.py`, and checked by really running some of them that
-way (see below for how many). There a test that would reach the device is reported as expected failure, whatever the
-compiler did.
+delegated, are skipped, or are expected to fail earlier.
+
+*compared* and *equal*: upstream compares within tolerances; here the outputs of each device run are also compared, bit
+for bit, with what tosa_reference_model and the host's kernels answer to the same program and inputs, unless something
+in the program has no such reference.
+
+Columns in italics are what the same tests report where no FVP is installed: derived by the rule of
+`suites/upstream/rule.py`, and checked by really running some of them that way (see below for how many). There a test
+that would reach the device is reported as expected failure, whatever the compiler did.
 """

@@ -10,7 +10,7 @@ import pytest
 from lowering.errors import UsageError
 from suites.upstream import known, table
 from suites.upstream.known import Known
-from suites.upstream.records import Call, Result, append, npu_of, read
+from suites.upstream.records import Call, Result, append, gist, npu_of, read
 from suites.upstream.sample import SIZE, spread
 
 SAMPLE = Path(__file__).parents[1] / "sample.txt"
@@ -95,12 +95,20 @@ def test_the_sample_of_make_test_is_spread_over_files_and_boards() -> None:
 
 def test_a_failed_call_of_an_fvp_is_told_by_what_it_printed() -> None:
     called = "RuntimeError: Failed running command FVP_Corstone -C a=b\nStderr: \nStdout: D one\nE [executorch:x] no"
-    assert table.gist(called) == "E [executorch:x] no"
-    assert table.gist("AssertionError: Output 0 does not match\nmore") == "AssertionError: Output 0 does not match"
+    assert gist(called) == "E [executorch:x] no"
+    assert gist("AssertionError: Output 0 does not match\nmore") == "AssertionError: Output 0 does not match"
 
 
 def test_the_table_counts_what_failed_and_names_what_is_not_diagnosed() -> None:
     results = [result("ops/test_a.py::test_a_u55[1]"), result("ops/test_a.py::test_a_u55[2]", "failed", message="boom")]
     text = table.markdown(results, [], {})
-    assert "| ops/a | 2 |  | 1 | 1 | 2 |" in text
-    assert "- `ops/test_a.py::test_a_u55[2]` (not diagnosed)\n  `boom`" in text
+    assert "| ops/a | 2 |  |  |  | 1 | 1 | 2 |" in text
+    assert "- `ops/test_a.py::test_a_u55[2]` (not diagnosed)\n  failed: `boom`" in text
+
+
+def test_a_test_that_passes_with_other_outputs_than_the_references_is_wrong() -> None:
+    passed = result("a.py::test_u55", calls=(Call("FVP", 1.0, 0, True), Call("FVP", 1.0, 0, False, "output 0: 1 of 9")))
+    assert passed.wrong
+    assert not passed.failed
+    assert passed.problem == "differs from the reference: output 0: 1 of 9"
+    assert not result("a.py::test_u55", calls=(Call("FVP", 1.0, 0, None, "no reference"),)).wrong

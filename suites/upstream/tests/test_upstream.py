@@ -38,16 +38,24 @@ def test_a_sample_of_upstreams_tests_and_the_tiny_models_pass(tmp_path: Path) ->
     assert sorted(results) == sorted(items)
     assert Counter(result.outcome for result in results.values()) == {"passed": len(items)}, text
     assert not [result.id for result in results.values() if not result.calls], "all of these reach the device"
+    assert {call.equal for result in results.values() for call in result.calls} == {True}, text
     assert {result.without for result in results.values()} == {"xfailed"}
 
 
 @pytest.mark.slow
-def test_with_an_npu_that_returns_zeros_the_tiny_models_fail(tmp_path: Path) -> None:
+def test_with_an_npu_that_returns_zeros_they_do_not_pass(tmp_path: Path) -> None:
+    """Upstream's comparison must notice in its operator tests.
+
+    In the tiny models it does not: their tolerance (0.25, and two units of quantisation) is above their outputs, below
+    0.1. There the comparison with the reference must notice.
+    """
     install_zeros(tmp_path / "zeros")
-    status, results, text = upstream(tmp_path / "out", MODELS, "--fvps", str(tmp_path / "zeros"))
+    items = [*SAMPLE.read_text().splitlines()[:10], *MODELS]
+    status, results, text = upstream(tmp_path / "out", items, "--fvps", str(tmp_path / "zeros"))
     assert status == 1, text
-    assert {name: result.outcome for name, result in results.items()} == dict.fromkeys(MODELS, "failed"), text
+    assert sorted(results) == sorted(items)
     for result in results.values():
-        assert result.calls, "it must have reached the device"
-        assert {call.status for call in result.calls} == {0}, "the board ran to its end"
-        assert result.message.startswith("AssertionError"), "and upstream's comparison saw it"
+        assert {call.status for call in result.calls} == {0}, "it reached the device, which ran to its end"
+        assert {call.equal for call in result.calls} == {False}, text
+        if result.id not in MODELS:
+            assert (result.outcome, result.message[:14]) == ("failed", "AssertionError"), text
