@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from harness.progress import Live
 from lowering.errors import EthosHilError, ToolError, UsageError
-from results.record import Check, Failure, Record, TargetInfo
+from results.record import Check, Failure, Record, RunnerInfo, TargetInfo
 
 PREFLIGHT_SCHEMA_VERSION = 1
 _STDOUT = Path("-")
@@ -132,6 +133,7 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
 
 
 def _failed(choice: Choice, error: EthosHilError) -> Record:
+    from harness.targets import FVPS
     from results import environment
 
     checks: Sequence[Check] = getattr(error, "checks", ())
@@ -139,12 +141,21 @@ def _failed(choice: Choice, error: EthosHilError) -> Record:
         verdict="failed",
         model=choice.model,
         npu=choice.npu,
-        target=TargetInfo(choice.target, choice.target, ""),
+        target=TargetInfo(choice.target, "fvp" if choice.target in FVPS else choice.target, ""),
         failure=Failure(error.kind, error.message, error.hint),
         versions=environment.versions(),
         console=getattr(error, "console", ()),
+        memory_mode=choice.memory_mode or "",
+        runner=_runner(choice.runner),
         preflight=tuple(checks),
     )
+
+
+def _runner(path: Path | None) -> RunnerInfo | None:
+    try:
+        return None if path is None else RunnerInfo(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    except OSError:
+        return None
 
 
 def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> list[EthosHilError]:

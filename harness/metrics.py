@@ -16,9 +16,8 @@ _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", 
 
 def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
     """A row for every NPU operation: with the target's cycles where it tells them one by one, else with Vela's."""
-    if Capability.OP_EVENTS not in board.capabilities() or not all(run.delegates for run in outcome.runs):
-        return estimated(artifact)
-    if not outcome.runs:
+    told = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
+    if not told or not outcome.runs:
         return estimated(artifact)
     # The median execution, so that the rows sum to the total that is shown.
     counted = statistics.median_low(run.cycles for run in outcome.runs)

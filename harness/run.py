@@ -22,7 +22,6 @@ from harness.preflight import Place, examine, insist
 from harness.progress import Reporter, Silent
 from harness.targets import make_target
 from harness.targets.base import Outcome, Target
-from harness.targets.fvp import FvpTarget
 from harness.verify import verify
 from lowering.artifact import Artifact
 from lowering.errors import UsageError
@@ -224,7 +223,7 @@ def run_artifact(
         metrics=metrics(artifact, board, outcome, seconds),
         ops=rows(artifact, board, outcome),
         artifact=info(artifact),
-        versions=environment.versions() | ({"fvp": board.version} if isinstance(board, FvpTarget) else {}),
+        versions=environment.versions() | ({"fvp": board.version} if board.kind == "fvp" else {}),
         executions=len(outcome.runs),
         notes=artifact.notes,
         console=outcome.console,

@@ -142,6 +142,8 @@ class Target(abc.ABC):
     """Name of its NPU's configuration, e.g. "ethos-u55-128"."""
     cycle_provenance: str
     """Provenance of cycle counts: "modelled", "fvp" or "measured"."""
+    version: str = ""
+    """What its simulator says of itself, if it was asked."""
 
     @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:

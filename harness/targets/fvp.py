@@ -66,9 +66,8 @@ def find_fvp(executable: str) -> Path:
     folders = os.environ.get(PATH_VARIABLE, "")
     found = (shutil.which(executable, path=folders) if folders else None) or shutil.which(executable)
     if found is None:
-        looked = f"{folders} or on PATH" if folders else "PATH"
         raise TargetNotAvailable(
-            f"{executable} is not in {looked}" if folders else f"{executable} is not on {looked}",
+            f"{executable} is not {f'in {folders} or ' if folders else ''}on PATH",
             hint=f"install Arm's FVP and set {PATH_VARIABLE} to the folder it is in; without one: "
             "`ethos-hil fvp-launchers DIR`, or --target virtual",
         )
@@ -93,7 +92,7 @@ def _version_text(executable: Path, changed: int) -> str:
         status, lines = simulation.status, [line.strip() for line in simulation.lines if line.strip()]
     if status is None:
         raise TargetNotAvailable(f"{executable.name} --version did not end within {_VERSION_SECONDS:g} s")
-    trouble = complaint(lines)
+    trouble = complaint(lines) if status else None
     if trouble is not None:
         raise trouble
     # A version it refuses to tell is no reason not to try; that it cannot even run is.

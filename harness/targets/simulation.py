@@ -19,6 +19,7 @@ from harness.errors import TargetNotAvailable
 _GRACE_SECONDS = 1.0
 """Between asking a simulator to end and ending it. It holds a licence, perhaps, that it should give back."""
 _REAP_SECONDS = 5.0
+_POLL_SECONDS = 0.005
 
 
 class Simulation:
@@ -67,13 +68,20 @@ class Simulation:
     @property
     def status(self) -> int | None:
         """Exit status (negative: the signal that ended it), or None while it runs."""
-        return self._process.poll()
+        # It is left unreaped until `stop`, which still needs its number: nobody else can have it until then.
+        if self._process.returncode is not None:
+            return self._process.returncode
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def watch(self, seconds: float) -> bool:
         """Read its console for at most `seconds`; whether it still runs. After False, all it wrote has been read."""
         if self._console is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(seconds)
+            end = time.monotonic() + seconds
+            while self.status is None and time.monotonic() < end:
+                time.sleep(min(_POLL_SECONDS, seconds))
             return self.status is None
         running = self.status is None  # before reading: what it wrote before it ended is there to be read then
         if select.select([self._console], [], [], seconds if running else 0.0)[0]:
@@ -89,6 +97,8 @@ class Simulation:
 
     def stop(self) -> None:
         """End it and all it started, and reap it; may be called again."""
+        if self._process.returncode is not None:
+            return
         if self.status is None:
             self._signal(signal.SIGTERM)
             end = time.monotonic() + _GRACE_SECONDS
@@ -99,7 +109,6 @@ class Simulation:
         self._close_console()
 
     def _signal(self, number: signal.Signals) -> None:
-        # The group outlives its leader if that left processes behind; its number is not given away until they end.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 

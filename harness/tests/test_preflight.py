@@ -10,7 +10,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from harness.errors import TargetError
-from harness.firmware import Firmware, find_firmware
+from harness.firmware import OPERATORS_SECTION, Firmware, find_firmware
 from harness.footprint import Footprint, memory_mode
 from harness.formats import MemoryMode, PackageHeader
 from harness.image import SECTION_NAME, Plan, pack
@@ -210,6 +210,28 @@ def test_the_built_firmware_tells_its_memory() -> None:
         assert found.ddr == found.package == 256 << 20
         assert found.stack is not None
         assert found.stack >= 16 * KIB
+
+
+def test_the_built_firmware_lists_its_operators() -> None:
+    found = Firmware.read(find_firmware())
+    assert found.operators is not None, f"no section {OPERATORS_SECTION}"
+    assert "quantized_decomposed::quantize_per_tensor.out" in found.operators
+    assert set(ADD.plan.operators) <= found.operators
+
+
+def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
+    pte = ADD.pte.replace(b"quantized_decomposed::quantize_per", b"quantized_decomposed::quantise_per")
+    strange = Artifact.of_program(pte, "strange.pte")
+    firmware = find_firmware()
+    row = rows(strange, dataclasses.replace(HERE, firmware=Firmware.read(firmware)))["kernels"]
+    assert row.status == FAIL
+    assert row.needed == "quantized_decomposed::quantise_per_tensor.out"
+    inputs = [bytes(tensor.nbytes) for tensor in ADD.plan.input_tensors]
+    target = VirtualTarget("ethos-u55-128")
+    target.load(pack(firmware, pte, [inputs], Plan(1, len(inputs))))
+    with pytest.raises(TargetError, match=row.needed) as caught:
+        target.run(timeout=60)
+    assert caught.value.kind == "unsupported"
 
 
 def test_a_run_ends_before_it_boots_and_before_the_reference_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
