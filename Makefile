@@ -9,6 +9,9 @@ BIN := .venv/bin
 BOARDS := corstone300 corstone320
 ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)
 JOBS ?= $(shell nproc)
+# Of `make fuzz`: for each fuzzer, and boots of damaged programs.
+SECONDS := 120
+MUTANTS := 1000
 
 .PHONY: help setup demo test lint format bench conformance fuzz upstream firmware clean
 
@@ -40,8 +43,11 @@ bench: setup ## Print sizes, times and ratios, measured now on this machine
 conformance: setup ## Compare every operator on every Ethos-U with the TOSA reference model (minutes)
 	@$(BIN)/python -m harness.npu.conformance -j $(JOBS)
 
-fuzz: setup ## Run thousands of damaged programs on every Ethos-U: results or named faults only (minutes)
+fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes, SECONDS=1200 MUTANTS=5000 for an hour
 	@$(BIN)/python -m harness.npu.conformance.fuzz -j $(JOBS)
+	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
+	@$(BIN)/python -m harness.fuzz --seconds $(SECONDS)
+	@$(BIN)/python -m harness.virtual.mutants build/fuzz/seeds/board/*.pte -n $(MUTANTS) -j $(JOBS)
 
 upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
 	@$(BIN)/python -m suites.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --table docs/upstream.md)

@@ -36,9 +36,10 @@ def main(
         raise UsageError(f"there is no fuzzer {sorted(wrong)[0]!r}", hint=f"there are {', '.join(NAMES)}")
     folder = work / "seeds"
     with Live() as live:
-        if not (folder / ".made").is_file():
+        made = folder / ".made"
+        if not made.is_file() or made.read_text() != seeds.version():
             seeds.make(folder, live.stage)
-            (folder / ".made").touch()
+            made.write_text(seeds.version())
         if only_seeds:
             return
         fuzzers = [fuzzer(name, binaries, work) for name in names or NAMES]

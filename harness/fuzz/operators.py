@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.virtual.mutants import fields
 
+SOURCE = Path(__file__).resolve().parents[2] / "firmware" / "runtime" / "operators.cc"
 SHAPES = ((2, 3), (1, 2, 4, 4), (3, 3), (2, 3, 3), (6,), (), (1, 1, 2, 5))
 DTYPES = ("float32", "int8", "bool", "int64", "int32", "uint8", "float16", "int16")
 LISTS = ((0,), (1, 1), (2, 2), (0, 1), (2, 3), (1, 2, 4, 4), (0, 0), (3,), (1, 0), (-1,), (0, 2, 3, 1), (1, 1, 1, 1))
@@ -26,8 +27,7 @@ _ENTRY = re.compile(r'^    \{"(\w+::\w+)", "(\w+)", ', re.MULTILINE)
 
 def operators() -> list[tuple[str, str]]:
     """Name and overload of all of the firmware's operators."""
-    source = Path(__file__).resolve().parents[2] / "firmware" / "runtime" / "operators.cc"
-    return _ENTRY.findall(source.read_text())
+    return _ENTRY.findall(SOURCE.read_text())
 
 
 @dataclass(frozen=True)

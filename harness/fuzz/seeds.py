@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import struct
 import warnings
@@ -18,6 +19,12 @@ MAX_BYTES = 16 * 1024
 """Of a seed: the fuzzers make nothing longer."""
 _CONTROL = 8  # bytes in front of a blob, as firmware/fuzz/delegate.cc has it
 _CONVERSATIONS = 20
+
+
+def version() -> str:
+    """Of what the seeds are made from: with another one they are made again."""
+    here = [Path(__file__).with_name(f"{name}.py") for name in ("operators", "programs", "seeds")]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in (operators.SOURCE, *here))).hexdigest()
 
 
 def make(folder: Path, progress: Callable[[str], None] = lambda stage: None) -> None:

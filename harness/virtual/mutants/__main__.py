@@ -14,14 +14,16 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from harness.firmware import find_firmware
+from harness.npu import Configuration
 from harness.npu.conformance.command import start
 from harness.progress import Live
 from harness.render import console
-from harness.run import find_firmware
 from harness.virtual.mutants import report
 from harness.virtual.mutants.mutate import Original
 from harness.virtual.mutants.session import Session
 from harness.virtual.mutants.trial import Ending
+from harness.virtual.soc import soc_for
 
 
 def main(
@@ -36,7 +38,8 @@ def main(
     originals = [Original.load(file) for file in sorted(files)]
     started = time.monotonic()
     endings: list[Ending] = []
-    session = Session(tuple(originals), find_firmware(), seed, folder)
+    socs = {soc_for(Configuration.parse(original.npu)).name for original in originals}
+    session = Session(tuple(originals), {soc: find_firmware(soc) for soc in socs}, seed, folder)
     with Live() as live:
         live.stage(f"Booting {count:,} damaged programs")
         for ending in session.run(range(first, first + count), jobs):

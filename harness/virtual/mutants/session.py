@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -21,13 +21,13 @@ class Session:
 
     Attributes:
         originals: what they are made of.
-        firmware: the ELF they run on.
+        firmware: the ELF for each system on chip.
         seed: of all randomness.
         folder: where those with findings are written to.
     """
 
     originals: tuple[Original, ...]
-    firmware: bytes
+    firmware: Mapping[str, bytes]
     seed: int
     folder: Path
 

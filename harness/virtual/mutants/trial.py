@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
 
 from harness.errors import TargetError
+from harness.formats import MemoryMode
 from harness.image import Plan, pack
 from harness.targets.virtual import VirtualTarget
 from harness.virtual.mutants.mutate import Mutant
@@ -34,6 +36,7 @@ ENDINGS = (*NAMED, TIMEOUT, CPU_FAULT, LINK, CRASHED, BUG)
 
 SECONDS = 20.0  # for a boot, which takes a fifth of a second
 _GIVE_UP_SECONDS = 30.0  # for everything, whatever it hangs in
+_FAST_SCRATCH = 64 << 10
 _KINDS = {
     "unsupported": UNSUPPORTED,
     "out-of-memory": OUT_OF_MEMORY,
@@ -80,8 +83,14 @@ class _GaveUp(Exception):
     pass
 
 
-def examine(mutant: Mutant, firmware: bytes, seconds: float = SECONDS) -> Ending:
-    """Boot it once on the virtual board. Only in a process's main thread, because it takes the alarm signal."""
+def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = SECONDS) -> Ending:
+    """Boot it once on the virtual board. Only in a process's main thread, because it takes the alarm signal.
+
+    Args:
+        mutant: what to boot.
+        firmware: the ELF for each system on chip.
+        seconds: for the boot.
+    """
     started = time.monotonic()
     previous = signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, _GIVE_UP_SECONDS)
@@ -101,11 +110,14 @@ def _give_up(number: int, frame: FrameType | None) -> None:
     raise _GaveUp
 
 
-def _boot(mutant: Mutant, firmware: bytes, seconds: float) -> tuple[str, str]:
+def _boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float) -> tuple[str, str]:
     inputs = mutant.inputs
+    mode = list(MemoryMode)[mutant.number % len(MemoryMode)]
+    fast_scratch = _FAST_SCRATCH if mode is MemoryMode.DEDICATED_SRAM else 0
+    plan = Plan(1, len(inputs), memory_mode=mode, fast_scratch_bytes=fast_scratch)
     target = VirtualTarget(mutant.original.npu)
     try:
-        target.load(pack(firmware, mutant.pte, [inputs], Plan(1, len(inputs))))
+        target.load(pack(firmware[target.soc], mutant.pte, [inputs], plan))
         target.run(timeout=seconds)
     except TargetError as error:
         return classify(error), error.message
