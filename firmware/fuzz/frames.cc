@@ -8,7 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 #include <vector>
 
 #include "fuzz/boot.h"
@@ -70,7 +70,7 @@ class Script {
   std::size_t at_ = 0;
 };
 
-// In pieces of at most `piece` bytes, each in memory of its exact size.
+// In pieces of at most `piece` bytes.
 std::vector<Event> decode(const Octets& line, std::uint32_t frames_before, std::size_t piece) {
   std::vector<Event> events;
   const auto keep = [&events](const frames::Item& item) {
@@ -78,16 +78,14 @@ std::vector<Event> decode(const Octets& line, std::uint32_t frames_before, std::
     events.push_back({item.kind, item.type, item.sequence, Octets(item.data, item.data + item.size)});
     return true;
   };
-  frames::Decoder decoder(frames_before);
+  const auto decoder = std::make_unique<frames::Decoder>(frames_before);
   for (std::size_t at = 0; at < line.size(); at += piece) {
-    const std::size_t size = line.size() - at < piece ? line.size() - at : piece;
-    const Octets part(line.begin() + static_cast<std::ptrdiff_t>(at),
-                      line.begin() + static_cast<std::ptrdiff_t>(at + size));
-    const std::uint8_t* next = part.data();
-    while (keep(decoder.take(next, part.data() + size))) {
+    const std::uint8_t* next = line.data() + at;
+    const std::uint8_t* end = line.size() - at < piece ? line.data() + line.size() : next + piece;
+    while (keep(decoder->take(next, end))) {
     }
   }
-  keep(decoder.close());
+  keep(decoder->close());
   return events;
 }
 
