@@ -141,9 +141,9 @@ class Observer:
         call = {"test": self._item, "command": command, "status": self._calls[-1].status}
         (folder / "call.json").write_text(json.dumps(call, indent=1) + "\n")
 
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """A new test starts with no calls."""
-        self._item, self._calls = item.nodeid, []
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A new test starts with no calls; the hook for its setup is too late for one that is skipped."""
+        self._item, self._calls = nodeid, []
         self._oracle.forget()
 
     @pytest.hookimpl(wrapper=True)

@@ -57,6 +57,12 @@ def test_u55_reaches_unmarked() -> None:
 
 
 @no_fvp
+@pytest.mark.skip(reason="never")
+def test_u55_skipped() -> None:
+    device()
+
+
+@no_fvp
 def test_u55_passes_before() -> None:
     warnings.warn("look here", UserWarning, stacklevel=1)
 
@@ -72,12 +78,6 @@ def test_u55_passes_unmarked() -> None:
 
 def test_u55_fails_unmarked() -> None:
     wrong()
-
-
-@no_fvp
-@pytest.mark.skip(reason="never")
-def test_u55_skipped() -> None:
-    device()
 
 
 @no_fvp

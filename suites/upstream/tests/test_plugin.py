@@ -94,6 +94,7 @@ def test_what_is_derived_for_no_fvp_is_what_pytest_then_says(
 
 def test_calls_message_and_warnings_are_recorded(results: dict[str, Result]) -> None:
     assert [len(results[name].calls) for name in ("reaches", "reaches_twice_and_fails", "fails_before")] == [1, 2, 0]
+    assert results["skipped"].calls == results["passes_unmarked"].calls == ()
     assert (results["reaches"].calls[0].fvp, results["reaches"].calls[0].status) == (FVP, 0)
     assert results["reaches_twice_and_fails"].message == "ValueError: wrong"
     assert results["passes_before"].warnings == ("UserWarning: look here",)
