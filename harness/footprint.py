@@ -8,8 +8,13 @@ from harness.formats import MemoryMode
 from harness.npu import Configuration, Fault, Npu
 from lowering.artifact import Artifact, Delegate
 
+ALIGNMENT = 32
+"""Of every piece of the device's memory (firmware/runtime/memory.h)."""
 FAST_SCRATCH_REGION = 2
 """Of a command stream (executorch 1.4.1, backends/arm/runtime/EthosUBackend.cpp: the third base pointer)."""
+
+_TABLES = 16 << 10
+"""Bytes of SRAM kept free for the firmware's own tables of a program, measured to be below 8 KiB."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,31 @@ class Footprint:
         )
 
 
-def memory_mode(artifact: Artifact, footprint: Footprint) -> MemoryMode:
+def rounded(size: int) -> int:
+    """`size` as a piece of the device's memory takes it."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> MemoryMode:
     """Where the firmware shall put the parts of a program.
 
     A program that does not say its mode needs a fast scratch if its streams use one, and is otherwise at home in the
-    mode that asks least of the SRAM.
+    mode that asks least of the SRAM. One that is compiled for `Sram_Only`, as ExecuTorch does by default for an
+    Ethos-U85, and is too large for that runs like one for `Shared_Sram`: its constants stay in DDR, behind the port
+    they are then read through.
+
+    Args:
+        artifact: the program.
+        footprint: of the program.
+        sram: bytes of the device's SRAM pool, or None where that is not known.
     """
-    if artifact.memory_mode is not None:
-        return MemoryMode[artifact.memory_mode.kind.upper()]
-    return MemoryMode.DEDICATED_SRAM if footprint.fast_scratch else MemoryMode.SHARED_SRAM
+    if artifact.memory_mode is None:
+        return MemoryMode.DEDICATED_SRAM if footprint.fast_scratch else MemoryMode.SHARED_SRAM
+    mode = MemoryMode[artifact.memory_mode.kind.upper()]
+    needed = sum(map(rounded, footprint.constants)) + rounded(footprint.scratch) + _TABLES
+    if mode is MemoryMode.SRAM_ONLY and sram is not None and needed > sram:
+        return MemoryMode.SHARED_SRAM
+    return mode
 
 
 def _fast_scratch(npu: Npu, delegate: Delegate) -> int:

@@ -132,7 +132,7 @@ PackageHeader = Struct(
             32,
         ),
         Field("program_hash", "u8", "SHA-256 of the .pte; the device computes it again", 32),
-        Field("memory_mode", "u32", "MemoryMode the program was compiled for"),
+        Field("memory_mode", "u32", "MemoryMode, which says where the parts of the program go"),
         Field("fast_scratch_size", "u32", "bytes of fast scratch for DEDICATED_SRAM, otherwise 0"),
         Field("crc32", "u32", "zlib CRC-32 of this header before this field, then of all bytes after the header"),
     ),

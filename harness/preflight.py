@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from harness.errors import TargetError
 from harness.firmware import FIRMWARE_VARIABLE, Firmware
-from harness.footprint import Footprint, memory_mode
+from harness.footprint import Footprint, memory_mode, rounded
 from harness.formats import PACKAGE_ALIGNMENT, InputRef, MemoryMode, PackageHeader
 from harness.npu import Configuration
 from harness.virtual.soc import SOCS
@@ -22,8 +22,6 @@ from lowering.memory_mode import MemoryMode as VelaMode
 from results.record import Check
 
 OK, NOTE, FAIL = "ok", "note", "fail"
-_ALIGNMENT = 32
-"""Of every piece of the device's memory (firmware/runtime/memory.h)."""
 _KINDS = {
     "npu": "npu-mismatch",
     "command stream": "npu-mismatch",
@@ -139,7 +137,7 @@ def _mode(artifact: Artifact, place: Place, asked: VelaMode | None) -> Check:
 
 def _runner(artifact: Artifact, footprint: Footprint) -> Check:
     """What a runner has is built into it, and only it knows."""
-    if memory_mode(artifact, footprint) is not MemoryMode.DEDICATED_SRAM:
+    if memory_mode(artifact, footprint, None) is not MemoryMode.DEDICATED_SRAM:
         return Check("runner", "kernels and memory", "not told by its ELF", NOTE)
     fix = "a runner built for Dedicated_Sram, or --memory-mode Shared_Sram"
     return Check("runner", "kernels, memory, a fast scratch", "not told by its ELF", NOTE, fix)
@@ -174,23 +172,26 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
     )
     sets = f"{input_sets} input set" + ("s" if input_sets != 1 else "")
     yield _fits("package", package, firmware.package, sets, fix)
-    mode = memory_mode(artifact, footprint)
+    mode = memory_mode(artifact, footprint, firmware.sram)
     ddr = None if firmware.ddr is None else max(0, firmware.ddr - package)
     pools = _Pools(firmware.sram, ddr)
+    constants = sum(map(rounded, footprint.constants))
+    if mode is not memory_mode(artifact, footprint, None):
+        text = f"{firmware.sram or 0:,} bytes of SRAM are too little: they stay in DDR, as with Shared_Sram"
+        yield Check("constants", f"{constants:,} bytes", text, NOTE)
     if mode is MemoryMode.SRAM_ONLY:
-        constants = sum(map(_rounded, footprint.constants))
-        yield pools.place("constants", constants, "sram", "--memory-mode Shared_Sram")
-        yield pools.place("scratch", _rounded(footprint.scratch), "sram", "--memory-mode Shared_Sram")
+        yield pools.place("constants", constants, "sram")
+        yield pools.place("scratch", rounded(footprint.scratch), "sram")
     elif mode is MemoryMode.DEDICATED_SRAM:
-        fast = pools.place("fast scratch", _rounded(footprint.fast_scratch), "sram", _smaller_cache(firmware.sram))
+        fast = pools.place("fast scratch", rounded(footprint.fast_scratch), "sram", _smaller_cache(firmware.sram))
         if footprint.unknown is not None:
             fast = Check("fast scratch", f"unknown: {footprint.unknown}", fast.available, NOTE)
         yield fast
-        yield pools.place("scratch", _rounded(footprint.scratch), "ddr", "a smaller input")
+        yield pools.place("scratch", rounded(footprint.scratch), "ddr", "a smaller input")
     else:
-        yield pools.place("scratch", _rounded(footprint.scratch), "either", "a smaller input")
+        yield pools.place("scratch", rounded(footprint.scratch), "either", "a smaller input")
     where = "ddr" if mode is MemoryMode.DEDICATED_SRAM else "either"
-    planned = max((pools.place("planned", _rounded(size), where, "a smaller input") for size in footprint.planned),
+    planned = max((pools.place("planned", rounded(size), where, "a smaller input") for size in footprint.planned),
                   key=lambda check: (OK, NOTE, FAIL).index(check.status), default=None)  # fmt: skip
     if planned is not None:
         total = sum(footprint.planned)
@@ -205,7 +206,7 @@ class _Pools:
     def __init__(self, sram: int | None, ddr: int | None) -> None:
         self._free = {"sram": sram, "ddr": ddr}
 
-    def place(self, name: str, size: int, where: str, fix: str) -> Check:
+    def place(self, name: str, size: int, where: str, fix: str | None = None) -> Check:
         """Take `size` bytes from "sram", "ddr", or "either": then from SRAM where they fit."""
         needed = f"{size:,} bytes"
         before = {pool: self._text(pool) for pool in self._free}
@@ -237,10 +238,6 @@ def package_bytes(artifact: Artifact, input_sets: int) -> int:
 
 def _aligned(size: int) -> int:
     return -(-size // PACKAGE_ALIGNMENT) * PACKAGE_ALIGNMENT
-
-
-def _rounded(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def _fits(name: str, needed: int, available: int | None, what: str, fix: str) -> Check:

@@ -193,7 +193,7 @@ def run_artifact(
                 input_set_count=len(input_sets),
                 inputs_per_set=len(tensors),
                 repeat=repeat,
-                memory_mode=memory_mode(artifact, footprint),
+                memory_mode=memory_mode(artifact, footprint, Firmware.read(firmware).sram),
                 fast_scratch_bytes=footprint.fast_scratch,
             )
             image = pack(firmware, artifact.pte, packed, plan)

@@ -74,7 +74,7 @@ struct PackageHeader {
   std::uint8_t run_id[16];  // random for every packed image; echoed, so that an old answer is never taken for a new one
   std::uint8_t image_hash[32];  // SHA-256 of the firmware ELF followed by the package with run_id, image_hash and crc32 zero
   std::uint8_t program_hash[32];  // SHA-256 of the .pte; the device computes it again
-  std::uint32_t memory_mode;  // MemoryMode the program was compiled for
+  std::uint32_t memory_mode;  // MemoryMode, which says where the parts of the program go
   std::uint32_t fast_scratch_size;  // bytes of fast scratch for DEDICATED_SRAM, otherwise 0
   std::uint32_t crc32;  // zlib CRC-32 of this header before this field, then of all bytes after the header
 };

@@ -28,9 +28,9 @@ constexpr std::size_t MAX_FILE_NAME = 256;
 // The host bounds the time of a run (--timelimit); this only keeps a stuck NPU from looking like an empty log.
 constexpr std::uint32_t NPU_TIMEOUT_MS = 600'000;
 
-// ExecuTorch's runner for an Ethos-U85 is built with this much (Dedicated_Sram_384KB).
+// ExecuTorch's runner for an Ethos-U85 is built with this much, and compiles for an Ethos-U65 with it by default
+// (Dedicated_Sram_384KB).
 constexpr std::uint32_t FAST_SCRATCH = 384 << 10;
-constexpr std::uint16_t BOARD_WITH_FAST_SCRATCH = 320;
 
 // What examples/arm/executor_runner/arm_perf_monitor.cpp counts, in its order (numbers: Arm's core driver,
 // ethosu_pmu.h).
@@ -226,7 +226,7 @@ void run() {
   const Program program(pte);
   const char* name = program.first_plan();
   say(Text() << "Running method " << shown(name));
-  const std::uint32_t fast_scratch = board::identity().number == BOARD_WITH_FAST_SCRATCH ? FAST_SCRATCH : 0;
+  const std::uint32_t fast_scratch = npu::identify().product() == npu::PRODUCT_U55 ? 0 : FAST_SCRATCH;
   const NpuMemory npu_memory{MemoryMode::SHARED_SRAM, fast_scratch};
   Method method(program, name, memory, npu_memory);
   say(Text() << "Method '" << shown(name) << "' loaded.");

@@ -141,15 +141,15 @@ def test_what_fits_nowhere_fails() -> None:
     assert found["planned"].status == NOTE, "the DDR is still free"
 
 
-def test_sram_only_needs_constants_and_scratch_in_sram() -> None:
-    found = rows(in_mode("Sram_Only"), with_memory(sram=40 * KIB))
+def test_sram_only_needs_constants_and_scratch_in_sram_and_is_shared_sram_otherwise() -> None:
+    tables = 16 * KIB
+    found = rows(in_mode("Sram_Only"), with_memory(sram=40 * KIB + tables))
     assert found["constants"].status == found["scratch"].status == OK
-    assert found["planned"].status == NOTE
-    found = rows(in_mode("Sram_Only"), with_memory(sram=39 * KIB))
-    assert found["constants"].status == OK
-    assert found["scratch"].status == FAIL
-    assert found["scratch"].fix == "--memory-mode Shared_Sram"
-    assert rows(in_mode("Sram_Only"), with_memory(sram=9 * KIB))["constants"].status == FAIL
+    found = rows(in_mode("Sram_Only"), with_memory(sram=39 * KIB + tables))
+    assert found["constants"].status == NOTE
+    assert "stay in DDR, as with Shared_Sram" in found["constants"].available
+    assert found["scratch"].status == OK
+    assert rows(in_mode("Sram_Only"), with_memory(sram=9 * KIB))["scratch"].status == NOTE
 
 
 def test_a_dedicated_sram_is_for_the_fast_scratch_alone() -> None:
@@ -253,11 +253,14 @@ def test_a_footprint_is_read_from_the_program() -> None:
     assert found.scratch == blob.scratch_size
     assert found.constants == (len(blob.command_stream), len(blob.weights))
     assert (found.fast_scratch, found.unknown) == (0, None)
-    assert memory_mode(ADD, found) is MemoryMode.SHARED_SRAM
-    assert memory_mode(in_mode("Dedicated_Sram_384KB"), found) is MemoryMode.DEDICATED_SRAM
+    assert memory_mode(ADD, found, None) is MemoryMode.SHARED_SRAM
+    assert memory_mode(in_mode("Dedicated_Sram_384KB"), found, 0) is MemoryMode.DEDICATED_SRAM
+    assert memory_mode(in_mode("Sram_Only"), found, None) is MemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), found, 1 << 20) is MemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), found, 1 << 10) is MemoryMode.SHARED_SRAM
     mute = dataclasses.replace(ADD, memory_mode=None)
-    assert memory_mode(mute, found) is MemoryMode.SHARED_SRAM
-    assert memory_mode(mute, dataclasses.replace(found, fast_scratch=1)) is MemoryMode.DEDICATED_SRAM
+    assert memory_mode(mute, found, None) is MemoryMode.SHARED_SRAM
+    assert memory_mode(mute, dataclasses.replace(found, fast_scratch=1), None) is MemoryMode.DEDICATED_SRAM
 
 
 def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> None:
