@@ -1,5 +1,5 @@
-// Which operators this firmware has, by the name and overload that programs use. The ELF carries the list of them in its
-// section .ethos_hil.operators.
+// Which operators this firmware has, by the name and overload that programs use. The ELF carries the list of them in
+// its section .ethos_hil.operators.
 #pragma once
 
 #include <cstdint>

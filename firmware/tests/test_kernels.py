@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -239,3 +240,10 @@ def test_every_kernel_is_compared_with_the_host(firmware: bytes) -> None:
     compared = {case.operator for group in groups for case in group()}
     assert not compared & set(ELSEWHERE)
     assert sorted(compared | set(ELSEWHERE)) == operators_in(firmware)
+
+
+def test_the_documentation_lists_every_operator_once(firmware: bytes) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "kernels.md").read_text()
+    table = text.partition("| operators |")[2].partition("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(name.strip(" `") for row in rows for name in row.split(",")) == operators_in(firmware)

@@ -19,10 +19,15 @@ void Walk::add(std::uint32_t size, const std::uint32_t* strides) {
   for (std::uint32_t t = 0; t < tensors_; ++t) digit.strides[t] = strides[t];
 }
 
-std::uint32_t Walk::count() const {
-  std::uint32_t positions = 1;
-  for (std::uint32_t i = 0; i < rank_; ++i) positions *= digits_[i].size;
-  return positions;
+bool Walk::next() {
+  for (std::uint32_t i = rank_; i > 0; --i) {
+    Digit& digit = digits_[i - 1];
+    for (std::uint32_t t = 0; t < tensors_; ++t) offsets_[t] += digit.strides[t];
+    if (++digit.position < digit.size) return true;
+    for (std::uint32_t t = 0; t < tensors_; ++t) offsets_[t] -= digit.size * digit.strides[t];
+    digit.position = 0;
+  }
+  return false;
 }
 
 }  // namespace ethos_hil

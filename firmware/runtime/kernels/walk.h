@@ -19,21 +19,10 @@ class Walk {
   // continues the dimension before in every tensor is merged with it.
   void add(std::uint32_t size, const std::uint32_t* strides);
 
-  // Positions in all.
-  std::uint32_t count() const;
   std::uint32_t offset(std::uint32_t tensor) const { return offsets_[tensor]; }
 
   // False, and back at the start, after the last position.
-  bool next() {
-    for (std::uint32_t i = rank_; i > 0; --i) {
-      Digit& digit = digits_[i - 1];
-      for (std::uint32_t t = 0; t < tensors_; ++t) offsets_[t] += digit.strides[t];
-      if (++digit.position < digit.size) return true;
-      for (std::uint32_t t = 0; t < tensors_; ++t) offsets_[t] -= digit.size * digit.strides[t];
-      digit.position = 0;
-    }
-    return false;
-  }
+  bool next();
 
  private:
   struct Digit {
