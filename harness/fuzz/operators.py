@@ -16,11 +16,11 @@ from harness.virtual.mutants import fields
 
 SOURCE = Path(__file__).resolve().parents[2] / "firmware" / "runtime" / "operators.cc"
 SHAPES = ((2, 3), (1, 2, 4, 4), (3, 3), (2, 3, 3), (6,), (), (1, 1, 2, 5))
-DTYPES = ("float32", "int8", "bool", "int64", "int32", "uint8", "float16", "int16")
+DTYPES = ("float32", "float64", "int8", "bool", "int64", "int32", "uint8", "bfloat16", "float16", "int16")
 LISTS = ((0,), (1, 1), (2, 2), (0, 1), (2, 3), (1, 2, 4, 4), (0, 0), (3,), (1, 0), (-1,), (0, 2, 3, 1), (1, 1, 1, 1))
 SCALAR_TYPES = {"uint8": "BYTE", "int8": "CHAR", "int16": "SHORT", "int32": "INT", "int64": "LONG", "float16": "HALF",
-                "float32": "FLOAT", "float64": "DOUBLE", "bool": "BOOL"}  # fmt: skip
-PER_OPERATOR = 4
+                "bfloat16": "BFLOAT16", "float32": "FLOAT", "float64": "DOUBLE", "bool": "BOOL"}  # fmt: skip
+PER_OPERATOR = 5
 _INDICES = ("index", "indices")
 _ENTRY = re.compile(r'^    \{"(\w+::\w+)", "(\w+)", ', re.MULTILINE)
 
@@ -44,7 +44,8 @@ class Call:
         table = _Values()
         inputs: list[int] = []
         arguments = [table.put(argument, inputs) for argument in self.arguments]
-        outs = [table.put(out, []) for out in self.outs]
+        results: list[int] = []
+        outs = [table.put(out, results) for out in self.outs]
         # As the exporter does: what a call returns is one more argument.
         returned = outs[0] if len(outs) == 1 else table.add("TensorList", items=outs)
         call = {"op_index": 0, "args": [*arguments, *outs, returned]}
@@ -52,7 +53,7 @@ class Call:
             "name": "forward",
             "values": table.values,
             "inputs": inputs,
-            "outputs": outs,
+            "outputs": results,
             "chains": [{"inputs": [], "outputs": [], "instructions": [_instruction("KernelCall", call)]}],
             "operators": [{"name": self.name, "overload": self.overload}],
             "delegates": [],
@@ -94,8 +95,16 @@ def _carry_out(operator: Any, given: Any, arguments: Any, outs: Any, dtype: str)
 
     positional = [value for argument, value in zip(given, arguments, strict=True) if not argument.kwarg_only]
     named = {a.name: value for a, value in zip(given, arguments, strict=True) if a.kwarg_only}
-    for out_dtypes in ((dtype,) * 3, ("bool",) * 3, ("int64",) * 3, (dtype, "int64", "int64"), ("float32",) * 3):
-        empty = {out.name: torch.empty(0, dtype=getattr(torch, t)) for out, t in zip(outs, out_dtypes, strict=False)}
+    attempts: list[dict[str, Any]]
+    if str(outs[0].type) == "List[Tensor]":
+        kind = getattr(torch, dtype)
+        attempts = [{outs[0].name: [torch.empty(0, dtype=kind) for _ in range(count)]} for count in range(1, 5)]
+    else:
+        attempts = [
+            {out.name: torch.empty(0, dtype=getattr(torch, kind)) for out, kind in zip(outs, kinds, strict=False)}
+            for kinds in ((dtype,) * 3, ("bool",) * 3, ("int64",) * 3, (dtype, "int64", "int64"), ("float32",) * 3)
+        ]
+    for empty in attempts:
         try:
             operator(*positional, **named, **empty)
         except (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError):

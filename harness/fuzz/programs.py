@@ -73,7 +73,63 @@ def seeds() -> tuple[Seed, ...]:
             joined = torch.cat([x.transpose(1, 2), y.transpose(1, 2)])
             return joined.to(torch.int8), self.table.permute(2, 0, 1) + 1, x.to(memory_format=torch.channels_last)
 
+    class Calls(nn.Module):
+        """Operators whose arguments harness.fuzz.operators does not guess."""
+
+        def __init__(self, calls: Callable[[Any], Any]) -> None:
+            super().__init__()
+            self.calls = calls
+
+        def forward(self, x: Any) -> Any:
+            return self.calls(x)
+
+    def quantise(x: Any) -> Any:
+        # Registered by the import in `exported`.
+        operators = torch.ops.quantized_decomposed
+        outputs = []
+        for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32):
+            limits = torch.iinfo(dtype)
+            parameters = (0.1, 0, limits.min, limits.max, dtype)
+            quantised = operators.quantize_per_tensor(x, *parameters)
+            outputs.append(operators.dequantize_per_tensor(quantised, *parameters))
+        return outputs
+
+    functions = nn.functional
+    calls: dict[str, Callable[[Any], Any]] = {
+        "splits": lambda x: (*x.split(3, 2), *x.split([1, 2], 1), *x.unbind(1)),
+        "rounding": lambda x: [
+            torch.div(value, other, rounding_mode=mode)
+            for mode in ("trunc", "floor")
+            for value, other in ((x, 3.0), (x, x + 9), (x.int(), 2), (x.int(), x.int() + 9))
+        ],
+        "pools": lambda x: (*functions.max_pool2d(x, 3, 2, 1, return_indices=True), functions.avg_pool2d(x, 2, 1)),
+        "resizes": lambda x: (
+            functions.interpolate(x, scale_factor=2.0, mode="nearest"),
+            functions.interpolate(x, size=(5, 11), mode="bilinear"),
+            functions.interpolate(x, size=(3, 1), mode="bilinear", align_corners=True),
+        ),
+        "limits": lambda x: (
+            x.clamp(-1, 1),
+            x.clamp(x - 1, x + 1),
+            functions.gelu(x, approximate="tanh"),
+            x.double() * 2,
+        ),
+        "scatters": lambda x: (torch.select_scatter(x, x[:, 0], 1, 1), torch.slice_scatter(x, x[:, :1], 1, 0, 1)),
+        "quantise": quantise,
+    }
+    convolutions = {
+        "conv": nn.Conv2d(3, 4, 3, stride=2, padding=1, dilation=2),
+        "depthwise": nn.Conv2d(3, 6, 2, groups=3, bias=False),
+        "transposed": nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1, output_padding=1),
+        "conv1d": nn.Sequential(nn.Flatten(1, 2), nn.Conv1d(24, 2, 3, padding=2)),
+    }
+
+    def exports(name: str, module: Any) -> Seed:
+        return Seed(name, lambda: exported(module, image), board=False)
+
     return (
+        *(exports(name, Calls(call)) for name, call in calls.items()),
+        *(exports(name, module) for name, module in convolutions.items()),
         Seed("layers", lambda: exported(layers, image)),
         Seed("branch", lambda: exported(Branch(), torch.tensor(True), torch.randn(4, 6))),
         Seed("loop", lambda: exported(Loop(), torch.randn(5, 6), torch.randn(6))),
