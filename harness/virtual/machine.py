@@ -244,11 +244,6 @@ class Machine:
         self._qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._soc.irq, level, deadline)
         self._irq = level
 
-    def _written(self) -> Output | None:
-        """What the guest wrote and nobody read yet, or None."""
-        output = Output(self._uart.take() + self._qemu.read_uart(), self._qemu.read_console())
-        return output if output.uart or output.console else None
-
     def _resume(self) -> None:
         """Let the guest run on, with the registers that an access left."""
         if self._registers is None:
