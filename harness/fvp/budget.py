@@ -24,7 +24,7 @@ from harness.virtual.qemu import MACHINE, find_qemu
 from lowering.errors import ToolError
 
 LIMIT_SECONDS = 0.5
-"""More than QEMU's boot, the NPU model and the program with its semihosting take together (issue 4)."""
+"""More than QEMU's boot, the NPU model and the program with its semihosting take together."""
 _RUNS = 5
 _TIMEOUT = 120.0
 _ROW = re.compile(r"^ *(.+?) +: ([0-9.]+)s$", re.MULTILINE)
