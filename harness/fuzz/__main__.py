@@ -38,7 +38,8 @@ def main(
     with Live() as live:
         made = folder / ".made"
         if not made.is_file() or made.read_text() != seeds.version():
-            seeds.make(folder, live.stage)
+            live.stage("Making seeds")
+            seeds.make(folder)
             made.write_text(seeds.version())
         if only_seeds:
             return

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.formats import Counters, End, Error, FaultInfo, FrameType, Hello, Loaded, Log, RunBegin, RunEnd, TensorInfo
@@ -27,21 +28,20 @@ def version() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in (operators.SOURCE, *here))).hexdigest()
 
 
-def make(folder: Path, progress: Callable[[str], None] = lambda stage: None) -> None:
-    """Write all seeds."""
+def make(folder: Path) -> None:
+    """Write all seeds, instead of those that are there."""
+    shutil.rmtree(folder, ignore_errors=True)
     folders = {name: folder / name for name in ("program", "delegate", "frames", "board")}
     for one in folders.values():
         one.mkdir(parents=True, exist_ok=True)
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, overload in operators.operators():
-            progress(f"Making seeds: {name}.{overload}")
             for number, call in enumerate(operators.calls(name, overload)):
                 pte = call.pte()
                 if pte is not None:
                     (folders["program"] / f"{name.replace('::', '.')}.{overload}.{number}").write_bytes(pte)
         for seed in programs.seeds():
-            progress(f"Making seeds: {seed.name}")
             _write(seed, seed.make(), folders)
     for number, conversation in enumerate(conversations()):
         (folders["frames"] / str(number)).write_bytes(conversation)
