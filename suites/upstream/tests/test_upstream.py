@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -19,6 +21,7 @@ MODELS = [
     for name in ("ds_cnn", "mobilenet_v1_025", "resnet8", "deep_autoencoder")
     for npu in ("u55", "u85")
 ]
+_TIME_LIMIT = 840  # two minutes on a quiet machine of two processors, several times as long on a busy one
 
 
 def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str, Result], str]:
@@ -26,11 +29,19 @@ def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str,
     out.mkdir(exist_ok=True)
     (out / "list.txt").write_text("\n".join(items))
     command = [sys.executable, "-m", "suites.upstream", "--items", str(out / "list.txt"), "--out", str(out), "-j", "2"]
-    ended = subprocess.run([*command, *options], capture_output=True, text=True, timeout=280)
-    return ended.returncode, read(out / "results.jsonl"), ended.stdout + ended.stderr
+    with subprocess.Popen(
+        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        try:
+            text, _ = process.communicate(timeout=_TIME_LIMIT)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # pytest and its workers too
+            raise
+    return process.returncode, read(out / "results.jsonl"), text
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_sample_of_upstreams_tests_and_the_tiny_models_pass(tmp_path: Path) -> None:
     items = [*SAMPLE.read_text().splitlines(), *MODELS]
     status, results, text = upstream(tmp_path, items)
@@ -43,6 +54,7 @@ def test_a_sample_of_upstreams_tests_and_the_tiny_models_pass(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_with_an_npu_that_returns_zeros_they_do_not_pass(tmp_path: Path) -> None:
     """Upstream's comparison must notice in its operator tests.
 
@@ -50,7 +62,7 @@ def test_with_an_npu_that_returns_zeros_they_do_not_pass(tmp_path: Path) -> None
     0.1. There the comparison with the reference must notice.
     """
     install_zeros(tmp_path / "zeros")
-    items = [*SAMPLE.read_text().splitlines()[:10], *MODELS]
+    items = [*SAMPLE.read_text().splitlines()[:4], *MODELS]
     status, results, text = upstream(tmp_path / "out", items, "--fvps", str(tmp_path / "zeros"))
     assert status == 1, text
     assert sorted(results) == sorted(items)
