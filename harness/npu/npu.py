@@ -268,9 +268,11 @@ def _prefetch(program: Program, regions: Mapping[int, Bytes]) -> None:
 
 
 def _bytes_at(at: Stream, regions: Mapping[int, Bytes]) -> bytes:
-    """The bytes of a stream, fewer where its region ends."""
+    """The bytes of a stream; none when its region ends before it does, which may be gigabytes on."""
     array = regions.get(at.region)
-    return b"" if array is None else array[at.base : at.base + at.length].tobytes()
+    if array is None or at.base + at.length > len(array):
+        return b""
+    return array[at.base : at.base + at.length].tobytes()
 
 
 def _widened(old: Extent, access: Access) -> Extent:

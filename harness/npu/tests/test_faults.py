@@ -179,3 +179,20 @@ def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 4 * op.ifm.elements + 24 * op.ofm.elements  # far from kernel height times the map
+
+
+def test_weights_that_end_beyond_a_large_memory_are_not_copied() -> None:
+    """A board's memory is a region too: a gigabyte of it was copied, and then found to be too short."""
+    one = compiled("conv 3x3 stride 2", "ethos-u85-256")
+    npu, memory = Npu(Configuration.parse(one.npu)), one.memory([])
+    memory[0] = np.zeros(1 << 30, np.uint8)
+    program = npu.decode(changed(one, {"WEIGHT_LENGTH": 0x7FFFFFF0}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(Fault) as caught:
+            npu.run(program, memory)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert caught.value.kind == "bus"
+    assert peak < 16 << 20
