@@ -29,11 +29,11 @@ def summary(endings: Sequence[Ending], seconds: float) -> RenderableType:
         if counts:
             table.add_row(way, *(f"{counts[name]:,}" for name in columns))
     wrong = [ending for ending in endings if ending.finding]
-    slowest = max((ending.seconds for ending in endings), default=0.0)
+    slowest = max(endings, key=lambda ending: ending.seconds)
     parts: list[RenderableType] = [
         table,
         "",
-        f"{len(endings):,} boots in {seconds:.0f} seconds, the slowest in {slowest:.1f}; "
+        f"{len(endings):,} boots in {seconds:.0f} seconds, the slowest in {slowest.seconds:.1f} ({slowest.mutant}); "
         f"findings: {len(wrong) or 'none'}",
     ]
     groups: dict[str, list[str]] = defaultdict(list)
