@@ -17,12 +17,17 @@ MAX_RSS_MIB = 1024
 INPUT_SECONDS = 20
 """An input that takes longer is a finding. Most take microseconds; a kernel over all of memory takes seconds."""
 _OPTIONS = {
-    "ASAN_OPTIONS": "quarantine_size_mb=16:allocator_may_return_null=1:detect_leaks=0:handle_abort=1",
+    # The sanitizer's limit and not libFuzzer's: that one looks at the largest resident set ever, in which Linux counts
+    # the process that started the fuzzer.
+    "ASAN_OPTIONS": "quarantine_size_mb=16:allocator_may_return_null=1:detect_leaks=0:handle_abort=1:"
+    f"hard_rss_limit_mb={MAX_RSS_MIB}",
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 _PROGRESS = re.compile(rb"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)/")
 _ARTIFACT = re.compile(r"Test unit written to (\S+)")
-_WHAT = re.compile(r"runtime error: .*|SUMMARY: (?!UndefinedBehavior).*|PROPERTY VIOLATED: .*")
+_WHAT = re.compile(
+    r"runtime error: .*|SUMMARY: (?!UndefinedBehavior).*|PROPERTY VIOLATED: .*|hard rss limit exhausted.*"
+)
 _CORPUS_SECONDS = 600
 
 
@@ -101,7 +106,12 @@ class Fuzzer:
         return f"{self.binary} {artifact}"
 
     def _call(self, *arguments: str, timeout: float) -> subprocess.CompletedProcess[bytes]:
-        limits = [f"-max_len={MAX_BYTES}", f"-rss_limit_mb={MAX_RSS_MIB}", f"-timeout={INPUT_SECONDS}"]
+        limits = [
+            f"-max_len={MAX_BYTES}",
+            "-rss_limit_mb=0",
+            f"-malloc_limit_mb={MAX_RSS_MIB}",
+            f"-timeout={INPUT_SECONDS}",
+        ]
         return subprocess.run(
             [str(self.binary), *limits, *arguments],
             stdin=subprocess.DEVNULL,

@@ -75,7 +75,7 @@ def test_an_undamaged_model_has_no_findings(case: Case) -> None:
 @pytest.mark.parametrize(("index", "where"), [(GUARD - 1, "before"), (-GUARD, "behind")])
 def test_a_write_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: Case, index: int, where: str) -> None:
     def outside(_: ElementwiseStep, memory: Memory) -> None:
-        around(memory, 1)[index] += 1
+        around(memory, 1)[index : index + 1] += 1  # as an array, which wraps in silence
 
     assert f"bytes {where} region 1 were written" in sabotaged(monkeypatch, case, outside).finding
 
