@@ -231,7 +231,8 @@ def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], 
         build=build,
         without=facts.get("without", "failed"),
         calls=tuple(Call(*call) for call in calls),
-        message=facts.get("message") or (_last_line(decisive.longreprtext) if failed else ""),
+        message=facts.get("message")
+        or (_last_line(decisive.longreprtext) if failed else str(getattr(decisive, "wasxfail", ""))),
         log=decisive.caplog[-_LOG_END:] if failed else "",
         warnings=tuple(dict.fromkeys(warnings)),
     )

@@ -44,7 +44,7 @@ class Result:
     build: str  # of what it ran on: see setting.py
     without: Outcome  # what it would report without FVPs: see rule.py
     calls: tuple[Call, ...] = ()
-    message: str = ""  # what it raised
+    message: str = ""  # what it raised; for one that passed unexpectedly, the reason to expect that it fails
     log: str = ""  # end of the captured log of a test that failed: FVP command line and console
     warnings: tuple[str, ...] = ()
 

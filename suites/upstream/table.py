@@ -148,6 +148,10 @@ def markdown(results: Sequence[Result], known: Sequence[Known], facts: dict[str,
     lines.append("\n## Failures and differences\n")
     wrong = [result for result in results if result.wrong]
     lines += [_entry(result, diagnosis_of(result, known)) for result in wrong] or ["None."]
+    better = [result for result in results if result.outcome == "xpassed"]
+    if better:
+        lines.append("\n## Passed although upstream expects a failure\n")
+        lines += [f"- `{result.id}`: {result.message or 'no reason given'}" for result in better]
     unusable = facts.get("unusable")
     if isinstance(unusable, dict) and unusable:
         lines.append("\n## Files that do not import here\n\nTheir tests are not counted above.\n")

@@ -114,7 +114,7 @@ def test_u55_expected_to_fail_but_passes_strict() -> None:
 
 
 @no_fvp
-@pytest.mark.xfail
+@pytest.mark.xfail(reason="because")
 def test_u55_expected_to_fail_but_passes() -> None:
     device()
 

@@ -97,6 +97,7 @@ def test_calls_message_and_warnings_are_recorded(results: dict[str, Result]) -> 
     assert results["skipped"].calls == results["passes_unmarked"].calls == ()
     assert (results["reaches"].calls[0].fvp, results["reaches"].calls[0].status) == (FVP, 0)
     assert results["reaches_twice_and_fails"].message == "ValueError: wrong"
+    assert results["expected_to_fail_but_passes"].message == "because"
     assert results["passes_before"].warnings == ("UserWarning: look here",)
     assert results["error_in_setup"].message == "ValueError: wrong"
 
