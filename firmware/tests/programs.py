@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.fuzz.programs import delegated
+
 
 def raw(tensor: Any) -> bytes:
     """A tensor's bytes in the order its dim_order puts them in memory; of a number those upstream's tests write."""
@@ -71,21 +73,4 @@ def edited(pte: bytes, edit: Callable[[Any], None]) -> bytes:
 
 def delegate(module: Any, inputs: tuple[Any, ...], npu: str = "ethos-u55-128", *, segments: bool = False) -> Exported:
     """Quantise and lower to one Ethos-U delegate with upstream's backend; no reference outputs."""
-    import torch
-    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
-    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
-    from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-    spec = EthosUCompileSpec(npu)
-    quantizer = EthosUQuantizer(spec)
-    quantizer.set_global(get_symmetric_quantization_config())
-    prepared = prepare_pt2e(torch.export.export(module.eval(), inputs).module(check_guards=False), quantizer)
-    prepared(*inputs)
-    edge = to_edge_transform_and_lower(
-        torch.export.export(convert_pt2e(prepared), inputs),
-        partitioner=[EthosUPartitioner(spec)],
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
-    )
-    executorch = edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=segments))
-    return Exported(bytes(executorch.buffer), tuple(raw(tensor) for tensor in inputs), ())
+    return Exported(delegated(module, *inputs, npu=npu, segments=segments), tuple(raw(tensor) for tensor in inputs), ())
