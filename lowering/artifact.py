@@ -6,6 +6,7 @@ An Artifact is plain data: it loads without torch, and a saved one is a folder a
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -20,10 +21,14 @@ from lowering.errors import UsageError
 from lowering.memory_mode import MemoryMode
 from lowering.profile import Npu
 from lowering.program import DelegateCall, KernelCall, Plan, Program
+from lowering.quantize import Scheme
+from lowering.specification import TosaSpec
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 _DIGESTS = "SHA256SUMS"
+_ARRAYS = ("example_inputs", "floating", "quantised")
+"""Fields that are tuples of arrays, each in an archive of its own."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Delegate:
         index: in the plan's list of delegates.
         instruction: index of the DelegateCall that runs it.
         tosa: its TOSA program, without debug information; None for a .pte that was not lowered here.
-        vela: the delegate blob, as it is in the .pte.
+        vela: the delegate blob, as it is in the .pte; empty where TOSA is the end product.
         npu_ops: in stream order; empty for a .pte that was not lowered here.
         summary: Vela's totals under Vela's names, for example "cycles_total", "sram_memory_used" (KiB).
         hoisted: whether Vela was given `hoist_tables(tosa)` instead of `tosa`.
@@ -94,8 +99,13 @@ class Artifact:
     Attributes:
         key: what it is cached under; "" for a .pte that was not lowered here.
         model: what the user called it.
-        npu: the NPU it is compiled for, or None when nothing is delegated and the file doesn't say.
+        npu: the NPU it is compiled for, or None when nothing is delegated and the file doesn't say, or when TOSA is the
+            end product.
         memory_mode: the memory mode it is compiled for, or None when the file doesn't say.
+        tosa: the specification it was lowered to, when TOSA is the end product.
+        scheme: how it was quantised; None when it was not, or was not lowered here.
+        floating: what the float module answers to `example_inputs`, computed in float64 where all its operators can.
+        quantised: what the quantised module answers to them in PyTorch.
         pte: the program.
         delegates: in the order of their calls; empty when nothing could be delegated.
         example_inputs: one input set, logical shapes; empty for a .pte that was not lowered here.
@@ -116,6 +126,10 @@ class Artifact:
     vela_flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     memory_mode: MemoryMode | None = None
+    tosa: TosaSpec | None = None
+    scheme: Scheme | None = None
+    floating: tuple[np.ndarray, ...] = ()
+    quantised: tuple[np.ndarray, ...] = ()
 
     @cached_property
     def program(self) -> Program:
@@ -157,6 +171,8 @@ class Artifact:
             "model": self.model,
             "npu": self.npu.name if self.npu else None,
             "memory_mode": self.memory_mode.name if self.memory_mode else None,
+            "tosa": str(self.tosa) if self.tosa else None,
+            "scheme": self.scheme,
             "sha256": self.sha256,
             "input_names": self.input_names,
             "versions": dict(self.versions),
@@ -186,9 +202,10 @@ class Artifact:
             write(f"delegate-{delegate.index}.vela", delegate.vela)
             if delegate.tosa is not None:
                 write(f"delegate-{delegate.index}.tosa", delegate.tosa)
-        inputs = folder / "inputs.npz"
-        np.savez(inputs, **{f"{index:03d}": array for index, array in enumerate(self.example_inputs)})
-        write("inputs.npz", inputs.read_bytes())
+        for name in _ARRAYS:
+            packed = io.BytesIO()
+            np.savez(packed, **{f"{index:03d}": array for index, array in enumerate(getattr(self, name))})
+            write(f"{name}.npz", packed.getvalue())
         write("artifact.json", (json.dumps(manifest, indent=1) + "\n").encode())
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
         _write_synced(folder / _DIGESTS, sums.encode())
@@ -204,8 +221,6 @@ class Artifact:
         files = _verified_files(folder)
         try:
             manifest = json.loads(files["artifact.json"])
-            with np.load(folder / "inputs.npz", allow_pickle=False) as archive:
-                inputs = tuple(archive[name] for name in sorted(archive.files))
             version = manifest["schema_version"]
             if version != SCHEMA_VERSION:
                 raise UsageError(f"{folder}: artifact of schema version {version}, this program reads {SCHEMA_VERSION}")
@@ -216,12 +231,14 @@ class Artifact:
                 npu=Npu.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],
                 delegates=delegates,
-                example_inputs=inputs,
                 input_names=tuple(manifest["input_names"]),
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
                 notes=tuple(manifest["notes"]),
                 memory_mode=MemoryMode.parse(manifest["memory_mode"]) if manifest["memory_mode"] else None,
+                tosa=TosaSpec.parse(manifest["tosa"]) if manifest["tosa"] else None,
+                scheme=manifest["scheme"],
+                **{name: _arrays(files[f"{name}.npz"]) for name in _ARRAYS},
             )
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise UsageError(f"{folder}: not a usable artifact: {error}") from None
@@ -279,9 +296,15 @@ def _verified_files(folder: Path) -> dict[str, bytes]:
     for name, data in files.items():
         if hashlib.sha256(data).hexdigest() != expected[name]:
             raise UsageError(f"{folder / name}: its contents differ from what was written")
-    if not text.endswith("\n") or not {"artifact.json", "model.pte", "inputs.npz"} <= files.keys():
+    needed = {"artifact.json", "model.pte", *(f"{name}.npz" for name in _ARRAYS)}
+    if not text.endswith("\n") or not needed <= files.keys():
         raise UsageError(f"{folder}: not a complete artifact: its digest list lacks a file")
     return files
+
+
+def _arrays(archive: bytes) -> tuple[np.ndarray, ...]:
+    with np.load(io.BytesIO(archive), allow_pickle=False) as arrays:
+        return tuple(arrays[name] for name in sorted(arrays.files))
 
 
 def _delegate(entry: Mapping[str, Any], files: Mapping[str, bytes]) -> Delegate:

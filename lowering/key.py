@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lowering.memory_mode import MemoryMode
-from lowering.profile import Npu
 from lowering.provenance import versions
 from lowering.source import Sources
 from lowering.tosa import module_path
@@ -20,19 +18,17 @@ if TYPE_CHECKING:
 def model_key(
     exported: torch.export.ExportedProgram,
     calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
-    npu: Npu,
-    memory_mode: MemoryMode,
+    target: Sequence[str],
     sources: Sources,
 ) -> str:
-    """The cache key (hexadecimal SHA-256) of a float program compiled for an NPU.
+    """The cache key (hexadecimal SHA-256) of a float program compiled for a target.
 
     It covers the graph with each operator's module path and source line (the delegate map names them), weights,
-    buffers and constants, calibration inputs, the NPU, its memory mode, and all versions. It doesn't cover what the
-    user called the model, nor where its folder is.
+    buffers and constants, calibration inputs, what `target` says of the target, and all versions. It doesn't cover
+    what the user called the model, nor where its folder is.
     """
     parts: dict[str, Any] = {
-        "npu": npu.name,
-        "memory_mode": memory_mode.name,
+        "target": list(target),
         "versions": versions(),
         "graph": _graph(exported.graph_module, sources),
         "signature": [_signature_entry(spec) for spec in exported.graph_signature.input_specs],

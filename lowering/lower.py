@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowering.artifact import Artifact, Delegate
+from lowering.artifact import Artifact
 from lowering.cache import Cache
 from lowering.errors import UsageError, raise_if_interrupted
+from lowering.expected import evaluate, evaluate_in_double
 from lowering.explain import explain
 from lowering.key import model_key
 from lowering.memory_mode import MemoryMode
 from lowering.model import ProgramFile, TorchModel, load_model
 from lowering.profile import Npu
-from lowering.program import DelegateCall, Program
 from lowering.provenance import versions
+from lowering.quantize import Scheme
 from lowering.quiet import quiet
 from lowering.source import Sources
+from lowering.specification import TosaSpec
+from lowering.toolchain import EthosUToolchain, Toolchain, TosaToolchain
 
 if TYPE_CHECKING:
     import torch
@@ -34,19 +37,21 @@ def _silent(stage: str) -> None:
 
 def lower(
     model: str | TorchModel | ProgramFile,
-    npu: Npu,
+    target: Npu | TosaSpec,
     *,
     memory_mode: MemoryMode | None = None,
+    scheme: Scheme = "a8w8",
     cache: Cache | None = None,
     progress: Progress = _silent,
 ) -> Artifact:
-    """Compiles a model for an NPU, or finds it compiled already.
+    """Compiles a model for an NPU, or to TOSA alone, or finds it compiled already.
 
     Args:
         model: a MODEL as on the command line, or what `load_model` or `from_module` gave for one.
-        npu: the NPU to compile for; a .pte must be compiled for it.
+        target: the NPU to compile for, or the TOSA to lower to; a .pte must be compiled for it.
         memory_mode: where the program's parts shall lie, by default as ExecuTorch has it for that NPU; a .pte must be
             compiled for it, if it is given.
+        scheme: how to quantise; a float TOSA is not quantised.
         cache: where artifacts are kept; by default the user's cache folder.
         progress: called with a few words at the start of each stage. File descriptors 1 and 2 are redirected while
             a stage runs, so show progress on a duplicate of them.
@@ -63,15 +68,21 @@ def lower(
         progress("loading the model")
         model = load_model(model)
     if isinstance(model, ProgramFile):
-        return _from_program(model, npu, memory_mode, cache)
-    mode = memory_mode or MemoryMode.default(npu)
+        if isinstance(target, TosaSpec):
+            raise UsageError(f"{model.label} is compiled already", hint="give the model it was made from")
+        return _from_program(model, target, memory_mode, cache)
+    toolchain = (
+        TosaToolchain(target, scheme)
+        if isinstance(target, TosaSpec)
+        else EthosUToolchain(target, memory_mode or MemoryMode.default(target), scheme)
+    )
     progress("exporting")
     with _stage("exporting the model", model.sources):
         import torch
 
         exported = torch.export.export(model.module, model.example_inputs)
-        key = model_key(exported, model.calibration_inputs, npu, mode, model.sources)
-    artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, npu, mode, key, progress))
+        key = model_key(exported, model.calibration_inputs, toolchain.key, model.sources)
+    artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress))
     return artifact.called(model.label)
 
 
@@ -108,68 +119,54 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
 
 
 def _compile(
-    model: TorchModel,
-    exported: torch.export.ExportedProgram,
-    npu: Npu,
-    memory_mode: MemoryMode,
-    key: str,
-    progress: Progress,
+    model: TorchModel, exported: torch.export.ExportedProgram, toolchain: Toolchain, key: str, progress: Progress
 ) -> Artifact:
     with _stage("loading ExecuTorch", model.sources):
+        import torch
         from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
-        from lowering import ethosu
         from lowering.prepare import prepare
         from lowering.quantize import quantise
 
-        spec = ethosu.compile_spec(npu, memory_mode)
-    progress("quantising")
-    with _stage("quantising the model", model.sources):
-        floating = exported.module(check_guards=False)
+        spec = toolchain.compile_spec()
+    floating = exported.module(check_guards=False)
+    with _stage("preparing the model", model.sources):
+        floats = evaluate_in_double(floating, model.example_inputs)
         prepared = prepare(floating)
-        calls = ethosu.collect_calls(floating.graph, model.sources)
-        _, quantised = quantise(floating, model.calibration_inputs, spec)
-        surviving = {ethosu.identifier(node) for node in quantised.graph.nodes if node.op == "call_function"}
-    progress("lowering to TOSA and Vela")
-    capture = ethosu.Capture(calls, frozenset(key for key in surviving if key is not None))
-    with _stage("lowering the model", model.sources), ethosu.capturing(capture):
+        toolchain.observe(floating, model.sources)
+        program = torch.export.export(floating, model.example_inputs) if prepared else exported
+    quantised: tuple[np.ndarray, ...] = ()
+    if toolchain.scheme is not None:
+        progress("quantising")
+        with _stage("quantising the model", model.sources):
+            module, program = quantise(floating, model.calibration_inputs, spec, toolchain.scheme)
+            quantised = evaluate(module, model.example_inputs)
+    progress(f"lowering to {toolchain.product}")
+    with _stage("lowering the model", model.sources), toolchain.lowering(program) as partitioner:
         edge = to_edge_transform_and_lower(
-            quantised,
-            partitioner=[ethosu.partitioner(spec)],
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            program, partitioner=[partitioner], compile_config=EdgeCompileConfig(_check_ir_validity=False)
         )
-        blobs = [module.processed_bytes for module in ethosu.adopt(edge.exported_program())]
+        toolchain.lowered(edge.exported_program())
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
+        delegates = toolchain.delegates(pte, model.label)
+    ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
     return Artifact(
         key=key,
         model=model.label,
-        npu=npu,
-        memory_mode=memory_mode,
+        npu=ethosu.npu if ethosu is not None else None,
+        memory_mode=ethosu.memory_mode if ethosu is not None else None,
+        tosa=toolchain.spec if isinstance(toolchain, TosaToolchain) else None,
+        scheme=toolchain.scheme,
         pte=pte,
-        delegates=_delegates(pte, capture, blobs, model.label),
+        delegates=delegates,
         example_inputs=tuple(_array(tensor, index) for index, tensor in enumerate(model.example_inputs)),
+        floating=floats,
+        quantised=quantised,
         input_names=tuple(str(name) for name in exported.graph_signature.user_inputs),
         versions=versions(),
         vela_flags=tuple(spec.compiler_flags),
-        notes=tuple(dict.fromkeys((*prepared, *capture.notes))),
+        notes=tuple(dict.fromkeys((*prepared, *toolchain.notes))),
     )
-
-
-def _delegates(pte: bytes, capture: Any, blobs: Sequence[bytes], label: str) -> tuple[Delegate, ...]:
-    plan = Program.parse(pte, label).plan()
-    calls = [(at, call) for at, call in enumerate(plan.instructions) if isinstance(call, DelegateCall)]
-    delegates = []
-    for number, (at, call) in enumerate(calls):
-        data = plan.delegates[call.delegate].data
-        # Calls are emitted in graph order. The graph's own object tells partitions with equal blobs apart.
-        blob = blobs[number] if number < len(blobs) and blobs[number] == data else data
-        compiled = capture.compiled(blob)
-        delegates.append(
-            Delegate(
-                call.delegate, at, compiled.tosa, data, compiled.npu_ops, compiled.summary, hoisted=compiled.hoisted
-            )
-        )
-    return tuple(delegates)
 
 
 def _array(tensor: torch.Tensor, index: int) -> np.ndarray:

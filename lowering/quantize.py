@@ -1,34 +1,46 @@
-"""Float module to quantised exported program, with ExecuTorch's Arm quantiser."""
+"""Float module to quantised exported program, with ExecuTorch's Arm quantisers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import torch
 
 
+Scheme = Literal["a8w8", "a16w8"]
+"""Bits of activations and weights."""
+
+
 def quantise(
-    floating: torch.fx.GraphModule, calibration_inputs: Sequence[tuple[torch.Tensor, ...]], compile_spec: Any
+    floating: torch.fx.GraphModule,
+    calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
+    compile_spec: Any,
+    scheme: Scheme = "a8w8",
 ) -> tuple[torch.fx.GraphModule, torch.export.ExportedProgram]:
-    """Quantises a float program to int8, symmetric, weights per channel.
+    """Quantises a float program: weights to int8 per channel, symmetric; activations to int8, or to symmetric int16.
 
     Args:
         floating: the module of a float exported program, without guards (with them it has a call_module node, which
             the Arm passes reject).
         calibration_inputs: sets of inputs whose value ranges decide the scales; at least one.
-        compile_spec: upstream's EthosUCompileSpec of the target.
+        compile_spec: upstream's compile spec of the target; its class decides for a quantiser.
+        scheme: "a16w8" for activations in 16 bits.
 
     Returns:
         The quantised module, which runs in eager torch, and the same exported again, for lowering.
     """
     import torch
-    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from executorch.backends.arm import quantizer as arm
+    from executorch.backends.arm.util._factory import create_quantizer
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    quantiser = EthosUQuantizer(compile_spec)
-    quantiser.set_global(get_symmetric_quantization_config())
+    quantiser = create_quantizer(compile_spec)
+    wide = scheme == "a16w8"
+    quantiser.set_global(
+        arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
+    )
     prepared = prepare_pt2e(floating, quantiser)
     with torch.no_grad():
         for inputs in calibration_inputs:

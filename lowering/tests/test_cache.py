@@ -94,7 +94,15 @@ def test_what_is_kept_needs_no_torch_to_load(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(tmp_path), KEY], check=True)
 
 
-NAMES = ["model.pte", "delegate-0.vela", "delegate-0.tosa", "inputs.npz", "artifact.json", "SHA256SUMS"]
+NAMES = [
+    "model.pte",
+    "delegate-0.vela",
+    "delegate-0.tosa",
+    "example_inputs.npz",
+    "floating.npz",
+    "artifact.json",
+    "SHA256SUMS",
+]
 
 
 def test_the_damage_tests_cover_every_file(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from lowering.profile import Npu
 from lowering.reference import Reference
 from lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from lowering.tests.known_model import marked
+from lowering.toolchain import EthosUToolchain
 
 # What upstream warns of when it is run without our redirection.
 pytestmark = [
@@ -167,7 +168,8 @@ def key_of(model: TorchModel, npu: Npu = U55, mode: str = "Shared_Sram") -> str:
     from lowering.key import model_key
 
     exported = torch.export.export(model.module, model.example_inputs)
-    return model_key(exported, model.calibration_inputs, npu, MemoryMode.parse(mode), model.sources)
+    target = EthosUToolchain(npu, MemoryMode.parse(mode), "a8w8").key
+    return model_key(exported, model.calibration_inputs, target, model.sources)
 
 
 NET = """
