@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from harness import tracefile
 from harness.divergence import localise
 from harness.firmware import Firmware, find_firmware
 from harness.footprint import Footprint, memory_mode
-from harness.image import Plan, pack
+from harness.image import Image, Plan, pack
 from harness.inputs import InputFile, InputSet
 from harness.link.runner import Job, run_program
 from harness.metrics import metrics, rows
@@ -179,34 +179,63 @@ def run_artifact(
         references.append(reference.run(input_set))
         reporter.step(index + 1, len(input_sets))
 
-    packed = [
-        [tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)] for input_set in input_sets
-    ]
     try:
         if isinstance(firmware, Runner):
             reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
-            job = Job(artifact.pte, packed, artifact.plan.output_tensors, repeat)
+            job = Job(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
             outcome = run_program(board, firmware.elf, job, timeout=timeout, progress=reporter.step)
         else:
             reporter.stage("Packing the image")
-            plan = Plan(
-                input_set_count=len(input_sets),
-                inputs_per_set=len(tensors),
-                repeat=repeat,
-                memory_mode=memory_mode(artifact, footprint, Firmware.read(firmware).sram),
-                fast_scratch_bytes=footprint.fast_scratch,
-            )
-            image = pack(firmware, artifact.pte, packed, plan)
+            image = image_of(artifact, firmware, input_sets, repeat=repeat)
             reporter.stage(f"Running on {board.name} {board.soc}")
             board.load(image)
             outcome = board.run(timeout=timeout, progress=reporter.step)
     finally:
         board.reset()
+    runner = firmware if isinstance(firmware, Runner) else None
+    return judge(artifact, board, input_sets, references, outcome, label, runner, reporter, seconds)
 
+
+def image_of(artifact: Artifact, firmware: bytes, input_sets: Sequence[InputSet], *, repeat: int = 1) -> Image:
+    """What is loaded to run an artifact: all of it but the run's id is the same for the same arguments."""
+    footprint = Footprint.of(artifact)
+    plan = Plan(
+        input_set_count=len(input_sets),
+        inputs_per_set=len(artifact.plan.input_tensors),
+        repeat=repeat,
+        memory_mode=memory_mode(artifact, footprint, Firmware.read(firmware).sram),
+        fast_scratch_bytes=footprint.fast_scratch,
+    )
+    return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan)
+
+
+def judge(
+    artifact: Artifact,
+    board: Target,
+    input_sets: tuple[InputSet, ...],
+    references: Sequence[ReferenceRun],
+    outcome: Outcome,
+    label: str,
+    runner: Runner | None = None,
+    reporter: Reporter | None = None,
+    seconds: Mapping[str, float] = MappingProxyType({}),
+) -> Report:
+    """The part of `run` after the target has answered: compare, say where it went wrong, and put it in a record.
+
+    Args:
+        artifact: what ran.
+        board: where. It is asked what it is, and not to do anything.
+        input_sets: what it was given.
+        references: the answer to each.
+        outcome: what it brought back.
+        label, reporter, seconds: as for `run_artifact`.
+        runner: what ran in place of the firmware.
+    """
+    reporter = reporter or Silent()
     reporter.stage("Verifying")
-    verdict = verify(outcome, references, with_delegates=not isinstance(firmware, Runner))
+    verdict = verify(outcome, references, with_delegates=runner is None)
     failure = verdict.failure
-    if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in tensors):
+    if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in artifact.plan.input_tensors):
         failure = dataclasses.replace(failure, hint=BATCH_HINT)
     divergence = None
     if failure is not None:
@@ -228,9 +257,16 @@ def run_artifact(
         notes=artifact.notes,
         console=outcome.console,
         memory_mode=str(artifact.memory_mode or ""),
-        runner=_runner_info(firmware) if isinstance(firmware, Runner) else None,
+        runner=_runner_info(runner) if runner is not None else None,
     )
     return Report(record, artifact, input_sets, tuple(references), outcome)
+
+
+def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes]]:
+    tensors = artifact.plan.input_tensors
+    return [
+        [tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)] for input_set in input_sets
+    ]
 
 
 def describe(board: Target) -> TargetInfo:
