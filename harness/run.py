@@ -186,7 +186,7 @@ def run_artifact(
             outcome = run_program(board, firmware.elf, job, timeout=timeout, progress=reporter.step)
         else:
             reporter.stage("Packing the image")
-            image = image_of(artifact, firmware, input_sets, repeat=repeat)
+            image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat)
             reporter.stage(f"Running on {board.name} {board.soc}")
             board.load(image)
             outcome = board.run(timeout=timeout, progress=reporter.step)
@@ -196,9 +196,10 @@ def run_artifact(
     return judge(artifact, board, input_sets, references, outcome, label, runner, reporter, seconds)
 
 
-def image_of(artifact: Artifact, firmware: bytes, input_sets: Sequence[InputSet], *, repeat: int = 1) -> Image:
+def image_of(
+    artifact: Artifact, footprint: Footprint, firmware: bytes, input_sets: Sequence[InputSet], *, repeat: int = 1
+) -> Image:
     """What is loaded to run an artifact: all of it but the run's id is the same for the same arguments."""
-    footprint = Footprint.of(artifact)
     plan = Plan(
         input_set_count=len(input_sets),
         inputs_per_set=len(artifact.plan.input_tensors),
