@@ -165,8 +165,27 @@ class ArtifactInfo:
 
 
 @dataclass(frozen=True)
+class SuiteTest:
+    """The test of a suite that a record is of.
+
+    Attributes:
+        id: what pytest calls it: "suites/ops/test_elementwise.py::test_add_same_U55_BI".
+        operator, case, profile: "add", "same", "U55_BI".
+        source: where the case is declared, "suites/ops/test_elementwise.py:13".
+    """
+
+    id: str
+    operator: str
+    case: str
+    profile: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Record:
     """A finished run, whatever its verdict.
+
+    `failure` is there when the verdict is failed; when it is skipped, it names what the target lacks.
 
     `notes` are sentences a user should read even when all is well, such as a defect of a tool that was worked around.
     `divergence` is there when the failure is a mismatch. `memory_mode` is what the program was compiled for, by Vela's
@@ -190,6 +209,7 @@ class Record:
     memory_mode: str = ""
     runner: RunnerInfo | None = None
     preflight: tuple[Check, ...] = ()
+    test: SuiteTest | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready, without NaN or infinities (which JSON lacks): they become strings."""
@@ -228,6 +248,7 @@ class Record:
                 memory_mode=str(data.get("memory_mode", "")),
                 runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
                 preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),
+                test=None if data.get("test") is None else _known(SuiteTest, data["test"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,30 +27,42 @@ MANIFEST = "manifest.json"
 DEFAULT_ROOT = Path("results/runs")
 
 
-class RunFolder:
-    """One run's folder, written by this process."""
+def new_name() -> str:
+    """Of a run folder that is made now."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
-    def __init__(self, root: Path) -> None:
-        """Make a new folder under `root` with its manifest.
+
+class RunFolder:
+    """One run's folder, written by this process, and by others where it is shared."""
+
+    def __init__(self, root: Path, *, name: str | None = None, command: Sequence[str] | None = None) -> None:
+        """Make a folder under `root` with its manifest.
+
+        Args:
+            root: where run folders are.
+            name: of a folder that several processes write to; the first of them makes it. By default a new one.
+            command: what started the run, by default this process's arguments.
 
         Raises:
             OSError: it can't be made or written.
         """
-        stamp = datetime.now(UTC)
-        self.path = root / f"{stamp:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        self.path.mkdir(parents=True)
+        self.path = root / (name or new_name())
+        self.path.mkdir(parents=True, exist_ok=name is not None)
+        if (self.path / MANIFEST).exists():
+            return
         manifest = {
             "schema_version": 1,
-            "created": stamp.isoformat(timespec="seconds"),
-            "command": sys.argv,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": list(sys.argv if command is None else command),
             "machine": environment.machine(),
             "versions": environment.versions(),
             **environment.commit(Path.cwd()),
         }
         try:
-            write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+            write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")  # two at once write the same
         except OSError:
-            self.path.rmdir()  # a run folder without its manifest would be half of one
+            if name is None:
+                self.path.rmdir()  # a run folder without its manifest would be half of one
             raise
 
     def append(self, record: Record) -> None:

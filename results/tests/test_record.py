@@ -18,6 +18,7 @@ from results.record import (
     Output,
     Record,
     RunnerInfo,
+    SuiteTest,
     TargetInfo,
 )
 
@@ -57,6 +58,7 @@ RECORD = Record(
     memory_mode="Shared_Sram",
     runner=RunnerInfo("arm_executor_runner", "cd" * 32),
     preflight=(Check("scratch", "9 bytes", "8 bytes of SRAM", "fail", "a smaller input"),),
+    test=SuiteTest("suites/ops/test_a.py::test_add_same_BI", "add", "same", "BI", "suites/ops/test_a.py:13"),
 )
 
 
@@ -81,14 +83,15 @@ def test_json_has_the_documented_fields() -> None:
     assert {"id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"} == data["ops"][0].keys()
     assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops"} == data["artifact"].keys()
     assert {"path", "sha256"} == data["runner"].keys()
+    assert {"id", "operator", "case", "profile", "source"} == data["test"].keys()
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
 
 
 def test_a_record_of_before_divergences_runners_and_preflights_is_read() -> None:
     data = RECORD.to_json()
-    for name in ("divergence", "memory_mode", "runner", "preflight"):
+    for name in ("divergence", "memory_mode", "runner", "preflight", "test"):
         del data[name]
-    older = dataclasses.replace(RECORD, divergence=None, memory_mode="", runner=None, preflight=())
+    older = dataclasses.replace(RECORD, divergence=None, memory_mode="", runner=None, preflight=(), test=None)
     assert Record.from_json(data) == older
 
 
@@ -105,7 +108,8 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
     [
         field.name
         for field in dataclasses.fields(Record)
-        if field.name not in ("divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight")
+        if field.name
+        not in ("divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test")
     ],
 )
 def test_a_missing_field_is_refused(name: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from results.files import write_whole
-from results.store import RunFolder, Skipped, StoredRecord, read
+from results.store import RunFolder, Skipped, StoredRecord, new_name, read
 from results.table import COLUMNS, frame
 from results.tests.test_record import RECORD
 
@@ -23,6 +23,25 @@ def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
     assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [RECORD, RECORD]
     manifest = json.loads((folder.path / "manifest.json").read_text())
     assert {"machine", "versions", "commit", "command", "created"} <= manifest.keys()
+
+
+def test_processes_share_a_folder_and_its_manifest(tmp_path: Path) -> None:
+    name = new_name()
+    script = f"""
+import sys
+from pathlib import Path
+from results.store import RunFolder
+from results.tests.test_record import RECORD
+RunFolder(Path(sys.argv[1]), name={name!r}, command=["pytest", "suites"]).append(RECORD)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    for process in [subprocess.Popen(command) for _ in range(2)]:
+        assert process.wait() == 0
+    found = [item for item in read(tmp_path) if isinstance(item, StoredRecord)]
+    assert [(item.run, item.record) for item in found] == [(name, RECORD)] * 2
+    assert len(list((tmp_path / name).glob("*.jsonl"))) == 2
+    assert json.loads((tmp_path / name / "manifest.json").read_text())["command"] == ["pytest", "suites"]
+    assert {path.suffix for path in (tmp_path / name).iterdir()} == {".json", ".jsonl"}
 
 
 def test_an_incomplete_last_line_is_reported_and_the_others_are_kept(tmp_path: Path) -> None:
