@@ -25,7 +25,7 @@ from lowering.quantize import Scheme
 from lowering.specification import TosaSpec
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 _DIGESTS = "SHA256SUMS"
 _ARRAYS = ("example_inputs", "floating", "quantised")
 """Fields that are tuples of arrays, each in an archive of its own."""
@@ -113,6 +113,7 @@ class Artifact:
         versions: of every tool that had a part in it.
         vela_flags: the arguments Vela was given.
         notes: a sentence for each way in which lowering departed from upstream, which would have failed.
+        delegated: the operators that its delegates took over (`lowering.delegated`).
     """
 
     key: str
@@ -130,6 +131,7 @@ class Artifact:
     scheme: Scheme | None = None
     floating: tuple[np.ndarray, ...] = ()
     quantised: tuple[np.ndarray, ...] = ()
+    delegated: tuple[str, ...] = ()
 
     @cached_property
     def program(self) -> Program:
@@ -178,6 +180,7 @@ class Artifact:
             "versions": dict(self.versions),
             "vela_flags": self.vela_flags,
             "notes": self.notes,
+            "delegated": self.delegated,
             "cpu_ops": self.cpu_ops,
             "delegates": [
                 {
@@ -235,6 +238,7 @@ class Artifact:
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
                 notes=tuple(manifest["notes"]),
+                delegated=tuple(manifest["delegated"]),
                 memory_mode=MemoryMode.parse(manifest["memory_mode"]) if manifest["memory_mode"] else None,
                 tosa=TosaSpec.parse(manifest["tosa"]) if manifest["tosa"] else None,
                 scheme=manifest["scheme"],

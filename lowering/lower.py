@@ -125,6 +125,7 @@ def _compile(
         import torch
         from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
+        from lowering.delegated import delegated
         from lowering.prepare import prepare
         from lowering.quantize import quantise
 
@@ -149,6 +150,7 @@ def _compile(
         toolchain.lowered(edge.exported_program())
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
         delegates = toolchain.delegates(pte, model.label)
+        taken = delegated(edge.exported_program())
     ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
     return Artifact(
         key=key,
@@ -166,6 +168,7 @@ def _compile(
         versions=versions(),
         vela_flags=tuple(spec.compiler_flags),
         notes=tuple(dict.fromkeys((*prepared, *toolchain.notes))),
+        delegated=taken,
     )
 
 

@@ -40,6 +40,7 @@ def make_artifact(key: str = KEY) -> Artifact:
         versions={"torch": "2.13.0"},
         vela_flags=("--accelerator-config=ethos-u55-128",),
         notes=("a pool was completed",),
+        delegated=("aten.add.Tensor",),
         memory_mode=MemoryMode("Sram_Only"),
     )
 
@@ -61,6 +62,7 @@ def same(a: Artifact, b: Artifact) -> bool:
         "versions",
         "vela_flags",
         "notes",
+        "delegated",
     )
     return arrays and a.sha256 == b.sha256 and all(getattr(a, name) == getattr(b, name) for name in fields)
 
@@ -100,6 +102,7 @@ NAMES = [
     "delegate-0.tosa",
     "example_inputs.npz",
     "floating.npz",
+    "quantised.npz",
     "artifact.json",
     "SHA256SUMS",
 ]

@@ -100,6 +100,8 @@ def test_the_artifact_says_what_it_is(lowered: Lowered) -> None:
     assert [array.shape for array in artifact.example_inputs] == [(1, 3, 8, 8)]
     assert "aten::sort.values" in artifact.cpu_ops
     assert len(artifact.cpu_ops) == 5
+    assert "aten.convolution.default" in artifact.delegated
+    assert not [name for name in artifact.delegated if "sort" in name]
     assert artifact.versions["executorch"] == "1.4.1"
     assert artifact.versions["ethos-u-vela"] == "5.1.0"
     assert "missing" not in artifact.versions.values()
@@ -347,6 +349,7 @@ def test_a_max_pool_without_a_stride_is_lowered_right(lowered: Lowered) -> None:
 def test_nothing_delegated_is_recorded(lowered: Lowered) -> None:
     artifact = lowered("undelegated")
     assert artifact.delegates == ()
+    assert artifact.delegated == ()
     assert artifact.npu_ops == ()
     assert "aten::sort.values" in artifact.cpu_ops
     (output,) = Reference(artifact).run(artifact.example_inputs).outputs
