@@ -123,7 +123,7 @@ def measure(live: Live) -> list[Row]:
     rows.append(Row("QEMU launch to first frame, median", milliseconds(statistics.median(launches)), "< 500 ms"))
     rows.append(Row("host overhead an inference, digits", milliseconds(per_inference(digits)), "< 100 ms"))
 
-    mobilenet = run(load_model("suites.models.mobilenet_v2:mobilenet_v2"), SIZE, reporter=live)
+    mobilenet = run(load_model("suites.models:mobilenet_v2"), SIZE, reporter=live)
     started = time.perf_counter()
     run_artifact(mobilenet.artifact, make_target("virtual", SIZE), firmware, label="mobilenet_v2", reporter=live)
     whole = time.perf_counter() - started

@@ -17,14 +17,14 @@ from lowering.memory_mode import MemoryMode
 from lowering.model import load_model
 from lowering.profile import Npu
 from lowering.reference import Reference
-from suites.models.mobilenet_v2 import MobileNetV2
+from suites.models.mobilenetv2 import MobileNetV2
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mobilenet_v2_is_verified() -> None:
     assert sum(parameter.numel() for parameter in MobileNetV2().parameters()) == 3_504_872
-    report = run(load_model("suites.models.mobilenet_v2:mobilenet_v2"), Npu.parse("ethos-u55-128"), strict=True)
+    report = run(load_model("suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"), strict=True)
     assert report.record.verdict == "verified", report.record.failure
     assert len(report.artifact.delegates) == 1
     assert not [op for op in report.record.ops if op.id == "unmapped"]
@@ -38,7 +38,7 @@ def test_mobilenet_v2_is_verified() -> None:
 def test_mobilenet_v2_is_verified_on_a_corstone_320() -> None:
     npu = Npu.parse("ethos-u85-256")
     artifact = lower(
-        load_model("suites.models.mobilenet_v2:mobilenet_v2"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
+        load_model("suites.models:mobilenet_v2"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
     )
     board = VirtualTarget(str(npu))
     report = run_artifact(artifact, board, find_firmware(board.soc), label="mobilenet_v2")
@@ -52,7 +52,7 @@ def test_mobilenet_v2_is_verified_on_a_corstone_320() -> None:
 @pytest.mark.timeout(600)
 def test_one_wrong_channel_anywhere_reaches_the_output() -> None:
     """Sabotage: were the network deaf to its middle layers, "verified" would mean little."""
-    artifact = lower(load_model("suites.models.mobilenet_v2:mobilenet_v2"), Npu.parse("ethos-u55-128"))
+    artifact = lower(load_model("suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"))
     reference = Reference(artifact).run(artifact.example_inputs)
     blob, inputs = (
         artifact.delegates[0].blob,

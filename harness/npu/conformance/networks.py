@@ -75,7 +75,7 @@ def block(graph: Graph, rng: Rng, source: Value, out: int, expansion: int, strid
 
 
 def mobilenet_v2(graph: Graph, rng: Rng) -> Value:
-    """All shapes of suites.models.mobilenet_v2, the image with channels first."""
+    """All shapes of suites.models.mobilenetv2, the image with channels first."""
     image = graph.transpose(graph.input((1, 3, 224, 224)), (0, 2, 3, 1))
     value = rectified(graph, layer(graph, rng, image, 32, 3, 2, ZERO))
     for expansion, out, repeats, first in (

@@ -268,7 +268,7 @@ def test_programs_are_the_same_every_time() -> None:
 
 
 def test_mobilenet_v2_has_the_shapes_of_the_model() -> None:
-    """3.5 million parameters from (1, 3, 224, 224) to (1, 1000): those of suites.models.mobilenet_v2."""
+    """3.5 million parameters from (1, 3, 224, 224) to (1, 1000): those of suites.models.mobilenetv2."""
     program = NETWORKS["MobileNetV2"]
     assert [value.shape for value in program.graph.inputs] == [(1, 3, 224, 224)]
     assert [slot.size for slot in compile_graph(program.tosa, "ethos-u85-256").outputs] == [1000]

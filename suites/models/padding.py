@@ -1,0 +1,27 @@
+"""TensorFlow's "same" padding, which most models for microcontrollers were trained with."""
+
+from __future__ import annotations
+
+from torch import nn
+
+
+def same(size: tuple[int, int], kernel: tuple[int, int], stride: int) -> list[nn.Module]:
+    """What has to come before a convolution without padding so that its output has ceil(size / stride) elements.
+
+    Where the padding is odd its larger half is below and to the right, which PyTorch's own padding can't say.
+
+    Args:
+        size: of the input, height and width.
+        kernel: of the convolution, likewise.
+        stride: of the convolution.
+
+    Returns:
+        A layer, or nothing where none is needed.
+    """
+    (above, below), (left, right) = (_halves(*axis, stride) for axis in zip(size, kernel, strict=True))
+    return [nn.ZeroPad2d((left, right, above, below))] if any((left, right, above, below)) else []
+
+
+def _halves(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2

@@ -1,0 +1,46 @@
+"""An LSTM that labels every step of a sequence, seeded, not trained.
+
+Hochreiter and Schmidhuber, "Long Short-Term Memory" (1997), as torch.nn has it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from suites.models.seeded import Example, seeded
+
+SHAPE = (1, 12, 20)
+"""Twelve steps of twenty features: few, for every step becomes operators of its own."""
+_HIDDEN, _LABELS = 32, 8
+_REMEMBERING = 2.0
+"""Bias of the forget gates: what a step saw is still seen several steps later."""
+
+
+class Lstm(nn.Module):
+    """float32 [N, 12, 20] -> a score for each label at each step, [N, 12, 8]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(SHAPE[2], _HIDDEN, batch_first=True)
+        self.head = nn.Linear(_HIDDEN, _LABELS)
+
+    def forward(self, steps: Tensor) -> Tensor:
+        """Scores."""
+        states, _ = self.lstm(steps)
+        return self.head(states)
+
+
+def lstm() -> Example:
+    """For `ethos-hil run`."""
+    model = Lstm()
+    random = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, weights in model.lstm.named_parameters():
+            if name.startswith("weight"):
+                weights.normal_(0, weights.shape[1] ** -0.5, generator=random)
+            else:
+                weights.zero_()
+        # Rows of torch's weights: input, forget, cell and output gate.
+        dict(model.lstm.named_parameters())["bias_ih_l0"][_HIDDEN : 2 * _HIDDEN] = _REMEMBERING
+    return seeded(model, *SHAPE)

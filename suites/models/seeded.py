@@ -1,0 +1,79 @@
+"""Weights for models that nobody published any for: random, from a seed, and alive.
+
+An untrained network is easily deaf: a signal fades, or drowns in a constant, from layer to layer until every input
+gives the same answer, and a check of that answer means little. Here it doesn't: weights keep a signal's variance (He et
+al., "Delving Deep into Rectifiers", 2015), batch normalisation knows the statistics of what it gets, and inputs have
+patches, as pictures and spectrograms do, that a mean over all of it does not level out.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
+"""What a model's function returns: the module, example inputs, calibration inputs."""
+
+_CALIBRATION, _SETTLING = 4, 16
+_PATCHES = 4
+"""To a side."""
+_SPREAD = 2.0
+"""Deviation of a class's score over many inputs: probabilities differ, and none is 0 or 1 in eight bits."""
+
+
+def seeded(module: nn.Module, *shape: int) -> Example:
+    """`module` with weights of seed 0, and inputs of `shape`, float32 of a deviation about 1, to run and calibrate it.
+
+    Weights of convolutions and dense layers are normal with variance 2 / fan-in, which what follows a ReLU needs,
+    biases with deviation 0.1. Batch normalisation has the statistics of random inputs, and a random scale and shift;
+    the scores of a `classifier` are spread over such inputs too. Whatever else has weights keeps them.
+    """
+    random = torch.Generator().manual_seed(0)
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(part.weight, nonlinearity="relu", generator=random)
+            if part.bias is not None:
+                nn.init.normal_(part.bias, 0, 0.1, generator=random)
+        elif isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
+            nn.init.uniform_(part.weight, 0.7, 1.3, generator=random)
+            nn.init.normal_(part.bias, 0, 0.3, generator=random)
+    _settle(module, torch.cat([_input(shape, random) for _ in range(_SETTLING)]))
+    inputs = [(_input(shape, random),) for _ in range(_CALIBRATION)]
+    # The example is one of the calibration's sets: nothing in it saturates by surprise.
+    return module.eval(), inputs[0], list(inputs)
+
+
+def _input(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+    noise = torch.randn(shape, generator=random)
+    if len(shape) != 4:
+        return noise
+    patches = torch.randn((*shape[:2], _PATCHES, _PATCHES), generator=random)
+    return nn.functional.interpolate(patches, shape[2:]) + 0.5 * noise
+
+
+def _settle(module: nn.Module, inputs: Tensor) -> None:
+    """Lets every batch normalisation take the statistics of what reaches it, and then the classifier's scores too."""
+    layers = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d)]
+    for layer in layers:
+        layer.momentum = 1.0
+    with torch.no_grad():
+        module.train()(inputs)
+        for layer in layers:
+            assert layer.running_mean is not None
+            assert layer.running_var is not None
+            layer.running_mean.copy_(_rounded(layer.running_mean))
+            layer.running_var.copy_(_rounded(layer.running_var))
+        classifier = getattr(module.eval(), "classifier", None)
+        if isinstance(classifier, nn.Linear):
+            scores: list[Tensor] = []
+            handle = classifier.register_forward_hook(lambda _module, _inputs, output: scores.append(output))
+            module(inputs)
+            handle.remove()
+            mean, scale = _rounded(scores[0].mean(0)), _rounded(_SPREAD / scores[0].std(0))
+            classifier.bias.sub_(mean).mul_(scale)
+            classifier.weight.mul_(scale[:, None])
+
+
+def _rounded(statistics: Tensor) -> Tensor:
+    """To three digits: sums differ in their last bits with the number of threads; weights, so cache keys, must not."""
+    return statistics.half().float()

@@ -1,0 +1,15 @@
+"""The models, and what of each is delegated where."""
+
+from __future__ import annotations
+
+from suites.models.case import Model
+
+ds_cnn = Model("ds_cnn", "suites.models:ds_cnn")
+mobilenet_v1 = Model("mobilenet_v1", "suites.models:mobilenet_v1")
+resnet8 = Model("resnet8", "suites.models:resnet8")
+autoencoder = Model("autoencoder", "suites.models:autoencoder")
+mobilenet_v2 = Model("mobilenet_v2", "suites.models:mobilenet_v2")
+efficientnet_lite0 = Model("efficientnet_lite0", "suites.models:efficientnet_lite0")
+transformer_encoder = Model("transformer_encoder", "suites.models:transformer_encoder")
+lstm = Model("lstm", "suites.models:lstm")
+digits = Model("digits", "suites.models.digits:digits")
