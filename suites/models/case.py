@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from lowering.quantize import Scheme
 
@@ -29,7 +28,7 @@ class Model:
     factory: str
     scheme: Scheme = "a8w8"
     profiles: tuple[str, ...] = ("MI", "BI", "U55_BI", "U65_BI", "U85_BI")
-    on_cpu: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-    delegates: Mapping[str, int] = MappingProxyType({})
+    on_cpu: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    delegates: Mapping[str, int] = field(default_factory=dict)
     scratch: int | None = None
     slow: tuple[str, ...] = ()
