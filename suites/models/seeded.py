@@ -52,28 +52,23 @@ def _input(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
 
 
 def _settle(module: nn.Module, inputs: Tensor) -> None:
-    """Lets every batch normalisation take the statistics of what reaches it, and then the classifier's scores too."""
-    layers = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d)]
-    for layer in layers:
-        layer.momentum = 1.0
+    """Lets every batch normalisation take the statistics of what reaches it, and then the classifier's scores too.
+
+    In float64: sums differ in their last bits with the number of threads, weights, and with them cache keys, must not.
+    """
+    module.double()
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
+            part.momentum = 1.0
     with torch.no_grad():
-        module.train()(inputs)
-        for layer in layers:
-            assert layer.running_mean is not None
-            assert layer.running_var is not None
-            layer.running_mean.copy_(_rounded(layer.running_mean))
-            layer.running_var.copy_(_rounded(layer.running_var))
+        module.train()(inputs.double())
         classifier = getattr(module.eval(), "classifier", None)
         if isinstance(classifier, nn.Linear):
             scores: list[Tensor] = []
             handle = classifier.register_forward_hook(lambda _module, _inputs, output: scores.append(output))
-            module(inputs)
+            module(inputs.double())
             handle.remove()
-            mean, scale = _rounded(scores[0].mean(0)), _rounded(_SPREAD / scores[0].std(0))
-            classifier.bias.sub_(mean).mul_(scale)
+            scale = _SPREAD / scores[0].std(0)
+            classifier.bias.sub_(scores[0].mean(0)).mul_(scale)
             classifier.weight.mul_(scale[:, None])
-
-
-def _rounded(statistics: Tensor) -> Tensor:
-    """To three digits: sums differ in their last bits with the number of threads; weights, so cache keys, must not."""
-    return statistics.half().float()
+    module.float()

@@ -1,0 +1,114 @@
+"""EfficientNet-Lite0 looks at photographs, on a device: `python -m suites.models.classification`.
+
+The device has to agree with tosa_reference_model on every bit, and so on the five likeliest classes of each photograph.
+How far both agree with the network in float is what eight bits cost, and reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from rich.table import Table
+
+from harness.cli import guard
+from harness.progress import Live, Reporter, Silent
+from harness.render import console, summary
+from harness.run import run
+from lowering.model import ProgramFile, load_model
+from lowering.profile import Npu
+from results.record import Record
+from suites.models.photographs import PHOTOGRAPHS, Photograph, label
+
+TOP = 5
+_MODEL = "suites.models:efficientnet_lite0"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The likeliest classes of one photograph, the likeliest first.
+
+    Attributes:
+        photograph: what was looked at.
+        floating: the network in PyTorch, float32.
+        reference: the quantised network, as tosa_reference_model computes it.
+        device: the quantised network on the device.
+    """
+
+    photograph: Photograph
+    floating: tuple[int, ...]
+    reference: tuple[int, ...]
+    device: tuple[int, ...]
+
+    @property
+    def in_common(self) -> int:
+        """How many of the device's classes are among the float network's."""
+        return len(set(self.device) & set(self.floating))
+
+
+@dataclass(frozen=True)
+class Classification:
+    """All photographs, and the record of the run."""
+
+    record: Record
+    answers: tuple[Answers, ...]
+
+    def agreement(self) -> str:
+        """With the network in float, in words."""
+        first = sum(answers.device[0] == answers.floating[0] for answers in self.answers)
+        common = sum(answers.in_common for answers in self.answers)
+        count = len(self.answers)
+        return f"first class as in float: {first} of {count}; of the first five: {common} of {TOP * count}"
+
+
+def classify(
+    npu: Npu, target: str = "virtual", *, strict: bool = False, reporter: Reporter | None = None
+) -> Classification:
+    """Looks at all photographs.
+
+    Raises:
+        As `harness.run.run`. That the device differs from the reference is not raised; it is the record's verdict.
+    """
+    import torch
+
+    source = load_model(_MODEL)
+    assert not isinstance(source, ProgramFile)
+    images = [photograph.prepared() for photograph in PHOTOGRAPHS]
+    with torch.no_grad():
+        floating = [source.module(torch.from_numpy(image)).numpy() for image in images]
+    inputs = tuple((image,) for image in images)
+    report = run(source, npu, target=target, inputs=inputs, strict=strict, reporter=reporter or Silent())
+    answers = zip(PHOTOGRAPHS, floating, report.references, report.outcome.runs, strict=True)
+    return Classification(
+        report.record,
+        tuple(
+            Answers(photograph, top(scores), top(reference.outputs[0]), top(device.outputs[0]))
+            for photograph, scores, reference, device in answers
+        ),
+    )
+
+
+def top(scores: np.ndarray) -> tuple[int, ...]:
+    """The classes of the highest of [1, 1000] scores; of equal ones, which eight bits make common, the lower number."""
+    return tuple(int(number) for number in np.argsort(-scores[0], kind="stable")[:TOP])
+
+
+def main() -> int:
+    """Exit status: 0 when the device agrees with the reference on every bit, 1 when it does not."""
+    with Live() as live:
+        classification = classify(Npu.parse("ethos-u55-128"), reporter=live)
+    stdout = console()
+    stdout.print(summary(classification.record))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("photograph", "float, PyTorch", "quantised, device", "of five in common"):
+        table.add_column(column)
+    for answers in classification.answers:
+        words = (label(numbers[0]) for numbers in (answers.floating, answers.device))
+        table.add_row(answers.photograph.name, *words, f"{answers.in_common}")
+    stdout.print("", table)
+    stdout.print(classification.agreement())
+    return 0 if classification.record.verdict == "verified" else 1
+
+
+if __name__ == "__main__":
+    guard(main)

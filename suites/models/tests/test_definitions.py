@@ -1,0 +1,133 @@
+"""The models are what they are said to be, and none of them is deaf."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import suites.models
+from lowering.errors import UsageError
+from lowering.model import TorchModel, load_model
+from suites.models import efficientnet, test_models
+from suites.models.case import Model
+from suites.models.padding import same
+from suites.models.photographs import PHOTOGRAPHS, label
+from suites.models.seeded import seeded
+
+MODELS = {name: value for name, value in vars(test_models).items() if isinstance(value, Model)}
+
+
+def made(model: Model) -> TorchModel:
+    loaded = load_model(model.factory)
+    assert isinstance(loaded, TorchModel)
+    return loaded
+
+
+def test_there_are_at_least_eight_and_each_is_called_what_its_variable_is() -> None:
+    assert len(MODELS) >= 8
+    assert all(model.name == name for name, model in MODELS.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "total"), [("ds_cnn", 24_908), ("mobilenet_v1", 221_794), ("resnet8", 78_666), ("autoencoder", 269_992)]
+)
+def test_mlperf_tinys_models_have_as_many_parameters_as_keras_counts_in_the_originals(name: str, total: int) -> None:
+    """Keras counts the statistics of batch normalisation among them."""
+    module = made(MODELS[name]).module
+    statistics = (value for key, value in module.named_buffers() if key.endswith(("running_mean", "running_var")))
+    assert sum(value.numel() for value in (*module.parameters(), *statistics)) == total
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "digits"])
+def test_every_model_goes_by_its_short_name_even_when_its_module_is_imported(name: str) -> None:
+    """Importing a submodule binds its name in the package: a function of the same name would be gone."""
+    assert MODELS[name].factory == f"suites.models:{name}"
+    assert callable(getattr(suites.models, name))
+    assert not (Path(suites.models.__file__).parent / f"{name}.py").exists()
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "autoencoder", "lstm"])
+def test_seeded_weights_repeat_whatever_the_number_of_threads(name: str) -> None:
+    """The key of a lowered model covers its weights."""
+    threads = torch.get_num_threads()
+    found = []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            found.append(made(MODELS[name]).module.state_dict())
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(value, found[1][key]) for key, value in found[0].items())
+
+
+@pytest.mark.parametrize("name", ["ds_cnn", "mobilenet_v1", "resnet8", "autoencoder", "transformer_encoder", "lstm"])
+def test_another_input_gives_another_answer(name: str) -> None:
+    """By far more than what eight bits resolve: an answer that is always the same would verify nothing."""
+    model = made(MODELS[name])
+    with torch.no_grad():
+        answers = torch.stack([model.module(*inputs) for inputs in model.calibration_inputs])
+    resolution = (answers.max() - answers.min()) / 255
+    assert answers.std(0).mean() > 5 * resolution
+
+
+def test_weights_as_torch_draws_them_would_be_deaf() -> None:
+    """Why `seeded` exists: the same network as it comes from its constructor."""
+    model = made(MODELS["ds_cnn"])
+    torch.manual_seed(0)
+    untouched = type(model.module)().eval()
+    with torch.no_grad():
+        answers = torch.stack([untouched(*inputs) for inputs in model.calibration_inputs])
+    assert answers.std(0).max() < 1 / 256, "softmax in eight bits has steps of 1/256"
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 4, 5, 10])
+@pytest.mark.parametrize("size", [7, 8, 9, 49])
+def test_same_padding_gives_the_size_divided_by_the_stride(size: int, kernel: int, stride: int) -> None:
+    layers = nn.Sequential(*same((size, size), (kernel, kernel), stride), nn.Conv2d(1, 1, kernel, stride))
+    if kernel >= stride:
+        assert layers(torch.zeros(1, 1, size, size)).shape[2] == -(-size // stride)
+
+
+def test_same_padding_is_larger_below_and_to_the_right() -> None:
+    (layer,) = same((49, 10), (10, 4), stride=2)
+    assert isinstance(layer, nn.ZeroPad2d)
+    assert layer.padding == (1, 1, 4, 5)
+    (layer,) = same((96, 96), (3, 3), stride=2)
+    assert isinstance(layer, nn.ZeroPad2d)
+    assert layer.padding == (0, 1, 0, 1)
+    assert same((12, 12), (1, 1), stride=2) == []
+
+
+def test_batch_normalisation_is_no_identity_and_knows_its_input() -> None:
+    layer = nn.BatchNorm2d(4)
+    module, inputs, _ = seeded(nn.Sequential(nn.Conv2d(3, 4, 3), layer), 1, 3, 16, 16)
+    assert layer.running_mean is not None
+    assert layer.running_mean.abs().min() > 0
+    assert not torch.allclose(layer.weight, torch.ones(4))
+    with torch.no_grad():
+        assert 0.3 < module(*inputs).std() < 3
+
+
+def test_the_float_network_knows_what_the_photographs_show() -> None:
+    """So weights, class numbers and preprocessing belong together."""
+    network = efficientnet.network()
+    for photograph in PHOTOGRAPHS:
+        with torch.no_grad():
+            scores = network(torch.from_numpy(photograph.prepared()))
+        five = set(scores.topk(5).indices[0].tolist())
+        assert not photograph.shows or photograph.shows & five, (photograph.name, [label(number) for number in five])
+
+
+@pytest.mark.parametrize("package", ["efficientnet_lite_pytorch", "skimage", "sklearn.datasets", "PIL"])
+def test_a_package_that_is_not_installed_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UsageError, match=package.split(".")[0]) as raised:
+        load_model("suites.models:efficientnet_lite0")
+    assert raised.value.hint == "pip install 'ethos-hil[models]'"
