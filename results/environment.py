@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
@@ -13,6 +14,11 @@ PACKAGES = ("ethos-hil", "torch", "executorch", "torchao", "ethos-u-vela", "tosa
 
 def versions() -> dict[str, str]:
     """Versions of the installed packages that decide a result, without importing them."""
+    return dict(_versions())
+
+
+@functools.cache  # reading them takes 15 ms, every test asks, and none changes in a process' time
+def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

@@ -165,16 +165,16 @@ def _machine(settings: Settings, image: Image, deadline: Deadline, engine: Engin
     qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data)
     try:
         from harness.npu import Configuration
+        from harness.virtual.board import Board
         from harness.virtual.engine import Engine
         from harness.virtual.machine import Machine
         from harness.virtual.soc import SOCS
 
         soc = next(soc for soc in SOCS if soc.name == settings.model.soc)
         return Machine(
-            qemu,
+            Board(replace(soc, vectors=settings.boot), qemu),
             Configuration.parse(settings.npu),
             deadline,
-            soc=replace(soc, vectors=settings.boot),
             engine=engine or Engine,
             heapinfo=image.heapinfo,
         )

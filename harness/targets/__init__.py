@@ -8,13 +8,14 @@ from lowering.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.targets.base import Target
+    from harness.virtual.pool import Pool
     from lowering.profile import Npu
 
 FVPS = ("corstone-300", "corstone-320")
 TARGETS = ("virtual", *FVPS)
 
 
-def make_target(name: str, npu: Npu, *, strict: bool = False, fast: bool = False) -> Target:
+def make_target(name: str, npu: Npu, *, strict: bool = False, fast: bool = False, pool: Pool | None = None) -> Target:
     """The target called `name`, with `npu` in it.
 
     Args:
@@ -22,6 +23,7 @@ def make_target(name: str, npu: Npu, *, strict: bool = False, fast: bool = False
         npu: what it must have.
         strict: fail on hazards in command streams; only the virtual board sees them.
         fast: leave out the NPU's timing; only FVPs have such a mode.
+        pool: where boards wait between runs; only the virtual board can (Capability.STAYS_UP).
 
     Raises:
         UsageError: there is no such target, or it cannot do what is asked; says which can.
@@ -34,7 +36,7 @@ def make_target(name: str, npu: Npu, *, strict: bool = False, fast: bool = False
         if fast:
             raise UsageError("--fast is for FVPs; the virtual board has one speed", hint="leave out --fast")
         find_qemu()  # now, not after a minute of lowering
-        return VirtualTarget(str(npu), strict=strict)
+        return VirtualTarget(str(npu), strict=strict, pool=pool)
     if name in FVPS:
         from harness.targets.fvp import FvpTarget
 

@@ -26,6 +26,8 @@ class Capability(enum.Enum):
     """`Run.op_events` lists every NPU operation of every delegate call, and their cycles sum to the call's cycles."""
     SEMIHOSTING = "semihosting"
     """`boot` runs programs that talk by semihosting."""
+    STAYS_UP = "stays-up"
+    """Given a pool it needs no start for every run. Each run finds it as after a start, whatever the last one did."""
 
 
 @dataclass(frozen=True)
@@ -187,4 +189,4 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def reset(self) -> None:
-        """Back to idle; leaves no process, socket or file behind. May be called in any state."""
+        """Back to idle; leaves no process, socket or file behind, save in its pool. May be called in any state."""

@@ -10,6 +10,7 @@ from harness.fvp.memory_map import missing
 from harness.npu import Configuration
 from harness.targets.base import Ended
 from harness.targets.fvp import model_for
+from harness.virtual.board import Board
 from harness.virtual.clock import Deadline
 from harness.virtual.elf import ElfError, segments
 from harness.virtual.machine import EngineFactory, Exit, Machine
@@ -59,21 +60,10 @@ def boot(
             if why is not None:
                 raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
     console = _Console()
-    qemu = Qemu(elf, semihosting=semihosting)
-    try:
-        machine = Machine(
-            qemu,
-            configuration,
-            Deadline(timeout),
-            soc=soc,
-            engine=engine,
-            strict=strict,
-            heapinfo=semihosting.heapinfo_calls(file, loaded),
-        )
-    except BaseException:
-        qemu.stop()
-        raise
-    with machine:
+    deadline = Deadline(timeout)
+    heapinfo = semihosting.heapinfo_calls(file, loaded)
+    board = Board(soc, Qemu(elf, semihosting=semihosting))
+    with Machine(board, configuration, deadline, engine=engine, strict=strict, heapinfo=heapinfo) as machine:
         try:
             while not isinstance(event := machine.wait(), Exit):
                 console.write(event.uart + event.console)

@@ -15,6 +15,7 @@ from harness.targets.semihosting import boot
 from harness.virtual.clock import Deadline
 from harness.virtual.engine import Engine
 from harness.virtual.machine import EngineFactory, Machine
+from harness.virtual.pool import Pool, new_board
 from harness.virtual.qemu import find_qemu
 from harness.virtual.semihosting import Semihosting
 from harness.virtual.soc import soc_for
@@ -37,8 +38,13 @@ class VirtualTarget(Target):
     engine: EngineFactory = Engine
     """Runs the NPU's jobs. Tests put broken hardware here, in a subclass."""
 
-    def __init__(self, npu: str, *, strict: bool = False) -> None:
-        """A board with `npu`, e.g. "ethos-u55-128"; a strict one fails on command streams with hazards.
+    def __init__(self, npu: str, *, strict: bool = False, pool: Pool | None = None) -> None:
+        """A board with `npu`, e.g. "ethos-u55-128".
+
+        Args:
+            npu: name of its configuration.
+            strict: fail on command streams with hazards.
+            pool: where boards wait for their next run; without one every run starts a board and ends it.
 
         Raises:
             UsageError: the functional model can't be that NPU; says which it can be.
@@ -48,12 +54,13 @@ class VirtualTarget(Target):
         self.soc = self._soc.name
         self.npu = npu
         self._strict = strict
+        self._pool = pool
         self._image: Image | None = None
         self._machine: Machine | None = None
 
     def capabilities(self) -> frozenset[Capability]:
         """Modelled cycles, and events for every operation."""
-        return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS, Capability.SEMIHOSTING})
+        return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS, Capability.SEMIHOSTING, Capability.STAYS_UP})
 
     def load(self, image: Image) -> None:
         """Take `image` for the next run.
@@ -66,7 +73,10 @@ class VirtualTarget(Target):
         self._image = image
 
     def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
-        """Boot the image and collect its plan. See `Target.run`; every way out of here ends and reaps QEMU."""
+        """Boot the image and collect its plan. See `Target.run`.
+
+        Every way out of here ends and reaps QEMU; but with a pool it stays up after a complete run.
+        """
         if self._image is None:
             raise UsageError(f"{self.name}.run was called in state idle", hint="load an image first")
         image, self._image = self._image, None
@@ -74,14 +84,9 @@ class VirtualTarget(Target):
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
         try:
-            self._machine = Machine(
-                image.elf,
-                self._configuration,
-                Deadline(timeout),
-                soc=self._soc,
-                engine=type(self).engine,
-                strict=self._strict,
-            )
+            deadline = Deadline(timeout)
+            board = new_board(self._soc, image.elf) if self._pool is None else self._pool.take(self._soc, image.elf)
+            self._machine = Machine(board, self._configuration, deadline, engine=type(self).engine, strict=self._strict)
             while not collector.complete:
                 collector.feed(self._received(self._machine.output()))
                 if collector.started:
@@ -90,15 +95,16 @@ class VirtualTarget(Target):
             engine = self._machine.engine
             seconds["npu"] = engine.seconds if isinstance(engine, Engine) else 0.0
             executions = engine.executions if isinstance(engine, Engine) else []
+            outcome = collector.outcome(seconds)
+            outcome = dataclasses.replace(outcome, runs=_with_op_events(outcome.runs, executions))
+            self._keep_board()
         except TimeoutError as error:
             raise self._timed_out(collector, timeout) from error
         except TargetError as error:
             raise self._explained(error, collector) from error.__cause__
         finally:
             self.reset()
-        seconds["total"] = time.perf_counter() - started
-        outcome = collector.outcome(seconds)
-        return dataclasses.replace(outcome, runs=_with_op_events(outcome.runs, executions))
+        return dataclasses.replace(outcome, seconds=seconds | {"total": time.perf_counter() - started})
 
     def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         """Boot an ELF that talks by semihosting. See `Target.boot`."""
@@ -114,6 +120,15 @@ class VirtualTarget(Target):
         machine, self._machine = self._machine, None
         if machine is not None:
             machine.stop()
+
+    def _keep_board(self) -> None:
+        """Let the pool have the board, after a run in which all was as it should be."""
+        if self._pool is None or self._machine is None:
+            return
+        board = self._machine.release()
+        self._machine = None
+        if board is not None:
+            self._pool.give(board)
 
     def _received(self, data: bytes) -> bytes:
         """Bytes from the board's UART. Tests damage them here, in a subclass."""

@@ -130,6 +130,7 @@ _KINDS = {
 }
 
 
+@functools.lru_cache(maxsize=1000)
 def decode(code: bytes, pc: int) -> Access:
     """The load or store at the start of `code` (4 bytes from `pc`, or 2 when that is its length).
 

@@ -27,7 +27,7 @@ PC = 15
 XPSR = 16
 _XPSR_NUMBER = 25
 """xpsr's number for `p`/`P` in QEMU's target description of M-profile cores."""
-_MEMORY_CHUNK = 1024
+MEMORY_CHUNK = 1024
 """Bytes per `m`/`M`: two hex digits each, inside QEMU's packet limit of 4,096."""
 
 
@@ -110,6 +110,10 @@ class Gdb:
         """Stop before every load from and store to `size` bytes at `address`."""
         self._ok(b"Z4,%x,%x" % (address, size), deadline)
 
+    def unwatch(self, address: int, size: int, deadline: Deadline) -> None:
+        """Take back a `watch`."""
+        self._ok(b"z4,%x,%x" % (address, size), deadline)
+
     def stop_at(self, address: int, deadline: Deadline) -> None:
         """Stop before the instruction at `address`, each time."""
         self._ok(b"Z0,%x,2" % address, deadline)
@@ -136,8 +140,8 @@ class Gdb:
     def read_memory(self, address: int, size: int, deadline: Deadline) -> bytes:
         """`size` bytes of guest memory at a virtual address."""
         parts = []
-        for start in range(address, address + size, _MEMORY_CHUNK):
-            length = min(_MEMORY_CHUNK, address + size - start)
+        for start in range(address, address + size, MEMORY_CHUNK):
+            length = min(MEMORY_CHUNK, address + size - start)
             reply = self.command(b"m%x,%x" % (start, length), deadline)
             if len(reply) != 2 * length:
                 raise GdbError(f"QEMU's gdbstub can't read {length} bytes at 0x{start:08x}: {reply[:16]!r}")
@@ -146,8 +150,8 @@ class Gdb:
 
     def write_memory(self, address: int, data: bytes, deadline: Deadline) -> None:
         """Write guest memory at a virtual address; peripherals ignore it in silence."""
-        for start in range(0, len(data), _MEMORY_CHUNK):
-            chunk = data[start : start + _MEMORY_CHUNK]
+        for start in range(0, len(data), MEMORY_CHUNK):
+            chunk = data[start : start + MEMORY_CHUNK]
             self._ok(b"M%x,%x:%b" % (address + start, len(chunk), chunk.hex().encode()), deadline)
 
     def resume(self) -> None:
@@ -174,8 +178,8 @@ class Gdb:
         self._send(b"\x03")
 
     def pending(self) -> bool:
-        """Whether bytes are here that `stop` would look at without waiting."""
-        return bool(self._buffer)
+        """Whether a packet is here already, so that waiting for the socket could be in vain."""
+        return b"#" in self._buffer
 
     def stop(self, deadline: Deadline) -> Stop:
         """Wait for the stop reply."""

@@ -13,31 +13,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from harness.errors import TargetError, TargetNotAvailable
+from harness.errors import TargetError
 from harness.npu import Configuration, Fault, Npu
 from harness.virtual import access
-from harness.virtual.access import Access, UnsupportedAccess
+from harness.virtual.access import UnsupportedAccess
+from harness.virtual.board import Board
 from harness.virtual.clock import Deadline
 from harness.virtual.device import Device, JobEngine, Unmodelled
 from harness.virtual.engine import Engine
-from harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError, Stop, StopKind
+from harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
 from harness.virtual.memory import GuestMemory
 from harness.virtual.peripherals import Absent, Bus, Peripheral, Uart
-from harness.virtual.qemu import Qemu, unavailable
-from harness.virtual.qtest import Qtest, QtestError
+from harness.virtual.qemu import unavailable
+from harness.virtual.qtest import QtestError
 from harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
-from harness.virtual.soc import CORSTONE_300, Soc, Window
+from harness.virtual.soc import Window
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
 """The interrupt controller's own inputs, so that any interrupt can be driven, also those within the subsystem."""
-_QEMU_VECTORS = CORSTONE_300.vectors
-"""Where QEMU's machine starts from."""
-_THUMB = 1 << 24
-"""XPSR.T: the processor executes nothing without it."""
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
 _RESET_SIGNAL = 3
 """SIGQUIT, as which QEMU's gdbstub reports a guest that reset itself."""
+_INTERRUPTED = Stop(StopKind.SIGNAL, 2)
+_ACCESSES = 10_000
+"""QEMU tells of every one to whoever resets it; reading of more takes as long as starting it anew."""
 
 EngineFactory = Callable[[Npu, GuestMemory], JobEngine]
 
@@ -58,7 +58,7 @@ class Exit:
 
 
 class Machine:
-    """One boot of one image. A context manager: leaving it leaves nothing behind.
+    """One run of one image. A context manager: leaving it leaves nothing behind.
 
     Attributes:
         device: the NPU's registers.
@@ -68,55 +68,51 @@ class Machine:
 
     def __init__(
         self,
-        elf: bytes | Qemu,
+        board: Board,
         configuration: Configuration,
         deadline: Deadline,
         *,
-        soc: Soc = CORSTONE_300,
         engine: EngineFactory = Engine,
         strict: bool = False,
         heapinfo: HeapInfoCalls | None = None,
     ) -> None:
-        """Start QEMU; the guest waits at reset.
+        """Put a board at the start of the image in it.
 
         Args:
-            elf: the image, or a QEMU that was just started with it; the machine ends it.
+            board: with the image; the machine ends it, unless it is taken back with `release`.
             configuration: of the NPU.
             deadline: for the run.
-            soc: which system on chip to be.
             engine: makes what runs the NPU's jobs.
             strict: the NPU's (see `harness.npu.Npu`).
             heapinfo: the semihosting calls that are answered here rather than by QEMU.
 
         Raises:
-            TargetNotAvailable: QEMU is missing or does not start this machine.
+            TargetNotAvailable: there is no image for this board in it, or QEMU does not answer.
         """
-        self._soc = soc
+        self._board = board
         self._deadline = deadline
         self._heapinfo = heapinfo
         self._exit: Exit | None = None
-        self._decoded: dict[int, Access] = {}
+        self._read: dict[int, bytes] = {}
         self._irq = False
         self._running = False
         self._registers: tuple[list[int], list[int]] | None = None
         self.accesses = 0
         self.stopped = 0.0
         self._uart = Uart()
-        self._qemu = elf if isinstance(elf, Qemu) else Qemu(elf)
+        self._qemu, self._gdb = board.qemu, board.gdb
         try:
             access.prepare()
-            self._gdb = Gdb(self._qemu.gdb)
-            self._qtest = Qtest(self._qemu.qtest)
             try:
-                self._connect(Deadline(_START_SECONDS))
+                self._start(Deadline(_START_SECONDS))
             except (GdbError, QtestError, TimeoutError) as error:
                 raise unavailable(str(error), self._qemu) from error
-            self._memory = GuestMemory(soc, self._qemu, self._gdb, deadline)
+            self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict), self._memory)
             self.device = Device(configuration, self.engine)
             self._bus = Bus(self._peripherals())
         except BaseException:
-            self._qemu.stop()
+            board.stop()
             raise
 
     def __enter__(self) -> Machine:
@@ -202,46 +198,56 @@ class Machine:
         except (GdbError, TimeoutError):
             return None
 
-    def stop(self) -> None:
-        """End the machine; may be called again."""
-        self._memory.close()
-        self._qemu.stop()
+    def release(self) -> Board | None:
+        """End a run whose guest said all it had to say, and hand over the board for the next one.
 
-    def _connect(self, deadline: Deadline) -> None:
-        self._gdb.handshake(deadline)
-        for window in self._windows():
-            for base in window.bases:
-                self._gdb.watch(base, window.size, deadline)
+        None where the board is not worth keeping, or does not stop as it should; then it is ended.
+        """
+        self._memory.close()
+        try:
+            if self._halt() and self.accesses <= _ACCESSES and self._board.worth_keeping:
+                return self._board
+        except (GdbError, TimeoutError):
+            pass
+        self.stop()
+        return None
+
+    def stop(self) -> None:
+        """End the machine and its board; may be called again."""
+        self._memory.close()
+        self._board.stop()
+
+    def _halt(self) -> bool:
+        """Stop the guest; whether it had not stopped, for reasons of its own, before it was asked."""
+        if not self._running:
+            return True
+        self._gdb.interrupt()
+        deadline = Deadline(_INTERRUPT_SECONDS)
+        while (stop := self._gdb.poll_stop()) is None:
+            if deadline.passed:
+                raise TimeoutError("the guest does not stop")
+            self._qemu.read_uart()  # a guest that waits for room there does not stop
+            select.select([self._qemu.uart, self._gdb.fileno()], [], [], deadline.remaining)
+        self._running = False
+        return stop == _INTERRUPTED
+
+    def _start(self, deadline: Deadline) -> None:
+        self._board.begin()
         for address in self._heapinfo.addresses if self._heapinfo is not None else ():
             self._gdb.stop_at(address, deadline)
         self._set_irq(False, deadline)
         self._qemu.let_guest_speak()
-        table = self._gdb.read_memory(self._soc.vectors, 8, deadline)
-        stack, entry = (int.from_bytes(table[i : i + 4], "little") for i in (0, 4))
-        if not entry & 1:
-            raise TargetNotAvailable(
-                f"the image has no vector table at 0x{self._soc.vectors:08x}, where a {self._soc.name} starts",
-                hint="an image is for one board: take the one for this NPU's",
-            )
-        if self._soc.vectors != _QEMU_VECTORS:
-            registers = self._gdb.read_registers(deadline)
-            registers[SP], registers[PC] = stack, entry & ~1
-            registers[XPSR] |= _THUMB
-            self._gdb.write_registers(registers, deadline)
-
-    def _windows(self) -> tuple[Window, ...]:
-        uart = () if self._soc.uart is None else (self._soc.uart,)
-        return (self._soc.npu, *uart, *self._soc.absent)
 
     def _peripherals(self) -> dict[Window, Peripheral]:
-        peripherals: dict[Window, Peripheral] = dict.fromkeys(self._soc.absent, Absent())
-        peripherals[self._soc.npu] = self.device
-        if self._soc.uart is not None:
-            peripherals[self._soc.uart] = self._uart
+        soc = self._board.soc
+        peripherals: dict[Window, Peripheral] = dict.fromkeys(soc.absent, Absent())
+        peripherals[soc.npu] = self.device
+        if soc.uart is not None:
+            peripherals[soc.uart] = self._uart
         return peripherals
 
     def _set_irq(self, level: bool, deadline: Deadline) -> None:
-        self._qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._soc.irq, level, deadline)
+        self._board.qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._board.soc.irq, level, deadline)
         self._irq = level
 
     def _resume(self) -> None:
@@ -257,7 +263,8 @@ class Machine:
         if stop.kind is StopKind.EXIT:
             self._ended(stop.value)
         elif stop.kind is StopKind.WATCH:
-            self._access()
+            if not self._board.stray(stop.value, self._deadline):
+                self._access()
         elif not self._semihosting_call():
             where = self.where() or "an unknown place"
             if stop.value == _RESET_SIGNAL:
@@ -294,10 +301,7 @@ class Machine:
         before = self._gdb.read_registers(self._deadline)
         pc = before[PC]
         try:
-            decoded = self._decoded.get(pc)
-            if decoded is None:
-                decoded = access.decode(self._gdb.read_memory(pc, 4, self._deadline), pc)
-                self._decoded[pc] = decoded
+            decoded = access.decode(self._code(pc), pc)
             self.accesses += 1
             after = decoded.perform(before, self._bus)
         except UnsupportedAccess as error:
@@ -313,13 +317,23 @@ class Machine:
             self._set_irq(self.device.irq, self._deadline)
         self._registers = before, after
 
+    def _code(self, pc: int) -> bytes:
+        """The four bytes at `pc`. Accesses have neighbours, so what is around them is read with them, once a run."""
+        found = b""
+        for address in (pc, pc + 2):
+            start = address & -MEMORY_CHUNK
+            if start not in self._read:
+                self._read[start] = self._gdb.read_memory(start, MEMORY_CHUNK, self._deadline)
+            found += self._read[start][address - start :][:2]
+        return found
+
     def _unsupported(self, message: str, pc: int) -> TargetError:
         return TargetError(f"{message} (in {self._place(pc)})", kind="unsupported")
 
     def _place(self, address: int) -> str:
         from harness.symbols import Symbols  # late: it takes pyelftools, and most runs never ask
 
-        return Symbols(self._qemu.elf).describe(address)
+        return Symbols(self._board.elf).describe(address)
 
     def _crashed(self) -> TargetError:
         status = self._qemu.exit_status(1.0)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.virtual.clock import Deadline
-from harness.virtual.gdb import Gdb, GdbError
+from harness.virtual.gdb import Gdb, GdbClosed, GdbError
 from harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
 from harness.virtual.soc import SECURE_ALIAS, Ram, Soc
 
@@ -61,19 +61,90 @@ def locate(soc: Soc, address: int) -> Place:
     raise BusError(f"there is no RAM at 0x{address:08x}")
 
 
-class GuestMemory:
-    """Access to the RAM of a stopped guest."""
+class Blocks:
+    """QEMU's memory behind the guest's RAMs, block by block, as long as the process lives."""
 
-    def __init__(self, soc: Soc, qemu: Qemu, gdb: Gdb, deadline: Deadline) -> None:
+    def __init__(self, qemu: Qemu, gdb: Gdb) -> None:
+        self._pid = qemu.pid
+        self._gdb = gdb
+        self._file = -1
+        self._hosts: dict[int, int | None] = {}  # by the block's address
+
+    def read(self, block: int, offset: int, size: int, deadline: Deadline) -> bytes | None:
+        """`size` bytes of the block at the secure address `block`, or None where it is out of reach.
+
+        Raises:
+            GdbClosed: QEMU is gone.
+        """
+        host = self.host(block, deadline)
+        if host is None:
+            return None
+        data = os.pread(self._file, size, host + offset)
+        if len(data) < size:
+            raise GdbClosed("the memory of QEMU's process is gone")
+        return data
+
+    def write(self, block: int, offset: int, data: memoryview, deadline: Deadline) -> bool:
+        """Overwrite what is there; False where it is out of reach. Raises as `read`."""
+        host = self.host(block, deadline)
+        if host is None:
+            return False
+        if os.pwrite(self._file, data, host + offset) < len(data):
+            raise GdbClosed("the memory of QEMU's process is gone")
+        return True
+
+    def host(self, block: int, deadline: Deadline) -> int | None:
+        """Address in QEMU's process of the block of RAM at `block`, or None when it is out of reach."""
+        if block not in self._hosts:
+            try:
+                self._hosts[block] = self._find(block, deadline)
+            except OSError:
+                self._hosts[block] = None
+        return self._hosts[block]
+
+    def close(self) -> None:
+        """Let go of the process's memory."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._hosts = {}
+
+    def _find(self, block: int, deadline: Deadline) -> int | None:
+        """Write a marker over gdb and look for it at every address where QEMU may have put this block."""
+        if self._file < 0:
+            self._file = os.open(f"/proc/{self._pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        saved = self._gdb.read_memory(block, _MARKER, deadline)
+        marker = secrets.token_bytes(_MARKER)
+        try:
+            self._gdb.write_memory(block, marker, deadline)
+            hosts = [host for host in _candidates(self._pid) if self._peek(host) == marker]
+            if len(hosts) != 1:
+                return None
+            # And the other way: what we write is what the guest sees.
+            answer = marker[::-1]
+            os.pwrite(self._file, answer, hosts[0])
+            seen = self._gdb.read_memory(block, _MARKER, deadline)
+            return hosts[0] if seen == answer else None
+        finally:
+            self._gdb.write_memory(block, saved, deadline)
+
+    def _peek(self, host: int) -> bytes:
+        try:
+            return os.pread(self._file, _MARKER, host)
+        except OSError:
+            return b""
+
+
+class GuestMemory:
+    """Access to the RAM of a stopped guest, during one run."""
+
+    def __init__(self, soc: Soc, qemu: Qemu, gdb: Gdb, blocks: Blocks, deadline: Deadline) -> None:
         self._soc = soc
         self._gdb = gdb
         self._deadline = deadline
-        self._pid = qemu.pid
         assert qemu.ddr is not None
         self._ddr = np.frombuffer(qemu.ddr, np.uint8)
-        self._use_proc = True
-        self._process_memory = -1
-        self._hosts: dict[int, int | None] = {}  # by the block's address
+        self._blocks: Blocks | None = blocks
 
     def locate(self, address: int) -> Place:
         """Where `address` leads the NPU. Raises BusError."""
@@ -81,7 +152,7 @@ class GuestMemory:
 
     def forbid_proc(self) -> None:
         """From now on do without /proc/<pid>/mem."""
-        self._use_proc = False
+        self._blocks = None
 
     def shared(self, place: Place, size: int, *, writable: bool) -> np.ndarray | None:
         """`size` bytes at `place` themselves, uint8, or None when that RAM can only be copied."""
@@ -110,61 +181,16 @@ class GuestMemory:
             remaining = remaining[length:]
 
     def close(self) -> None:
-        """Let go of the process's memory."""
-        if self._process_memory >= 0:
-            os.close(self._process_memory)
-            self._process_memory = -1
-        self._hosts = {}
+        """Let go of the DDR."""
         self._ddr = np.empty(0, np.uint8)
 
     def _read(self, block: int, offset: int, size: int) -> bytes:
-        host = self._host(block)
-        if host is None:
-            return self._gdb.read_memory(block + offset, size, self._deadline)
-        return os.pread(self._process_memory, size, host + offset)
+        data = self._blocks.read(block, offset, size, self._deadline) if self._blocks is not None else None
+        return self._gdb.read_memory(block + offset, size, self._deadline) if data is None else data
 
     def _write(self, block: int, offset: int, data: memoryview) -> None:
-        host = self._host(block)
-        if host is None:
+        if self._blocks is None or not self._blocks.write(block, offset, data, self._deadline):
             self._gdb.write_memory(block + offset, bytes(data), self._deadline)
-        else:
-            os.pwrite(self._process_memory, data, host + offset)
-
-    def _host(self, block: int) -> int | None:
-        """Address in QEMU's process of the block of RAM at `block`, or None when it is out of reach."""
-        if not self._use_proc:
-            return None
-        if block not in self._hosts:
-            try:
-                self._hosts[block] = self._find(block)
-            except OSError:
-                self._hosts[block] = None
-        return self._hosts[block]
-
-    def _find(self, block: int) -> int | None:
-        """Write a marker over gdb and look for it at every address where QEMU may have put this block."""
-        if self._process_memory < 0:
-            self._process_memory = os.open(f"/proc/{self._pid}/mem", os.O_RDWR | os.O_CLOEXEC)
-        saved = self._gdb.read_memory(block, _MARKER, self._deadline)
-        marker = secrets.token_bytes(_MARKER)
-        try:
-            self._gdb.write_memory(block, marker, self._deadline)
-            hosts = [host for host in _candidates(self._pid) if self._peek(host) == marker]
-            if len(hosts) != 1:
-                return None
-            # And the other way: what we write is what the guest sees.
-            answer = marker[::-1]
-            os.pwrite(self._process_memory, answer, hosts[0])
-            seen = self._gdb.read_memory(block, _MARKER, self._deadline)
-            return hosts[0] if seen == answer else None
-        finally:
-            self._gdb.write_memory(block, saved, self._deadline)
-
-    def _peek(self, host: int) -> bytes:
-        try:
-            return os.pread(self._process_memory, _MARKER, host)
-        except OSError:
-            return b""
 
 
 def _pieces(place: Place, size: int) -> Iterator[tuple[int, int, int]]:
@@ -192,4 +218,4 @@ def _candidates(pid: int) -> list[int]:
     return found
 
 
-__all__ = ["BusError", "GdbError", "GuestMemory", "Place", "locate"]
+__all__ = ["Blocks", "BusError", "GdbError", "GuestMemory", "Place", "locate"]

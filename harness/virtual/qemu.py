@@ -1,9 +1,9 @@
 """The QEMU process: a Corstone-300 (machine mps3-an547) that leaves nothing behind.
 
-Everything QEMU needs it inherits as a file descriptor: one end of a socket pair each for gdb and qtest, the write end
-of a pipe for its UART, and anonymous memory files for the ELF, the DDR and its own messages. So there is no file and
-no port to clean up, and nothing to collide with. The kernel kills QEMU when the thread that started it ends, however
-it ends (PR_SET_PDEATHSIG).
+Everything QEMU needs it inherits as a file descriptor: one end of a socket pair each for gdb, qtest and QMP, the write
+end of a pipe for its UART, and anonymous memory files for the ELF, the DDR and its own messages. So there is no file
+and no port to clean up, and nothing to collide with. The kernel kills QEMU when the thread that started it ends,
+however it ends (PR_SET_PDEATHSIG).
 
 The UART is a pipe because QEMU writes it byte by byte: a pipe joins the bytes in a page, a socket keeps each in a
 buffer of its own (measured with QEMU 7.2: 1,000 kB/s against 200 to 400).
@@ -15,6 +15,7 @@ guest runs is QEMU's, and so is everything from a line on that only QEMU writes 
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import select
@@ -60,7 +61,7 @@ class Qemu:
     """One machine, from start to reaped. The guest is stopped at reset until gdb lets it run.
 
     Attributes:
-        gdb, qtest: our ends of its sockets.
+        gdb, qtest, qmp: our ends of its sockets.
         uart: read end of the pipe behind UART0.
         console: read end of the pipe behind its stdout and stderr with semihosting, else -1. `read_console` reads it.
         ddr: the guest's DDR.
@@ -68,7 +69,7 @@ class Qemu:
 
     def __init__(
         self,
-        elf: bytes | Path,
+        elf: bytes | Path | None = None,
         *,
         semihosting: Semihosting | None = None,
         data: Sequence[tuple[Path, int]] = (),
@@ -76,7 +77,7 @@ class Qemu:
         """Start it.
 
         Args:
-            elf: the image to load, or its path.
+            elf: the image to load, or its path; None for memories that are empty.
             semihosting: what BKPT 0xAB answers; without it, it is a fault.
             data: files, and the addresses in RAM to load them to.
 
@@ -85,27 +86,29 @@ class Qemu:
         """
         executable = str(Path(find_qemu()).absolute())
         self._elf = elf
+        self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
         self._semihosting = semihosting is not None
         self._withheld = b""
         self._withholds = True
-        ddr = _memory_file("ethos-hil-ddr")
+        self._ddr_file = _memory_file("ethos-hil-ddr")
         image = _memory_file("ethos-hil-image")
         self.gdb, gdb_end = socket.socketpair()
         self.qtest, qtest_end = socket.socketpair()
+        self.qmp, qmp_end = socket.socketpair()
         self.uart, uart_end = os.pipe()
         self.console, console_end = os.pipe() if semihosting is not None else (-1, -1)
         self.process: subprocess.Popen[bytes] | None = None
         self.ddr: mmap.mmap | None = None
         try:
-            os.ftruncate(ddr, DDR_SIZE)
-            self.ddr = mmap.mmap(ddr, DDR_SIZE)
+            os.ftruncate(self._ddr_file, DDR_SIZE)
+            self.ddr = mmap.mmap(self._ddr_file, DDR_SIZE)
             if isinstance(elf, bytes):
                 write_all(image, elf)
-            kernel = f"/proc/self/fd/{image}" if isinstance(elf, bytes) else str(elf.absolute())
+            kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
             options = _loads(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
             output = console_end if semihosting is not None else self._messages
-            inherited = (ddr, gdb_end.fileno(), qtest_end.fileno(), uart_end)
+            inherited = (self._ddr_file, gdb_end.fileno(), qtest_end.fileno(), qmp_end.fileno(), uart_end)
             with interrupts_deferred():
                 self.process = subprocess.Popen(
                     [executable, *_arguments(*inherited), *options],
@@ -124,18 +127,39 @@ class Qemu:
             self.stop()
             raise
         finally:
-            os.close(ddr)
             os.close(image)
             os.close(uart_end)
             if console_end >= 0:
                 os.close(console_end)
             gdb_end.close()
             qtest_end.close()
+            qmp_end.close()
 
     @property
     def elf(self) -> bytes:
-        """The image it was started with."""
-        return self._elf if isinstance(self._elf, bytes) else self._elf.read_bytes()
+        """The image it was started with; empty without one."""
+        return self._elf.read_bytes() if isinstance(self._elf, Path) else self._elf or b""
+
+    @property
+    def ddr_used(self) -> list[tuple[int, int]]:
+        """What anybody touched of the DDR since it was last emptied: begin and end as offsets, apart, in order."""
+        used: list[tuple[int, int]] = []
+        end = 0
+        while end < DDR_SIZE:
+            try:
+                begin = os.lseek(self._ddr_file, end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # which says that no more comes
+                    raise
+                break
+            end = os.lseek(self._ddr_file, begin, os.SEEK_HOLE)
+            used.append((begin, end))
+        return used
+
+    def release_ddr(self) -> None:
+        """Give the memory of all of the DDR back to the system. It reads as zero from then on."""
+        assert self.ddr is not None
+        self.ddr.madvise(mmap.MADV_REMOVE)
 
     @property
     def pid(self) -> int:
@@ -199,11 +223,12 @@ class Qemu:
             self.process = None
         self.gdb.close()
         self.qtest.close()
+        self.qmp.close()
         if self.ddr is not None:
             # Somebody may still look at it, an array in a traceback for example; then it goes when they go.
             with contextlib.suppress(BufferError):
                 self.ddr.close()
-        for name in ("uart", "console", "_messages"):
+        for name in ("uart", "console", "_messages", "_ddr_file"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
                 setattr(self, name, -1)
@@ -228,16 +253,16 @@ def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
     return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=_HINT)
 
 
-def _loads(kernel: str, data: Sequence[tuple[Path, int]]) -> list[str]:
+def _loads(kernel: Path | None, data: Sequence[tuple[Path, int]]) -> list[str]:
     """Options that put the image and the data into memory."""
-    options = ["-kernel", kernel]
+    options = [] if kernel is None else ["-kernel", str(kernel.absolute())]
     for path, address in data:
         name = str(path.absolute()).replace(",", ",,")
         options += ["-device", f"loader,file={name},addr=0x{address:x},force-raw=on"]
     return options
 
 
-def _arguments(ddr: int, gdb: int, qtest: int, uart: int) -> list[str]:
+def _arguments(ddr: int, gdb: int, qtest: int, qmp: int, uart: int) -> list[str]:
     return [
         *("-M", f"{MACHINE},memory-backend=ddr"),
         *("-object", f"memory-backend-file,id=ddr,size={DDR_SIZE},mem-path=/proc/self/fd/{ddr},share=on"),
@@ -247,6 +272,7 @@ def _arguments(ddr: int, gdb: int, qtest: int, uart: int) -> list[str]:
         *("-chardev", f"socket,id=gdb,fd={gdb}", "-gdb", "chardev:gdb"),
         # Not -qtest: that option takes no chardev by id in 7.2.
         *("-chardev", f"socket,id=qtest,fd={qtest}", "-object", "qtest,id=server,chardev=qtest,log=/dev/null"),
+        *("-chardev", f"socket,id=qmp,fd={qmp}", "-mon", "chardev=qmp,mode=control"),
         # A guest that resets itself stops, so that it is noticed: QEMU would begin anew, and for ever.
         *("-action", "reboot=shutdown,shutdown=pause"),
         "-S",

@@ -1,14 +1,18 @@
-"""A client of QEMU's qtest protocol, used for one thing: to drive interrupt lines of the running machine.
+"""A client of QEMU's qtest protocol: it drives interrupt lines, and fills the memory of a stopped machine.
 
 The protocol is in QEMU's docs/devel/qtest.rst and softmmu/qtest.c: one line each way, answers start with OK or FAIL.
 """
 
 from __future__ import annotations
 
+import base64
 import select
 import socket
 
 from harness.virtual.clock import Deadline
+
+_AT_ONCE = 1e-3
+"""Seconds; 0 would make the socket non-blocking."""
 
 
 class QtestError(Exception):
@@ -31,8 +35,22 @@ class Qtest:
         """
         self._command(f"set_irq_in {device} {name} {number} {int(level)}", deadline)
 
+    def fill(self, address: int, size: int, deadline: Deadline) -> None:
+        """Set `size` bytes at the physical `address` to zero. Raises as `set_irq_in`."""
+        self._command(f"memset 0x{address:x} 0x{size:x} 0x0", deadline)
+
+    def write(self, address: int, data: bytes, deadline: Deadline) -> None:
+        """Write `data` to the physical `address`, as QEMU itself does: what it translated of the old is void.
+
+        Where there is no RAM nothing happens. Raises as `set_irq_in`.
+        """
+        if data:  # which the protocol takes for an error
+            encoded = base64.b64encode(data).decode("ascii")
+            self._command(f"b64write 0x{address:x} 0x{len(data):x} {encoded}", deadline)
+
     def _command(self, text: str, deadline: Deadline) -> None:
         try:
+            self._socket.settimeout(deadline.remaining or _AT_ONCE)
             self._socket.sendall(text.encode() + b"\n")
             while b"\n" not in self._buffer:
                 if not select.select([self._socket], [], [], deadline.remaining)[0]:
@@ -45,4 +63,4 @@ class Qtest:
             raise QtestError(f"the connection to QEMU's qtest socket broke: {error}") from error
         line, _, self._buffer = self._buffer.partition(b"\n")
         if not line.startswith(b"OK"):
-            raise QtestError(f"QEMU answered {line.decode(errors='replace')!r} to {text!r}")
+            raise QtestError(f"QEMU answered {line.decode(errors='replace')!r} to {text[:80]!r}")

@@ -63,6 +63,11 @@ class Soc:
     uart: Window | None = None
     absent: tuple[Window, ...] = ()
 
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """All that the host serves."""
+        return (self.npu, *(() if self.uart is None else (self.uart,)), *self.absent)
+
 
 CORSTONE_300 = Soc(
     name="corstone-300",

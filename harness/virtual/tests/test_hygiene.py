@@ -26,6 +26,16 @@ target = VirtualTarget("ethos-u55-128")
 target.load(Image(Path(sys.argv[1]).read_bytes(), bytes(16), bytes(32), bytes(32), Plan(1, 1)))
 target.run(timeout=60)
 """
+# And one that has nothing to do.
+_WAITING = """
+import sys, time
+from pathlib import Path
+from harness.virtual.pool import Pool
+from harness.virtual.soc import CORSTONE_300
+pool = Pool()
+pool.give(pool.take(CORSTONE_300, Path(sys.argv[1]).read_bytes()))
+time.sleep(60)
+"""
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
@@ -38,13 +48,16 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_qemu_ends_with_the_harness(assemble: Callable[[str], bytes], tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("program", [_HANGING, _WAITING], ids=["running", "waiting"])
+def test_qemu_ends_with_the_harness(
+    assemble: Callable[[str], bytes], tmp_path: Path, program: str, number: signal.Signals
+) -> None:
     elf = tmp_path / "guest.elf"
     elf.write_bytes(assemble("park:\n b park\n"))
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     harness = subprocess.Popen(
-        [sys.executable, "-c", _HANGING, str(elf)],
+        [sys.executable, "-c", program, str(elf)],
         env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[3])},
         stderr=subprocess.PIPE,
         text=True,

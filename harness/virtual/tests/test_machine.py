@@ -13,6 +13,7 @@ from harness.virtual.device import Job, Result
 from harness.virtual.engine import Engine
 from harness.virtual.machine import Machine
 from harness.virtual.memory import BusError, GuestMemory, locate
+from harness.virtual.pool import new_board
 from harness.virtual.soc import CORSTONE_300, CORSTONE_320, SOCS, Soc
 
 Assemble = Callable[..., bytes]
@@ -45,7 +46,7 @@ def machine(
     engine: Callable[[Npu, GuestMemory], Engine] = Engine,
     soc: Soc = CORSTONE_300,
 ) -> Machine:
-    return Machine(elf, U85 if soc is CORSTONE_320 else U55, Deadline(seconds), soc=soc, engine=engine)
+    return Machine(new_board(soc, elf), U85 if soc is CORSTONE_320 else U55, Deadline(seconds), engine=engine)
 
 
 def words(board: Machine, count: int) -> list[int]:
@@ -195,7 +196,8 @@ class Probe(Engine):
             # What the CPU sees there, over gdb, is what was written.
             seen = memory._gdb.read_memory(address, len(written), Deadline(5))
             self.seen[address] = (before, seen)
-        assert all(host is not None for host in memory._hosts.values()), "/proc/<pid>/mem is expected to work here"
+        assert memory._blocks is not None
+        assert None not in memory._blocks._hosts.values(), "/proc/<pid>/mem is expected to work here"
         empty = self.npu.run(self.npu.decode((0xFFFF0000).to_bytes(4, "little")), {})
         return Result(empty, 0xFFFF)
 

@@ -10,11 +10,13 @@ import pytest
 
 from harness.fvp.tests.conftest import build
 from harness.npu import Configuration
+from harness.virtual.board import Board
 from harness.virtual.clock import Deadline
 from harness.virtual.elf import ElfError, Segment, segments
 from harness.virtual.machine import Exit, Machine
 from harness.virtual.qemu import Qemu
 from harness.virtual.semihosting import HeapInfo, Semihosting
+from harness.virtual.soc import CORSTONE_300
 
 CALL = b"\xab\xbe"
 MOVS_HEAPINFO, MOVW_HEAPINFO, MOVS_WRITE = b"\x16\x20", b"\x4f\xf0\x16\x00", b"\x05\x20"
@@ -91,17 +93,16 @@ def test_start_up_needs_the_answer(tmp_path: Path, answered: bool) -> None:
     path = build("corstone-300", tmp_path / "guest.elf")
     with path.open("rb") as file:
         heapinfo = SEMIHOSTING.heapinfo_calls(file, segments(file)) if answered else None
-    qemu = Qemu(path, semihosting=SEMIHOSTING)
+    board = Board(CORSTONE_300, Qemu(path, semihosting=SEMIHOSTING))
+    deadline = Deadline(20 if answered else 1)
     console = b""
-    with Machine(
-        qemu, Configuration.parse("ethos-u55-128"), Deadline(20 if answered else 1), heapinfo=heapinfo
-    ) as board:
+    with Machine(board, Configuration.parse("ethos-u55-128"), deadline, heapinfo=heapinfo) as machine:
         try:
-            while not isinstance(event := board.wait(), Exit):
+            while not isinstance(event := machine.wait(), Exit):
                 console += event.console
         except TimeoutError:
             assert not answered
-            assert "unexpected" in (board.where() or "")
+            assert "unexpected" in (machine.where() or "")
             return
     assert answered
     assert console.startswith(b"heap 0x3")

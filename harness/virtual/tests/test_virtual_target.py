@@ -77,7 +77,7 @@ def test_every_run_of_the_plan_comes_back_with_its_operations(make_image: MakeIm
     outcome = target.run(timeout=TIMEOUT, progress=lambda done, planned: told.append((done, planned)))
     assert [(run.input_set, run.repeat) for run in outcome.runs] == [(s, r) for s in range(3) for r in range(2)]
     assert told == [(i, 6) for i in range(1, 7)]
-    assert Capability.OP_EVENTS in target.capabilities()
+    assert {Capability.OP_EVENTS, Capability.STAYS_UP} <= target.capabilities()
     for one in outcome.runs:
         (call,) = one.delegates
         assert call.op_events

@@ -1,0 +1,238 @@
+"""A board that is put to use again is a new one, whatever its last program did."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.npu import Configuration
+from harness.run import find_firmware
+from harness.virtual.board import Board
+from harness.virtual.clock import Deadline
+from harness.virtual.device import Job, Result
+from harness.virtual.engine import Engine
+from harness.virtual.machine import Machine
+from harness.virtual.pool import Pool, new_board
+from harness.virtual.soc import CORSTONE_300, SOCS, Soc
+from harness.virtual.tests.conftest import qemu_processes
+from harness.virtual.tests.state import state_of
+from harness.virtual.tests.test_machine import PARK, SEND, words
+
+Assemble = Callable[..., bytes]
+U55 = Configuration.parse("ethos-u55-128")
+SECONDS = 20.0
+
+CLOCKS = {
+    "timer0.cpu_clock_offset",
+    "timer0.cpu_ticks_offset",
+    "mps2-fpgaio0.clk100hz_tick_offset",
+    "mps2-fpgaio0.clk1hz_tick_offset",
+    "mps2-fpgaio0.pscntr_sync_ticks",
+    "pl0310.tick_offset_vmstate",
+    "lan91180.free_timer_start",
+    "cmsdk-apb-watchdog0.timer.last_event",
+    "cmsdk-apb-watchdog0.timer.next_event",
+    "cmsdk-apb-watchdog0.timer.timer",
+}
+"""The time of QEMU at which the machine was reset, from where its counters start at zero; of pl031 the time of day."""
+
+REGISTERS = (
+    (0x59303000, 1024),  # UART0
+    # The processor's own, secure and not: SysTick, interrupts (enabled, pending, whose they are, priorities), handlers.
+    *((bank + at, words) for bank in (0xE000E000, 0xE002E000) for at, words in (
+        (0x010, 3), (0x100, 16), (0x200, 16), (0x380, 16), (0x400, 120), (0xD18, 3),
+    )),
+)  # fmt: skip
+"""Where there are registers, and how many words."""
+RAMS = (
+    (0x10010000, 0x70000), (0x11010000, 0x1F0000), (0x30000000, 0x70000), (0x31000000, 0x400000), (0x70000000, 0x10000),
+    (0x9F000000, 0x10000),
+)  # fmt: skip
+"""Where there is RAM, and how many bytes; not those of the program itself."""
+GIVEN = {
+    0xD98: 0, 0xD9C: 0x9F000000, 0xDA0: 0x9F00FFE1, 0xD94: 5,  # a region of the MPU, and that it is on
+    0xDD8: 0, 0xDDC: 0x9F000000, 0xDE0: 0x9F00FFE1, 0xDD0: 1,  # likewise of the SAU
+}  # fmt: skip
+"""Registers of the processor that only go with values of a kind."""
+GARBAGE = f"""
+    cpsid i
+    ldr r1, =0xE000ED08      @ VTOR: every exception to `skip`
+    ldr r2, =0x30070000
+    ldr r3, =skip
+    mov r4, #0
+1:  str r3, [r2, r4, lsl #2]
+    adds r4, #1
+    cmp r4, #400
+    bne 1b
+    str r2, [r1]
+    ldr r1, =0xE000ED88      @ CPACR: floating point
+    mov r2, #0xF00000
+    str r2, [r1]
+    dsb
+    isb
+    ldr r4, =0x9E3779B9
+    ldr r5, =places
+2:  ldr r6, [r5], #4
+    cbz r6, 4f
+    ldr r7, [r5], #4
+3:  mul r4, r4, r4
+    add r4, r4, r7
+    str r4, [r6]
+    adds r6, #4
+    subs r7, #1
+    bne 3b
+    b 2b
+4:  {"".join(f"ldr r1, =0xE000E000+{at}; ldr r2, ={value}; str r2, [r1];" for at, value in GIVEN.items())}
+    vmov s0, s1, r4, r4
+    vmov d15, r4, r4
+    mov r1, #0x55
+    msr basepri, r1
+    msr psplim, r4
+    msr psp, r4
+    msr msp_ns, r4
+    msr control_ns, r4
+    cpsid f
+    movs r2, #6              @ thread mode goes on with the process's stack
+    msr control, r2
+    movs r1, #1              @ the NPU begins a job
+    str r1, [r0, #8]
+    {PARK}
+    .thumb_func
+    .type skip, %function
+skip:
+    ldr r1, [sp, #24]
+    adds r1, #2
+    str r1, [sp, #24]
+    bx lr
+    .ltorg
+    .balign 4
+places:
+    .word {", ".join(f"{place}, {count}" for place, count in (*((a, size // 4) for a, size in RAMS), *REGISTERS))}, 0
+"""
+"""Leaves garbage in all RAM and in every register that needs no guard; what faults is left out. In the end no exception
+can be taken, interrupts are enabled and pending, and the NPU is busy."""
+
+
+class Begun(Exception):
+    """The NPU was given a job."""
+
+
+class Endless(Engine):
+    """An NPU whose first job is where the test goes on."""
+
+    def run(self, job: Job) -> Result:
+        raise Begun
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    with Pool() as made:
+        yield made
+    assert qemu_processes(os.getpid()) == set()
+
+
+def run_to_job(board: Board) -> Board | None:
+    """Run a board's program until it starts the NPU; the board, if it is worth keeping."""
+    machine = Machine(board, U55, Deadline(SECONDS), engine=Endless)
+    try:
+        while True:
+            machine.output()
+    except Begun:
+        return machine.release()
+
+
+def run_for_words(board: Board, count: int) -> tuple[list[int], Board | None]:
+    """What a board's program sends; and the board, if it is worth keeping."""
+    machine = Machine(board, U55, Deadline(SECONDS))
+    return words(machine, count), machine.release()
+
+
+def all_of(board: Board, folder: Path) -> dict[str, bytes]:
+    """All state of a machine that is about to start, and all of its RAM that is not zero, by name. It can only be
+    stopped afterwards."""
+    board.begin()
+    ddr = board.qemu.ddr
+    assert ddr is not None
+    starts = (start for begin, end in board.qemu.ddr_used for start in range(begin, end, 4096))
+    pages = {f"ddr 0x{start:x}": ddr[start : start + 4096] for start in starts}
+    return state_of(board, folder) | {name: page for name, page in pages.items() if any(page)}
+
+
+def different(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+
+
+@pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
+def test_after_garbage_everywhere_a_board_is_as_new(assemble: Assemble, pool: Pool, tmp_path: Path, soc: Soc) -> None:
+    image = find_firmware(soc.name)
+    fresh = new_board(soc, image)
+    expected = all_of(fresh, tmp_path)
+    fresh.stop()
+
+    garbage = assemble(GARBAGE, soc)
+    board = run_to_job(pool.take(soc, garbage))
+    assert board is not None
+    board.put(image)
+    assert different(expected, all_of(board, tmp_path)) <= CLOCKS
+    board.stop()
+
+    # And it was garbage: without a reset, and without emptying the memories, one would notice.
+    board = run_to_job(pool.take(soc, garbage))
+    assert board is not None
+    left = different(expected, all_of(board, tmp_path)) - CLOCKS
+    board.stop()
+    assert sum(" 0x" in name for name in left) >= sum(size for _, size in RAMS[:4]) // 1024
+    for part in ("regs[4]", "vectors[100].pending", "vectors[100].prio", "faultmask", "rbar", "uart0", "zregs", "ddr"):
+        assert any(part in name for name in left), part
+
+
+# The same place in memory, and a program that tells which it is.
+def teller(number: int) -> str:
+    return f"movs r4, #{number}\n" + SEND + PARK
+
+
+@pytest.mark.parametrize("address", [0x10000000, 0x11000000, 0x31000000, 0x70000000])
+def test_code_of_the_last_image_is_not_executed_again(assemble: Assemble, pool: Pool, address: int) -> None:
+    soc = dataclasses.replace(CORSTONE_300, vectors=address)
+    processes = set()
+    for number in (1, 2, 1, 3):
+        said, board = run_for_words(pool.take(soc, assemble(teller(number), soc)), 1)
+        assert said == [number]
+        assert board is not None
+        processes.add(board.qemu.pid)
+        pool.give(board)
+    assert len(processes) == 1
+
+
+def test_memory_that_is_not_emptied_by_qemu_would_be_noticed(
+    assemble: Assemble, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why it is: past QEMU the new code is there, and the old one is executed."""
+    soc = dataclasses.replace(CORSTONE_300, vectors=0x70000000)
+    said, board = run_for_words(pool.take(soc, assemble(teller(1), soc)), 1)
+    assert board is not None
+    monkeypatch.setattr(type(board.qtest), "fill", lambda *_: None)
+    board.put(assemble(teller(2), soc))
+    again, board = run_for_words(board, 1)
+    assert (said, again) == ([1], [1])
+    assert board is not None
+    board.stop()
+
+
+@pytest.mark.parametrize(
+    ("device", "address"),
+    [("the processor's vectors", 0x58021110), ("SPI", 0x59202000), ("guards", 0x50080120), ("Ethernet", 0x41400000)],
+)
+def test_a_board_whose_other_devices_were_used_is_not_kept(
+    assemble: Assemble, pool: Pool, device: str, address: int
+) -> None:
+    """These are not as new after a reset; but programs may use them."""
+    body = f"ldr r1, =0x{address:08x}\n movs r2, #0x80\n str r2, [r1]\n ldr r4, [r1]\n str r2, [r1, #4]\n"
+    alone, _ = run_for_words(new_board(CORSTONE_300, assemble(body + SEND + PARK)), 1)
+    said, board = run_for_words(pool.take(CORSTONE_300, assemble(body + SEND + PARK)), 1)
+    assert (said, board) == (alone, None)
+    assert qemu_processes(os.getpid()) == set()

@@ -1,0 +1,210 @@
+"""Boards that wait for their next run: it finds them as if they were new, and none that failed is among them."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.errors import TargetError
+from harness.image import Image
+from harness.targets.base import Outcome
+from harness.targets.virtual import VirtualTarget
+from harness.virtual import board, machine
+from harness.virtual.device import Job, Result
+from harness.virtual.engine import Engine
+from harness.virtual.pool import Pool
+from harness.virtual.soc import CORSTONE_300, CORSTONE_320
+from harness.virtual.tests.conftest import qemu_processes
+from harness.virtual.tests.programs import NPU, Recorded, load
+from harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
+
+MakeImage = Callable[..., Image]
+Assemble = Callable[..., bytes]
+TIMEOUT = 60.0
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    with Pool() as made:
+        yield made
+    assert qemu_processes(os.getpid()) == set()
+
+
+def run(
+    image: Image, pool: Pool | None, kind: type[VirtualTarget] = VirtualTarget, timeout: float = TIMEOUT
+) -> Outcome:
+    target = kind(NPU, pool=pool)
+    target.load(image)
+    return target.run(timeout=timeout)
+
+
+def waiting() -> int:
+    """Process id of the only QEMU there is."""
+    (process,) = qemu_processes(os.getpid())
+    return process
+
+
+def told(outcome: Outcome) -> list[Any]:
+    """All that a program tells, in comparable form; neither times nor what names the run."""
+    runs = [(run.input_set, run.repeat, run.stack_used, run.counted, *map(_bits, run.outputs)) for run in outcome.runs]
+    calls = [
+        (call.instruction, call.cycles, call.events, call.op_events, *map(_bits, call.outputs))
+        for run in outcome.runs
+        for call in run.delegates
+    ]
+    return [outcome.npu_id, outcome.npu_config, outcome.program_hash, outcome.memory, outcome.console, runs, calls]
+
+
+def _bits(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
+    return str(array.dtype), array.shape, array.tobytes()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_runs_does_not_matter(make_image: MakeImage, assemble: Assemble, pool: Pool, seed: int) -> None:
+    """Every answer and every modelled cycle is that of a new board, whatever ran before, and all is one QEMU."""
+    programs: dict[str, dict[str, Any]] = {
+        "add": {},
+        "convolutions": {"input_sets": 2, "repeat": 2},
+        "add without delegate outputs": {"send_delegate_outputs": False},
+    }
+    fresh = {what: told(run(make_image(what.split()[0], **plan), None)) for what, plan in programs.items()}
+    garbage = assemble(GARBAGE)
+    order = [*programs, *programs, *programs, "garbage", "garbage"]
+    random.Random(seed).shuffle(order)
+    processes = set()
+    for what in order:
+        if what == "garbage":
+            used = run_to_job(pool.take(CORSTONE_300, garbage))
+            assert used is not None
+            pool.give(used)
+        else:
+            assert told(run(make_image(what.split()[0], **programs[what]), pool)) == fresh[what]
+        processes.add(waiting())
+    assert len(processes) == 1
+
+
+class BusyEngine(Engine):
+    """An NPU that never finishes."""
+
+    def run(self, job: Job) -> Result | None:  # type: ignore[override]
+        return None
+
+
+class BusyTarget(VirtualTarget):
+    engine = BusyEngine
+
+
+class KilledEngine(Engine):
+    """QEMU ends while the NPU works."""
+
+    def run(self, job: Job) -> Result:
+        os.kill(waiting(), signal.SIGKILL)
+        return super().run(job)
+
+
+class KilledTarget(VirtualTarget):
+    engine = KilledEngine
+
+
+class DefectiveEngine(Engine):
+    """A model with a defect."""
+
+    def run(self, job: Job) -> Result:
+        raise ZeroDivisionError("a defect of the model")
+
+
+class DefectiveTarget(VirtualTarget):
+    engine = DefectiveEngine
+
+
+class DamagedTarget(VirtualTarget):
+    """A UART that gets a bit wrong."""
+
+    def _received(self, data: bytes) -> bytes:
+        return bytes((data[0] ^ 4,)) + data[1:]
+
+
+def damaged_program(make_image: MakeImage) -> Image:
+    """Its command stream is none."""
+    recorded = load("convolutions")
+    damaged = bytearray(recorded.pte)
+    start = recorded.pte.index(b"COP1") + 32
+    damaged[start : start + 4] = (0x3F8).to_bytes(4, "little")
+    return make_image(Recorded(bytes(damaged), recorded.inputs, (), ()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan", "error"),
+    [
+        (BusyTarget, {"npu_timeout_ms": 100}, "timeout"),
+        (BusyTarget, {"npu_timeout_ms": 600_000}, "timeout"),
+        (KilledTarget, {}, "crashed"),
+        (DamagedTarget, {}, "link"),
+        (VirtualTarget, None, "fault"),
+        (DefectiveTarget, {}, None),
+    ],
+    ids=["the firmware's timeout", "timeout", "killed", "damaged", "fault", "defect of the model"],
+)
+def test_a_board_on_which_a_run_failed_is_not_used_again(
+    make_image: MakeImage, pool: Pool, kind: type[VirtualTarget], plan: dict[str, Any] | None, error: str | None
+) -> None:
+    expected = told(run(make_image("add"), pool))
+    before = waiting()
+    image = damaged_program(make_image) if plan is None else make_image("add", **plan)
+    with pytest.raises(TargetError if error else ZeroDivisionError) as caught:
+        run(image, pool, kind, timeout=3.0 if error == "timeout" else TIMEOUT)
+    assert getattr(caught.value, "kind", None) == error
+    assert qemu_processes(os.getpid()) == set()
+    assert told(run(make_image("add"), pool)) == expected
+    assert waiting() != before
+
+
+def test_a_board_that_ended_while_it_waited_is_replaced(make_image: MakeImage, pool: Pool) -> None:
+    expected = told(run(make_image("add"), pool))
+    before = waiting()
+    os.kill(before, signal.SIGKILL)
+    assert told(run(make_image("add"), pool)) == expected
+    assert waiting() != before
+
+
+@pytest.mark.parametrize(("module", "limit"), [(board, "_WORTH_KEEPING"), (machine, "_ACCESSES")])
+def test_a_board_that_takes_longer_to_make_as_new_than_a_start_is_not_kept(
+    make_image: MakeImage, pool: Pool, monkeypatch: pytest.MonkeyPatch, module: Any, limit: str
+) -> None:
+    run(make_image("add"), pool)
+    assert waiting()
+    monkeypatch.setattr(module, limit, 1)
+    run(make_image("add"), pool)
+    assert qemu_processes(os.getpid()) == set()
+
+
+def test_one_board_of_each_kind_waits(assemble: Assemble, pool: Pool) -> None:
+    for soc in (CORSTONE_300, CORSTONE_320):
+        two = [pool.take(soc, assemble(teller(1), soc)) for _ in range(2)]
+        assert two[0].qemu.pid != two[1].qemu.pid
+        for one in two:
+            pool.give(one)
+        assert pool.take(soc, assemble(teller(1), soc)) is two[0]
+        pool.give(two[0])
+    assert len(qemu_processes(os.getpid())) == 2
+    pool.close()
+    pool.close()
+    assert qemu_processes(os.getpid()) == set()
+
+
+def test_other_threads_start_their_own(make_image: MakeImage, pool: Pool) -> None:
+    """QEMU ends with the thread that started it: what one thread keeps, another must not rely on."""
+    outcomes = [run(make_image("add"), pool)]
+    before = waiting()
+    thread = threading.Thread(target=lambda: outcomes.append(run(make_image("add"), pool)))
+    thread.start()
+    thread.join()
+    assert waiting() == before
+    assert told(outcomes[0]) == told(outcomes[1])
