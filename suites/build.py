@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import zlib
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from lowering.model import TorchModel, from_module
-from suites.case import Case, Input, Layer
+from suites.case import Call, Case, Input, Layer
 
 CALIBRATION_SETS = 2
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.RMSNorm)
 
 
 class Function(nn.Module):
     """A case's function as a module."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, **options: Any) -> None:
         super().__init__()
         self.function = function
+        self.options = options
 
     def forward(self, *inputs: Tensor) -> Any:
         """What the function gives."""
-        return self.function(*inputs)
+        return self.function(*inputs, **self.options)
 
 
 def build(name: str, case: Case, root: Path) -> TorchModel:
@@ -41,6 +44,8 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
         module = _layer(forward)
     elif isinstance(forward, tuple):
         module = nn.Sequential(*map(_layer, forward))
+    elif isinstance(forward, Call):
+        module = Function(operator.attrgetter(forward.name)(torch), **forward.options)
     else:
         module = Function(forward)
     example, *calibration = (tuple(map(_tensor, case.inputs)) for _ in range(1 + CALIBRATION_SETS))
@@ -51,9 +56,12 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
 def _layer(layer: Layer) -> nn.Module:
     module: nn.Module = getattr(nn, layer.name)(*layer.arguments, **layer.options)
     for part in module.modules():
-        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):  # as it comes from the factory it is an identity
-            part.running_mean = torch.rand(part.num_features) - 0.5
-            part.running_var = torch.rand(part.num_features) + 0.5
+        if isinstance(part, _NORMS):  # as they come from the factory they scale by 1 and shift by 0
+            for name, value in (*part.named_parameters(), *part.named_buffers()):
+                if name in ("weight", "running_var"):
+                    value.data = torch.rand(value.shape) + 0.5
+                elif name in ("bias", "running_mean"):
+                    value.data = torch.rand(value.shape) - 0.5
     return module
 
 

@@ -1,139 +1,197 @@
-"""Runs one case in one profile, and says what came of it."""
+"""Runs one test, and says what came of it."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lowering.artifact import Artifact
 from lowering.cache import Cache
-from lowering.memory_mode import MemoryMode
-from lowering.profile import Npu
-from lowering.specification import TosaSpec
-from lowering.toolchain import EthosUToolchain, TosaToolchain
+from lowering.errors import EthosHilError, ToolError
+from lowering.reference import Reference, ReferenceRun
 from results import environment
 from results.record import Failure, Record, TargetInfo
-from suites import warm
-from suites.case import Case, Operator
-from suites.profile import Profile
+from suites.capability import missing
+from suites.declared import Declared
+from suites.settings import Settings
 
+if TYPE_CHECKING:
+    from harness.run import Report
+    from harness.targets.base import Target
+    from harness.virtual.pool import Pool
+    from suites.recording import Recording
 
-@dataclass(frozen=True)
-class Settings:
-    """What is asked of a whole session.
-
-    Attributes:
-        target: where the NPU profiles run; None for nowhere: then they are compiled only.
-        memory_mode: by Vela's name; None for the NPU's default.
-        timeout: wall seconds of one run on the target.
-        strict: fail on missing waits in command streams.
-    """
-
-    target: str | None = "virtual"
-    memory_mode: str | None = None
-    timeout: float = 120.0
-    strict: bool = False
-
-
-@dataclass(frozen=True)
-class Declared:
-    """One test: a case in a profile."""
-
-    operator: Operator
-    case: Case
-    profile: Profile
-    file: Path
-
-    @property
-    def name(self) -> str:
-        """For example "add_broadcast"."""
-        return f"{self.operator.name}_{self.case.name}"
-
-    @property
-    def on_cpu(self) -> str | None:
-        """Why nothing of it is delegated in this profile, or None when it is."""
-        return self.case.on_cpu.get(self.profile.name) or self.operator.on_cpu.get(self.profile.name)
-
-    def lower(self, memory_mode: str | None, cache: Cache) -> Artifact:
-        """Its artifact, from the cache if it can be."""
-        target = self.profile.target
-        mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, Npu) else None
-        key = (
-            TosaToolchain(target, self.case.scheme).key
-            if isinstance(target, TosaSpec)
-            else EthosUToolchain(target, mode or MemoryMode.default(target), self.case.scheme).key
-        )
-        place = f"{self.file}::{self.name}"
-        found = warm.find(cache, place, key)
-        if found is not None:
-            return found
-        from lowering.lower import lower
-        from suites.build import build
-
-        model = build(self.name, self.case, self.file.parent)
-        artifact = lower(model, target, memory_mode=mode, scheme=self.case.scheme, cache=cache)
-        warm.keep(cache, place, key, artifact)
-        return artifact
-
-
-def expectations(test: Declared, artifact: Artifact) -> str | None:
-    """What is wrong with where the case was compiled to, or None."""
-    from lowering.tosa import TosaGraph
-
-    graphs = [TosaGraph.parse(delegate.tosa) for delegate in artifact.delegates if delegate.tosa is not None]
-    found = [operator.op for graph in graphs for operator in graph.operators]
-    if test.on_cpu is not None:
-        return None if not found else f"it is declared to be left to the CPU ({test.on_cpu}), but is delegated: {found}"
-    if not found:
-        return f"nothing was delegated; on the CPU: {', '.join(artifact.cpu_ops) or 'nothing'}"
-    wanted = test.operator.fp if test.profile.name == "MI" else test.operator.int
-    missing = [op for op in wanted if op not in found]
-    return f"the delegate has no {', '.join(missing)}, it has {', '.join(sorted(set(found)))}" if missing else None
+_HOST = "tosa_reference_model"
+"""What answers in the profiles that compile for no NPU."""
 
 
 def check(test: Declared, settings: Settings, cache: Cache | None = None) -> Record:
-    """Lower the case, run it where its profile is computed, and compare.
+    """Lower the test, run it where its profile is computed, and compare."""
+    return Trial(test, settings, cache).run()
 
-    Raises:
-        EthosHilError: it could not be lowered or run. A wrong answer is not raised; it is the record's verdict.
+
+def place(test: Declared, folder: Path, root: Path) -> Path:
+    """Where, in a folder with something of each test, that of `test` is: after its file below `root`, and its name."""
+    file = test.file.relative_to(root) if test.file.is_relative_to(root) else Path(test.file.name)
+    return folder / file.with_suffix("") / f"{test.name}_{test.profile.name}"
+
+
+class Trial:
+    """One test being run. What it comes to on the way is kept, for whoever looks into a failure.
+
+    Attributes:
+        artifact: what was lowered, or recorded.
+        board: what it runs on, or was recorded on.
+        report: the run on a target.
+        answer: the reference model's, where that is what is tested.
+        error: why there is no answer to compare.
     """
-    artifact = test.lower(settings.memory_mode, cache or Cache())
-    problem = expectations(test, artifact)
-    if problem is not None:
-        return _record(test, artifact, "failed", Failure("delegation", problem))
-    npu = test.profile.npu
-    if npu is None:
-        from suites.host import verify_on_host
 
-        return verify_on_host(test.name, artifact)
-    if settings.target is None:
-        return _record(test, artifact, "compiled-only")
-    from harness.firmware import find_firmware
-    from harness.run import run_artifact
-    from harness.targets import make_target
+    def __init__(
+        self, test: Declared, settings: Settings, cache: Cache | None = None, *, pool: Pool | None = None
+    ) -> None:
+        self.test = test
+        self.settings = settings
+        self._cache = cache
+        self._pool = pool
+        self.artifact: Artifact | None = None
+        self.board: Target | None = None
+        self.report: Report | None = None
+        self.answer: ReferenceRun | None = None
+        self.error: EthosHilError | None = None
+        self._recorded: Path | None = None
 
-    board = make_target(settings.target, npu, strict=settings.strict)
-    record = run_artifact(artifact, board, find_firmware(board.soc), label=test.name, timeout=settings.timeout).record
-    unmapped = [op.id for op in artifact.npu_ops if not op.aten_ops]
-    if record.verdict == "verified" and unmapped:
-        failure = Failure("unmapped", f"no aten operator is known for {', '.join(unmapped)}")
-        return dataclasses.replace(record, verdict="failed", failure=failure)
-    return record
+    def run(self) -> Record:
+        """The record, whatever the verdict. What is not an EthosHilError is a fault of the harness, and raised."""
+        try:
+            record = self._run()
+        except EthosHilError as error:
+            self.error = error
+            failure = Failure(error.kind, error.message, error.hint)
+            record = self.record("failed", failure, error)
+        record = self.test.settled(record)
+        return record if self._recorded is None else self._with_recording(record, self._recorded)
 
+    def record(self, verdict: str, failure: Failure | None = None, error: EthosHilError | None = None) -> Record:
+        """The record of a test that gave no answer, with what `error` knows of it."""
+        from harness.run import info
 
-def _record(test: Declared, artifact: Artifact, verdict: str, failure: Failure | None = None) -> Record:
-    """The record of a case that did not run."""
-    from harness.run import info
+        artifact, npu = self.artifact, self.test.profile.npu
+        return Record(
+            verdict=verdict,
+            model=self.test.name,
+            npu=str(npu or ""),
+            target=TargetInfo("none", "none", ""),
+            failure=failure,
+            artifact=info(artifact) if artifact is not None else None,
+            versions=environment.versions(),
+            notes=artifact.notes if artifact is not None else (),
+            console=getattr(error, "console", ()),
+            preflight=getattr(error, "checks", ()),
+            memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
+        )
 
-    return Record(
-        verdict=verdict,
-        model=test.name,
-        npu=str(artifact.npu or ""),
-        target=TargetInfo("none", "none", ""),
-        failure=failure,
-        artifact=info(artifact),
-        versions=environment.versions(),
-        notes=artifact.notes,
-        memory_mode=str(artifact.memory_mode or ""),
-    )
+    def _run(self) -> Record:
+        settings, npu = self.settings, self.test.profile.npu
+        lacking = None if npu is None else missing(settings.target, npu, settings.memory_mode)
+        if lacking is not None:
+            return self.record("skipped", lacking)
+        if settings.replay is not None:
+            return self._replayed(settings.replay)
+        # Whether there is a target is known before lowering, which may take a minute.
+        if npu is not None and settings.target is not None:
+            from harness.targets import make_target
+
+            self.board = make_target(settings.target, npu, strict=settings.strict, pool=self._pool)
+        found = self.test.lower(settings.memory_mode, self._cache or Cache())
+        self.artifact = found.artifact
+        problem = self.test.problem(found.artifact)
+        if problem is not None:
+            return self.record("failed", Failure("delegation", problem))
+        if settings.target is None:
+            return self.record("compiled-only")
+        if self.board is None:
+            self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
+        else:
+            self.report = self._on(self.board, found.artifact)
+        if settings.record is not None:
+            from suites.recording import Board, Recording, insist_on_settled
+
+            insist_on_settled(found.files)
+            answered = Recording(self._question(), found.files, found.artifact, answer=self.answer)
+            if self.board is not None and self.report is not None:
+                answered = dataclasses.replace(answered, board=Board.of(self.board), outcome=self.report.outcome)
+            self._write(answered, settings.record)
+        return self._judged(found.artifact)
+
+    def _on(self, board: Target, artifact: Artifact) -> Report:
+        from harness.firmware import find_firmware
+        from harness.run import run_artifact
+
+        firmware = find_firmware(board.soc)
+        return run_artifact(artifact, board, firmware, label=self.test.name, timeout=self.settings.timeout)
+
+    def _judged(self, artifact: Artifact) -> Record:
+        """The verdict on the answer there is."""
+        if self.report is None:
+            from suites.host import verify_on_host
+
+            assert self.answer is not None
+            return verify_on_host(self.test.name, artifact, self.answer)
+        record = self.report.record
+        unmapped = [op.id for op in artifact.npu_ops if not op.aten_ops]
+        if record.verdict == "verified" and unmapped:
+            failure = Failure("unmapped", f"no aten operator is known for {', '.join(unmapped)}")
+            return dataclasses.replace(record, verdict="failed", failure=failure)
+        return record
+
+    def _replayed(self, folder: Path) -> Record:
+        """The verdict on a recorded answer, judged anew: by today's oracle, declaration and comparison."""
+        from harness.run import judge
+        from suites.recording import RecordedTarget, Recording
+
+        path = self._archive(folder)
+        recording = Recording.read(path, self._question(), self.settings.root)
+        artifact = self.artifact = recording.artifact
+        problem = self.test.problem(artifact)
+        if problem is not None:
+            return self.record("failed", Failure("delegation", problem))
+        self.answer = recording.answer
+        if recording.outcome is not None and recording.board is not None:
+            inputs = artifact.example_inputs
+            references = [Reference(artifact).run(inputs)]
+            self.board = RecordedTarget(recording.board, recording.outcome)
+            self.report = judge(artifact, self.board, (inputs,), references, recording.outcome, self.test.name)
+        record = self._judged(artifact)
+        return dataclasses.replace(record, notes=(*record.notes, f"the answer was recorded: {path.name}"))
+
+    def _archive(self, folder: Path) -> Path:
+        path = place(self.test, folder, self.settings.root)
+        return path.with_name(f"{path.name}.zip")
+
+    def _question(self) -> dict[str, object]:
+        from suites.recording import question
+
+        settings, test = self.settings, self.test
+        target = _HOST if test.profile.npu is None else str(settings.target)
+        name = place(test, Path(), settings.root).as_posix()
+        return question(name, test.key(settings.memory_mode), target, strict=settings.strict)
+
+    def _write(self, recording: Recording, folder: Path) -> None:
+        path = self._archive(folder)
+        try:
+            self._recorded = recording.write(path, self.settings.root)
+        except OSError as error:
+            raise ToolError(
+                f"{path} cannot be written: {error.strerror or error}", hint="free some space", kind="recording"
+            ) from error
+
+    def _with_recording(self, record: Record, fresh: Path) -> Record:
+        """Gives a good recording its name; says of another where it is."""
+        if record.verdict == "verified":
+            from suites.recording import accept
+
+            accept(fresh)
+            return record
+        return dataclasses.replace(record, notes=(*record.notes, f"its answer is in {fresh}"))

@@ -1,99 +1,116 @@
-"""pytest plugin: turns declared operators into tests, one per case and profile.
+"""pytest plugin: turns declared operators and models into tests, one per case and profile.
 
-In a conftest.py: `pytest_plugins = ["suites.plugin"]`. Any test file may then declare `suites.case.Operator`s.
+In a conftest.py: `pytest_plugins = ["suites.plugin"]`. Any test file may then declare `suites.case.Operator`s and
+`suites.models.case.Model`s. docs/suites.md says how to use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from suites import profile
+from suites import options, profile, sources
 from suites.case import Operator
+from suites.item import CaseItem, DeclaredItem, ModelItem
+from suites.models.case import Model
+from suites.options import OPTIONS, Options
+from suites.tally import Tally, suffix_of
 
-if TYPE_CHECKING:
-    pass
+_SUITES = Path(sources.__file__).parent
+"""Of the module that notes when the session began: imported before any test file."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the suites."""
-    group = parser.getgroup("ethos-hil", "operators and models on Arm Ethos-U")
-    group.addoption(
-        "--suffix",
-        action="append",
-        default=[],
-        metavar="PROFILE",
-        help="run only tests of this profile: MI (or FP), BI (or INT), U55_BI, U65_BI, U85_BI; repeatable",
-    )
-    group.addoption("--target", default="virtual", help="where NPU profiles run: virtual, corstone-300, corstone-320")
-    group.addoption("--npu", action="append", default=[], metavar="NPU", help="the configuration of its family's tests")
-    group.addoption("--memory-mode", default=None, help="as Vela names it; by default ExecuTorch's for the NPU")
-    group.addoption("--compile-only", action="store_true", help="lower, and run nothing; no test passes then")
+    options.add(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The markers that `-m` selects by."""
+    """The options, the markers that `-m` selects by, and the words for verdicts."""
+    config.stash[OPTIONS] = Options.of(config)
     for one in profile.PROFILES:
         config.addinivalue_line("markers", f"{one.marker}: tests of profile {one.name}")
+    config.pluginmanager.register(Tally(config), "ethos-hil-tally")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a worker of pytest-xdist where this session's records are kept."""
+    node.workerinput[options.RUN] = node.config.stash[OPTIONS].run
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`pytest suites` is for what the suites test; the tests of the suites themselves are run when they are named."""
+    if collection_path.name != "tests" or not collection_path.is_relative_to(_SUITES):
+        return None
+    named = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    nearest = max(
+        (path for path in named if collection_path.is_relative_to(path)), key=lambda p: len(p.parts), default=None
+    )
+    return True if nearest == _SUITES else None
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[CaseItem] | None:
-    """The tests of an operator that a test file declares."""
-    if not isinstance(obj, Operator):
-        return None
-    return list(_items(collector, obj))
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[DeclaredItem] | None:
+    """The tests of what a test file declares."""
+    if isinstance(obj, Operator):
+        return list(_of_operator(collector, obj))
+    return list(_of_model(collector, obj)) if isinstance(obj, Model) else None
 
 
-def _items(collector: pytest.Module, operator: Operator) -> Iterator[CaseItem]:
+def _of_operator(collector: pytest.Module, operator: Operator) -> Iterator[DeclaredItem]:
     for case in operator.cases:
-        for name in operator.profiles:
-            yield CaseItem.from_parent(
-                collector, name=f"test_{operator.name}_{case.name}_{name}", operator=operator, case=case, profile=name
-            )
+        for name in case.profiles:
+            test = f"test_{operator.name}_{case.name}_{name}"
+            yield CaseItem.from_parent(collector, name=test, operator=operator, case=case, profile=name)
 
 
-class CaseItem(pytest.Item):
-    """A case in a profile."""
-
-    def __init__(self, *, operator: Operator, case: Any, profile: str, **keywords: Any) -> None:
-        super().__init__(**keywords)
-        self.operator, self.case, self.profile_name = operator, case, profile
-        self.add_marker(profile.removesuffix("_BI").lower())
-
-    def runtest(self) -> None:
-        """Lower, run, compare."""
-        from suites.check import Declared, Settings, check
-
-        test = Declared(self.operator, self.case, profile.parse(self.profile_name), self.path)
-        record = check(test, Settings(self.config.getoption("--target")))
-        if record.verdict != "verified":
-            raise Unverified(record)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """In a line or two what is wrong; a traceback only where the harness itself is."""
-        from lowering.errors import EthosHilError
-
-        error = excinfo.value
-        if isinstance(error, Unverified):
-            failure = error.record.failure
-            lines = [failure.kind, failure.message, failure.hint] if failure is not None else [error.record.verdict]
-            return ": ".join(line for line in lines if line)
-        if isinstance(error, EthosHilError):
-            return ": ".join(line for line in (error.kind, error.message, error.hint) if line)
-        return super().repr_failure(excinfo, style)
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The declaring file."""
-        return self.path, None, self.name
+def _of_model(collector: pytest.Module, model: Model) -> Iterator[DeclaredItem]:
+    for name in model.profiles:
+        yield ModelItem.from_parent(collector, name=f"test_{model.name}_{name}", model=model, profile=name)
 
 
-class Unverified(Exception):
-    """A record that is not verified."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what --suffix and --one-in do not select.
 
-    def __init__(self, record: Any) -> None:
-        super().__init__(record.verdict)
-        self.record = record
+    A test that is written as a function counts for --suffix by the end of its name.
+    """
+    names = Counter(item.nodeid for item in items if isinstance(item, DeclaredItem))
+    twice = [name for name, count in names.items() if count > 1]
+    if twice:
+        raise pytest.UsageError(f"{twice[0]} is declared twice: give an operator or a case another name")
+    asked = config.stash[OPTIONS]
+    numbers: dict[tuple[Path, tuple[str, str]], int] = {}
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        if isinstance(item, DeclaredItem):
+            number, suffix = numbers.setdefault((item.path, item.labels), len(numbers)), item.profile_name
+        else:
+            number, suffix = 0, suffix_of(getattr(item, "originalname", item.name)) or ""
+        right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0
+        (kept if right else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Says the verdict in the report, and of a test that was not run where it is declared."""
+    if not isinstance(item, DeclaredItem) or call.when != "call":
+        return (yield)
+    item.user_properties += item.properties()
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        report.longrepr = (str(item.path), item.line or 1, f"Skipped: {item.reason}")
+    if item.record is not None:  # what torch logs says nothing that the record does not say better
+        report.sections = [section for section in report.sections if not section[0].startswith("Captured log")]
+    return report

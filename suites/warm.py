@@ -1,7 +1,7 @@
 """Finding a case's artifact again without importing torch.
 
 The artifact cache goes by the exported graph, which takes torch and half a second to make. What decides that graph is
-the case's declaration and the files it was built from; so for each case and target the cache also keeps the digests of
+the case's declaration and the files it was made from; so for each case and target the cache also keeps the digests of
 those files together with the artifact's key. Where every digest still holds, so does the key; else it is made anew.
 """
 
@@ -10,65 +10,52 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import sys
-import sysconfig
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lowering.artifact import Artifact
 from lowering.cache import Cache
 from lowering.provenance import versions
 from results.files import write_whole
-
-_INSTALLED = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-_REPOSITORY = Path(__file__).resolve().parent.parent
-_NOT_INPUT = tuple(_REPOSITORY / name for name in ("harness", "results", "lowering"))
-"""Ours, and no part of any model. What lowers it is among the versions."""
+from suites.sources import INSTALLED, settled, unchanged
 
 
-def find(cache: Cache, name: str, target: Sequence[str]) -> Artifact | None:
-    """The artifact of the case called `name` for `target`, if all it was built from is as it was."""
+@dataclass(frozen=True)
+class Found:
+    """An artifact with the digests, by path, of the files its model was made from."""
+
+    artifact: Artifact
+    files: Mapping[str, str]
+
+
+def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
+    """The artifact of the case called `name` for `target`, if all it was made from is as it was."""
     try:
         entry = json.loads(_path(cache, name, target).read_text("utf-8"))
-        unchanged = all(digest_of(Path(path)) == digest for path, digest in entry["files"].items())
-        return cache.get(entry["key"]) if unchanged else None
+        files = dict(entry["files"])
+        artifact = cache.get(entry["key"]) if unchanged(files) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+    return Found(artifact, files) if artifact is not None else None
 
 
-def keep(cache: Cache, name: str, target: Sequence[str], artifact: Artifact) -> None:
-    """Remember that this is the artifact of the case. Call it in the process that built the case's module."""
-    files = {str(path): digest_of(path) for path in _loaded()}
+def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
+    """Remember that this is the artifact of the case, unless its files change while it is tested."""
+    if not settled(found.files):
+        return
     path = _path(cache, name, target)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps({"key": artifact.key, "files": files}))
+    write_whole(path, json.dumps({"key": found.artifact.key, "files": dict(found.files)}))
 
 
 def _path(cache: Cache, name: str, target: Sequence[str]) -> Path:
-    identity = json.dumps([name, list(target), versions(), _packages()])
+    identity = json.dumps([name, list(target), versions(), packages()])
     return cache.root / "cases" / hashlib.sha256(identity.encode()).hexdigest()
 
 
 @functools.cache
-def _packages() -> str:
+def packages() -> str:
     """A digest of which packages are installed, in which versions."""
-    names = sorted(path.name for folder in set(_INSTALLED) for path in folder.glob("*.dist-info"))
+    names = sorted(path.name for folder in INSTALLED for path in folder.glob("*.dist-info"))
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
-
-
-def _loaded() -> list[Path]:
-    """Files of the modules this process has imported, but for installed ones and our own machinery."""
-    named = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    files = {Path(file).resolve() for file in named if file is not None and Path(file).is_absolute()}
-    return sorted(path for path in files if not any(path.is_relative_to(root) for root in (*_INSTALLED, *_NOT_INPUT)))
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    status = path.stat()
-    return _digest(path, status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(maxsize=1000)
-def _digest(path: Path, _modified: int, _size: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,88 @@
+"""Breaks something in a session of pytest, `-p suites.tests.sabotage`: what, is in the variable SABOTAGE."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import pytest
+
+VARIABLE = "SABOTAGE"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Breaks it, in each of the session's processes."""
+    _BREAKERS[os.environ[VARIABLE]]()
+
+
+def _compiler_raises() -> None:
+    def missing(*_: object, **__: object) -> bytes:
+        raise FileNotFoundError("the compiler")
+
+    _replace_compilers(missing, missing)
+
+
+def _compiler_returns_zeros() -> None:
+    from executorch.exir.backend.backend_details import PreprocessResult
+
+    _replace_compilers(lambda *_, **__: bytes(64), lambda *_, **__: PreprocessResult(processed_bytes=bytes(64)))
+
+
+def _replace_compilers(vela: Any, tosa: Any) -> None:
+    """Vela, which makes the blob of the NPU profiles, and what makes the TOSA of the others."""
+    from executorch.backends.arm.ethosu import backend
+    from executorch.backends.arm.tosa.backend import TOSABackend
+
+    backend.vela_compile = vela
+    TOSABackend.preprocess = staticmethod(tosa)
+
+
+def _no_reference() -> None:
+    sys.modules["tosa_reference_model"] = None  # type: ignore[assignment]
+
+
+def _no_torch() -> None:
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    os.environ["ETHOS_HIL_QEMU"] = "/absent"
+
+
+def _wrong_answer() -> None:
+    from harness.fvp.tests.zeros import Zeros
+    from harness.targets.virtual import VirtualTarget
+
+    VirtualTarget.engine = Zeros
+
+
+def _harness_raises() -> None:
+    from suites.check import Trial
+
+    def broken(self: Trial) -> None:
+        raise ZeroDivisionError("in the harness")
+
+    Trial._run = broken  # type: ignore[assignment]
+
+
+def _worker_dies() -> None:
+    """With the test of the case that is called "same"."""
+    from suites.check import Trial
+
+    real = Trial._run
+
+    def deadly(self: Trial) -> Any:
+        if self.test.name == "plus_same":
+            os._exit(3)
+        return real(self)
+
+    Trial._run = deadly  # type: ignore[method-assign]
+
+
+_BREAKERS = {
+    "compiler-raises": _compiler_raises,
+    "compiler-zeros": _compiler_returns_zeros,
+    "no-reference": _no_reference,
+    "no-torch-no-qemu": _no_torch,
+    "wrong-answer": _wrong_answer,
+    "harness-raises": _harness_raises,
+    "worker-dies": _worker_dies,
+}

@@ -1,0 +1,101 @@
+"""Real sessions of pytest, in a process of their own, and what they say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = Path(__file__).with_name("sample.py")
+"""A file of declarations that no session collects unless it is named."""
+
+
+@dataclass(frozen=True)
+class Reported:
+    """One test in JUnit's XML.
+
+    Attributes:
+        element: "failure", "error", "skipped", or "passed" for none of them.
+        text: of that element: message and body.
+        properties: by name.
+    """
+
+    element: str
+    text: str
+    properties: Mapping[str, str]
+
+    @property
+    def verdict(self) -> str:
+        return self.properties["verdict"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session that has ended.
+
+    Attributes:
+        status: pytest's exit status.
+        output: stdout and stderr.
+        tests: by name, without their file's.
+    """
+
+    status: int
+    output: str
+    tests: Mapping[str, Reported]
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        return {name: test.properties.get("verdict", "") for name, test in self.tests.items()}
+
+
+def session(
+    folder: Path,
+    *arguments: str | Path,
+    root: Path = ROOT,
+    environment: Mapping[str, str] | None = None,
+    timeout: float = 600,
+) -> Session:
+    """Runs pytest.
+
+    Args:
+        folder: where it may leave files; records go to its `runs`.
+        arguments: of pytest.
+        root: where it is started.
+        environment: variables that differ from this process's.
+        timeout: seconds.
+    """
+    report = folder / "junit.xml"
+    report.unlink(missing_ok=True)
+    found = subprocess.run(
+        [*command(folder), "--junitxml", str(report), *map(str, arguments)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    tests = {case.attrib["name"]: _reported(case) for case in _cases(report)}
+    return Session(found.returncode, found.stdout + found.stderr, tests)
+
+
+def command(folder: Path) -> list[str]:
+    """How pytest is started."""
+    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--runs", str(folder / "runs")]
+
+
+def _cases(report: Path) -> list[ET.Element]:
+    return list(ET.parse(report).iter("testcase")) if report.exists() else []
+
+
+def _reported(case: ET.Element) -> Reported:
+    properties = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
+    for name in ("failure", "error", "skipped"):
+        found = case.find(name)
+        if found is not None:
+            return Reported(name, f"{found.attrib.get('message', '')}\n{found.text or ''}", properties)
+    return Reported("passed", "", properties)

@@ -1,0 +1,190 @@
+"""A recorded run is judged again without its target, and only where it still answers what is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.fvp.tests.zeros import Zeros
+from harness.targets.virtual import VirtualTarget
+from lowering.profile import Npu
+from results.record import Record
+from suites import declared
+from suites.check import Trial, place
+from suites.declared import DeclaredCase
+from suites.profile import parse
+from suites.settings import Settings
+from suites.tests import sample
+from suites.tests.session import ROOT, SAMPLE
+
+PROFILES = ("MI", "BI", "U55_BI", "U85_BI")
+
+
+def case_in(profile: str) -> DeclaredCase:
+    return DeclaredCase(parse(profile), SAMPLE, sample.plus, sample.plus.cases[1])
+
+
+def archive(folder: Path, profile: str) -> Path:
+    path = place(case_in(profile), folder, ROOT)
+    return path.with_name(f"{path.name}.zip")
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of each profile, made by running."""
+    folder = tmp_path_factory.mktemp("recordings")
+    for profile in PROFILES:
+        record = Trial(case_in(profile), Settings(record=folder, root=ROOT)).run()
+        assert record.verdict == "verified", record.failure
+    return folder
+
+
+@pytest.fixture
+def replay(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Record]:
+    """Judges the recordings in `tmp_path`, copies of those above, where nothing can be lowered and no QEMU is found."""
+    shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("a replay lowers nothing")
+
+    monkeypatch.setattr(declared.Declared, "lower", never)
+
+    def judged(profile: str, test: DeclaredCase | None = None, **settings: object) -> Record:
+        asked = Settings(replay=tmp_path, root=ROOT, **settings)  # type: ignore[arg-type]
+        return Trial(test or case_in(profile), asked).run()
+
+    return judged
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_it_is_judged_as_when_it_ran(replay: Callable[..., Record], recordings: Path, profile: str) -> None:
+    record = replay(profile)
+    assert record.verdict == "verified"
+    assert record.outputs
+    assert all(output.mismatches == 0 for output in record.outputs)
+    assert record.notes[-1].startswith("the answer was recorded")
+    if profile.endswith("5_BI"):
+        assert record.target.name == "virtual"
+        cycles = record.metric("npu_cycles")
+        assert cycles is not None
+        assert sum(op.cycles or 0 for op in record.ops) == cycles.value > 0
+
+
+def failure_of(record: Record) -> tuple[str, str]:
+    assert record.verdict == "failed"
+    assert record.failure is not None
+    return record.failure.kind, record.failure.message
+
+
+def test_a_recording_that_is_not_there_fails(replay: Callable[..., Record], tmp_path: Path) -> None:
+    archive(tmp_path, "BI").unlink()
+    assert failure_of(replay("BI"))[0] == "no-recording"
+
+
+@pytest.mark.parametrize("place_of_damage", [0.1, 0.5, 0.9])
+def test_a_damaged_recording_fails(replay: Callable[..., Record], tmp_path: Path, place_of_damage: float) -> None:
+    path = archive(tmp_path, "U55_BI")
+    data = bytearray(path.read_bytes())
+    at = int(len(data) * place_of_damage)
+    data[at : at + 8] = bytes(byte ^ 0xFF for byte in data[at : at + 8])
+    path.write_bytes(data)
+    assert failure_of(replay("U55_BI"))[0] == "damaged-recording"
+
+
+def test_a_recording_for_another_npu_is_stale(replay: Callable[..., Record]) -> None:
+    other = dataclasses.replace(case_in("U55_BI"), profile=parse("U55_BI").with_npu(Npu.parse("ethos-u55-256")))
+    kind, message = failure_of(replay("U55_BI", other))
+    assert kind == "stale-recording"
+    assert "ethos-u55-128" in message
+    assert "ethos-u55-256" in message
+
+
+def test_a_recording_of_another_target_or_memory_mode_is_stale(replay: Callable[..., Record]) -> None:
+    assert failure_of(replay("U55_BI", target="corstone-300"))[0] == "stale-recording"
+    assert failure_of(replay("U55_BI", memory_mode="Sram_Only"))[0] == "stale-recording"
+    assert failure_of(replay("U55_BI", strict=True))[0] == "stale-recording"
+
+
+def rewritten(path: Path, member: str, change: Callable[[bytes], bytes]) -> None:
+    """Changes a part of an archive, which stays a good archive."""
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    parts[member] = change(parts[member])
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in parts.items():
+            file.writestr(name, data)
+
+
+def test_a_recording_from_before_a_change_of_the_declaration_is_stale(
+    replay: Callable[..., Record], tmp_path: Path
+) -> None:
+    """What changes is the recorded digest: the declaration is this repository's own."""
+
+    def older(data: bytes) -> bytes:
+        document = json.loads(data)
+        document["files"]["suites/tests/sample.py"] = "0" * 64
+        return json.dumps(document).encode()
+
+    rewritten(archive(tmp_path, "MI"), "recording.json", older)
+    assert failure_of(replay("MI")) == (
+        "stale-recording",
+        "plus_itself_MI.zip is stale: suites/tests/sample.py has changed",
+    )
+
+
+def test_a_recording_made_with_other_compilers_is_stale(replay: Callable[..., Record], tmp_path: Path) -> None:
+    def older(data: bytes) -> bytes:
+        document = json.loads(data)
+        document["asked"]["ethos-u-vela"] = "4.0.0"
+        return json.dumps(document).encode()
+
+    rewritten(archive(tmp_path, "U55_BI"), "recording.json", older)
+    kind, message = failure_of(replay("U55_BI"))
+    assert (kind, "ethos-u-vela was 4.0.0" in message) == ("stale-recording", True)
+
+
+@pytest.mark.parametrize("profile", ["BI", "U55_BI"])
+def test_a_wrong_answer_is_seen_in_a_recording_too(replay: Callable[..., Record], tmp_path: Path, profile: str) -> None:
+    """The comparison is made again. An answer of the program's own outputs is changed."""
+
+    def wrong(data: bytes) -> bytes:
+        with np.load(io.BytesIO(data)) as arrays:
+            changed = {name: arrays[name] for name in arrays.files}
+        name = "out.0" if profile == "BI" else "run0.0"
+        changed[name] = changed[name] + 100
+        stream = io.BytesIO()
+        np.savez(stream, **changed)
+        return stream.getvalue()
+
+    rewritten(archive(tmp_path, profile), "arrays.npz", wrong)
+    assert failure_of(replay(profile))[0] == "mismatch"
+
+
+def test_a_run_that_fails_does_not_replace_a_good_recording(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
+    path = archive(tmp_path, "U55_BI")
+    before = path.read_bytes()
+    monkeypatch.setattr(VirtualTarget, "engine", Zeros)
+    record = Trial(case_in("U55_BI"), Settings(record=tmp_path, root=ROOT)).run()
+    assert failure_of(record)[0] == "mismatch"
+    assert path.read_bytes() == before
+    fresh = path.with_name(f"{path.name}.new")
+    assert fresh.exists()
+    assert str(fresh) in record.notes[-1]
+    # The wrong answer can be looked into where there is no target, under the good one's name.
+    fresh.replace(path)
+    again = Trial(case_in("U55_BI"), Settings(replay=tmp_path, root=ROOT)).run()
+    assert again.failure == record.failure
+    assert again.divergence == record.divergence
+    assert not [left for left in path.parent.iterdir() if left.name.startswith(".")]

@@ -1,0 +1,146 @@
+"""Which tests a command line runs, and how it is told what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from suites.profile import PROFILES
+from suites.tests.session import SAMPLE, session
+
+pytest_plugins = "pytester"
+
+HEAVY = ("torch", "executorch", "numpy", "pandas", "sklearn", "skimage", "PIL", "ethosu", "rich", "harness.run")
+PROBE = f"""
+import json, sys
+from pathlib import Path
+
+def pytest_collection_finish(session):
+    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    Path("probe.json").write_text(json.dumps([loaded, [item.nodeid for item in session.items]]))
+"""
+UNWANTED = "-p no:anyio -p no:hydra_pytest -p no:hypothesispytest -p no:kgb"
+"""As in pyproject.toml."""
+USAGE = 4
+"""pytest's exit status for a command line it cannot use."""
+
+
+def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
+    """What collecting imported, of HEAVY, and the tests it found."""
+    (folder / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(folder / "probe.json"))))
+    found = session(
+        folder, "--collect-only", "-q", "-p", "probe", *arguments, environment={"PYTHONPATH": f"{folder}:."}
+    )
+    assert found.status == 0, found.output
+    loaded, tests = json.loads((folder / "probe.json").read_text())
+    return loaded, tests
+
+
+def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -> None:
+    """That keeps it below 1.5 seconds; the time itself is printed by `make bench`."""
+    loaded, tests = probed(tmp_path, "suites")
+    assert not loaded
+    assert {test.split("/")[1] for test in tests} == {"ops", "models"}
+    for profile in PROFILES:
+        assert any(test.endswith(f"_{profile.name}") for test in tests), profile.name
+
+
+def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path) -> None:
+    """And by `make test`, which names no folder."""
+    _, named = probed(tmp_path, "suites/tests/test_where.py")
+    assert named
+    _, everything = probed(tmp_path)
+    assert any(test.startswith("suites/tests/") for test in everything)
+    assert any(test.startswith("suites/upstream/tests/") for test in everything)
+
+
+@pytest.fixture
+def sample(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder with the sample's declarations, and a function whose name ends in a profile."""
+    pytester.makepyfile(test_sample=SAMPLE.read_text() + "\n\ndef test_function_U55_BI():\n    pass\n")
+    pytester.makeini(f"[pytest]\naddopts = -p suites.plugin -p no:cacheprovider {UNWANTED} --runs runs\n")
+    return pytester
+
+
+def names(pytester: pytest.Pytester, *arguments: str) -> list[str]:
+    """Names of the tests that are selected."""
+    result = pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
+    return [line.partition("::")[2] for line in result.outlines if "::" in line]
+
+
+def cases(suffixes: Sequence[str], labels: Sequence[str] = ("plus_same", "plus_itself", "wrong_operator")) -> set[str]:
+    return {f"test_{label}_{suffix}" for label in labels for suffix in suffixes}
+
+
+ALL = [profile.name for profile in PROFILES]
+
+
+def test_without_options_everything_is_run(sample: pytest.Pytester) -> None:
+    found = names(sample)
+    assert set(found) == cases(ALL) | {"test_function_U55_BI"}
+    assert found[:5] == [f"test_plus_same_{name}" for name in ALL], "one case's profiles stand together"
+
+
+@pytest.mark.parametrize(
+    ("asked", "profiles"),
+    [
+        (["BI"], ["BI"]),
+        (["INT"], ["BI"]),
+        (["fp"], ["MI"]),
+        (["U85_BI"], ["U85_BI"]),
+        (["MI", "U65_BI"], ["MI", "U65_BI"]),
+    ],
+)
+def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, asked: list[str], profiles: list[str]) -> None:
+    assert set(names(sample, *(f"--suffix={one}" for one in asked))) == cases(profiles)
+
+
+def test_a_function_is_selected_by_the_end_of_its_name(sample: pytest.Pytester) -> None:
+    assert set(names(sample, "--suffix=U55_BI")) == cases(["U55_BI"]) | {"test_function_U55_BI"}
+
+
+def test_markers_and_names_select_too(sample: pytest.Pytester) -> None:
+    assert set(names(sample, "-m", "u55 or mi")) == cases(["U55_BI", "MI"])
+    assert set(names(sample, "-k", "itself and u65")) == cases(["U65_BI"], ["plus_itself"])
+
+
+def test_every_nth_case_is_taken_with_all_its_profiles(sample: pytest.Pytester) -> None:
+    assert set(names(sample, "--one-in=2", "-k", "not function")) == cases(ALL, ["plus_same", "wrong_operator"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--suffix=U55BI"], "--suffix 'U55BI' is no profile: did you mean U55_BI? valid: MI, BI, U55_BI"),
+        (["--npu=ethos-u55-127"], "--npu 'ethos-u55-127' is not an Ethos-U configuration: did you mean ethos-u55-128?"),
+        (["--npu=ethos-u55-64", "--npu=ethos-u55-256"], "are both for the profile U55_BI"),
+        (["--target=virtuel"], "--target 'virtuel' is none: targets: virtual, corstone-300, corstone-320"),
+        (["--memory-mode=Shared"], "is not a memory mode of Vela"),
+        (["--target=corstone-300", "--strict-waits"], "an FVP does not allow"),
+        (["--record=a", "--replay=b"], "--record runs tests and --replay does not"),
+        (["--compile-only", "--record=a"], "--compile-only runs nothing"),
+        (["--replay=absent"], "absent is no folder"),
+        (["--one-in=0"], "--one-in 0 selects nothing"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_line(sample: pytest.Pytester, arguments: list[str], message: str) -> None:
+    result = sample.runpytest_inprocess(*arguments)
+    assert result.ret == USAGE
+    lines = [line for line in result.errlines if line.strip()]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("ERROR: ")
+    assert message in lines[0]
+
+
+def test_two_declarations_of_one_name_are_refused(sample: pytest.Pytester) -> None:
+    sample.makepyfile(
+        test_twice="from suites.case import Operator, case, f32\n"
+        "a = Operator('plus', ('add.Tensor',), (case('x_y', lambda a: a + a, f32(7)),))\n"
+        "b = Operator('plus_x', ('add.Tensor',), (case('y', lambda a: a + a, f32(7)),))\n"
+    )
+    result = sample.runpytest_inprocess("test_twice.py")
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["ERROR: test_twice.py::test_plus_x_y_* is declared twice*"])

@@ -1,0 +1,154 @@
+"""Each test ends in one of four verdicts, and terminal, JUnit's XML, exit status and records tell them apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowering.artifact import Artifact
+from results.record import Record
+from results.store import StoredRecord, read
+from suites.tests.sabotage import VARIABLE
+from suites.tests.session import SAMPLE, Session, session
+
+SABOTAGED = ("-p", "suites.tests.sabotage")
+PASSED, FAILED = 0, 1
+"""pytest's exit statuses."""
+
+
+def records(folder: Path) -> dict[str, Record]:
+    """What was kept, by the end of the test's id."""
+    kept = [item.record for item in read(folder / "runs") if isinstance(item, StoredRecord)]
+    return {record.test.id.partition("::")[2]: record for record in kept if record.test is not None}
+
+
+def explanation(found: Session, name: str) -> list[str]:
+    """The lines of a failure, as they are on the terminal."""
+    lines = found.output.split(f" {name} ___")[1].splitlines()[1:]
+    return lines[: next(index for index, line in enumerate(lines) if line.startswith(("___", "===", "---")))]
+
+
+def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
+    found = session(tmp_path, SAMPLE, "-k", "plus and u55")
+    assert found.status == PASSED
+    assert found.verdicts == {"test_plus_same_U55_BI": "verified", "test_plus_itself_U55_BI": "verified"}
+    assert {test.element for test in found.tests.values()} == {"passed"}
+    assert " 2 verified" in found.output.splitlines()[-1]
+    assert "2 verified, 0 compiled-only, 0 skipped, 0 failed" in found.output
+    kept = records(tmp_path)
+    assert kept.keys() == found.tests.keys()
+    for record in kept.values():
+        assert record.verdict == "verified"
+        assert record.test is not None
+        assert (record.test.operator, record.test.profile) == ("plus", "U55_BI")
+        file, _, line = record.test.source.rpartition(":")
+        assert f'"{record.test.case}"' in (SAMPLE.parents[2] / file).read_text().splitlines()[int(line) - 1]
+
+
+def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path) -> None:
+    found = session(tmp_path, SAMPLE, "-m", "u55", "--compile-only")
+    assert found.verdicts == {
+        "test_plus_same_U55_BI": "compiled-only",
+        "test_plus_itself_U55_BI": "compiled-only",
+        "test_wrong_operator_U55_BI": "failed",
+    }
+    assert found.tests["test_plus_same_U55_BI"].element == "skipped"
+    assert found.tests["test_wrong_operator_U55_BI"].element == "failure"
+    assert found.status == FAILED
+    assert "passed" not in found.output
+    assert (
+        "1 failed, 2 deselected, 2 compiled-only" in found.output or "2 compiled-only" in found.output.splitlines()[-1]
+    )
+    assert "0 verified, 2 compiled-only, 0 skipped, 1 failed" in found.output
+    table = [line.split() for line in found.output.splitlines() if line.startswith(("plus ", "wrong ", "all "))]
+    assert table == [["plus", "2", "2C"], ["wrong", "1", "1F"], ["all", "2", "3", "2C", "1F"]]
+    assert explanation(found, "test_wrong_operator_U55_BI") == [
+        "delegation: the delegate has no CONV2D, it has ADD, RESCALE",
+        "declared at: suites/tests/sample.py:26",
+    ]
+
+
+def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHOS_HIL_FVP_PATH", str(tmp_path))
+    found = session(tmp_path, SAMPLE, "-k", "itself and (u55 or u85)", "--target", "corstone-300")
+    assert found.verdicts == {"test_plus_itself_U55_BI": "failed", "test_plus_itself_U85_BI": "skipped"}
+    assert found.status == FAILED
+    skipped = found.tests["test_plus_itself_U85_BI"]
+    assert skipped.element == "skipped"
+    assert "--target corstone-300 cannot have an ethos-u85-256" in skipped.text
+    assert skipped.properties["kind"] == "capability"
+    assert found.tests["test_plus_itself_U55_BI"].properties["kind"] == "not-launched"
+    assert {name: record.verdict for name, record in records(tmp_path).items()} == found.verdicts
+    assert "SKIPPED [1] suites/tests/sample.py:17: --target corstone-300" in found.output
+
+
+def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: Path) -> None:
+    found = session(
+        tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, "--artifacts", tmp_path / "kept",
+        environment={VARIABLE: "wrong-answer"},
+    )  # fmt: skip
+    assert found.status == FAILED
+    folder = tmp_path / "kept/suites/tests/sample/plus_itself_U55_BI"
+    lines = explanation(found, "test_plus_itself_U55_BI")
+    assert [line.partition(":")[0] for line in lines] == ["mismatch", "begins at", "declared at", "all of it is in"]
+    assert lines[-1].endswith(str(folder))
+    assert "npu00000" in lines[1] or "delegate call" in lines[1]
+    record = Record.from_json(json.loads((folder / "record.json").read_text()))
+    assert (record.verdict, record.test and record.test.case) == ("failed", "itself")
+    artifact = Artifact.load(folder / "artifact")
+    assert artifact.delegates[0].tosa
+    assert (folder / "artifact/delegate-0.vela").read_bytes() == artifact.delegates[0].vela
+    assert artifact.pte in (folder / "image.elf").read_bytes()
+    assert (folder / "console.txt").exists()
+    with np.load(folder / "expected.npz") as expected, np.load(folder / "found.npz") as answered:
+        assert expected.files == answered.files
+        assert any((expected[name] != answered[name]).any() for name in expected.files)
+
+
+def test_only_a_fault_of_the_harness_shows_a_traceback(tmp_path: Path) -> None:
+    found = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "harness-raises"})
+    assert found.status == FAILED
+    assert found.verdicts == {"test_plus_itself_U55_BI": "failed"}
+    assert 'raise ZeroDivisionError("in the harness")' in found.output
+    assert "_pytest/runner.py" not in found.output
+    (record,) = records(tmp_path).values()
+    assert record.failure is not None
+    assert (record.failure.kind, record.failure.message) == ("internal", "ZeroDivisionError: in the harness")
+
+
+def test_a_record_that_cannot_be_kept_is_no_result(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file, not a folder")
+    found = session(tmp_path, SAMPLE, "-k", "itself_U55")
+    assert found.status == FAILED
+    assert found.verdicts == {"test_plus_itself_U55_BI": "failed"}
+    assert "records: " in explanation(found, "test_plus_itself_U55_BI")[0]
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_fails_its_test_and_loses_no_record(tmp_path: Path) -> None:
+    found = session(
+        tmp_path, SAMPLE, "-n", "1", "-k", "plus and (u55 or u65)", *SABOTAGED, environment={VARIABLE: "worker-dies"}
+    )
+    assert found.status == FAILED
+    assert "4 failed" not in found.output
+    assert "2 verified, 0 compiled-only, 0 skipped, 2 failed" in found.output
+    table = [line.split() for line in found.output.splitlines() if line.startswith("plus ")]
+    assert table == [["plus", "2", "1V", "1F", "1V", "1F"]]
+    assert records(tmp_path).keys() == {"test_plus_itself_U55_BI", "test_plus_itself_U65_BI"}
+    assert len({item.run for item in read(tmp_path / "runs") if isinstance(item, StoredRecord)}) == 1
+
+
+def test_a_replay_needs_neither_torch_nor_qemu(tmp_path: Path) -> None:
+    arguments = (SAMPLE, "-k", "itself and (bi or u55)")
+    recorded = session(tmp_path, *arguments, "--record", tmp_path / "recordings")
+    assert recorded.status == PASSED
+    environment = {VARIABLE: "no-torch-no-qemu"}
+    found = session(tmp_path, *arguments, *SABOTAGED, "--replay", tmp_path / "recordings", environment=environment)
+    assert found.status == PASSED, found.output
+    assert found.verdicts == recorded.verdicts
+    assert set(found.verdicts.values()) == {"verified"}
