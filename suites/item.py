@@ -171,7 +171,11 @@ class DeclaredItem(pytest.Item):
         if record is not None:
             found += [("npu", record.npu), ("target", record.target.name)]
             found += [("kind", record.failure.kind)] if record.failure is not None else []
-            noise = [(one.sqnr_db, one.cosine, one.index) for one in record.accuracy if one.sqnr_db is not None]
+            noise = [
+                (one.sqnr_db, one.cosine, one.index)
+                for one in getattr(record, "accuracy", ())
+                if one.sqnr_db is not None
+            ]
             if noise:
                 decibels, cosine, index = min(noise, key=lambda one: one[0])
                 found += [("sqnr_db", decibels), ("cosine", cosine), ("worst_index", str(list(index)))]
