@@ -1,0 +1,77 @@
+"""What a model declares of its delegation is held against what was compiled: each departure is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lowering.artifact import Artifact
+from lowering.lower import lower
+from lowering.model import from_module
+from lowering.profile import Npu
+from suites.declared import DeclaredModel
+from suites.models.case import Model
+from suites.profile import parse
+
+U55 = parse("U55_BI")
+
+
+class Classifier(nn.Module):
+    """float32 [N, 16] -> the number of the likeliest of four classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(16, 4)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """int64 [N]."""
+        return self.scores(features).argmax(-1)
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    torch.manual_seed(0)
+    assert isinstance(U55.target, Npu)
+    found = lower(from_module(Classifier(), (torch.randn(1, 16),), label="classifier"), U55.target)
+    assert "aten::argmax.out" in found.cpu_ops
+    return found
+
+
+def declared(**given: Any) -> DeclaredModel:
+    right = {"U55_BI": {"aten::argmax.out": "upstream delegates no argmax"}}
+    return DeclaredModel(U55, Path(__file__), Model("classifier", "nowhere:nothing", **{"on_cpu": right, **given}))
+
+
+def test_a_right_declaration_has_no_problem(artifact: Artifact) -> None:
+    exact = max(delegate.blob.scratch_size for delegate in artifact.delegates)
+    assert declared(scratch=exact).problem(artifact) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"on_cpu": {}}, "left to the CPU, and not declared to be: aten::argmax.out"),
+        ({"on_cpu": {"U85_BI": {"aten::argmax.out": "reason"}}}, "left to the CPU, and not declared to be"),
+        (
+            {"on_cpu": {"U55_BI": {"aten::argmax.out": "reason", "aten::topk.values": "another"}}},
+            "aten::topk.values is declared to be left to the CPU (another), and is not",
+        ),
+        ({"delegates": {"U55_BI": 2}}, "1 parts were delegated, 2 declared"),
+        ({"scratch": 1}, "bytes of working memory, 1 are declared"),
+    ],
+)
+def test_a_wrong_declaration_is_told(given: dict[str, Any], told: str, artifact: Artifact) -> None:
+    problem = declared(**given).problem(artifact)
+    assert problem is not None
+    assert told in problem
+
+
+def test_a_program_without_delegates_is_told(artifact: Artifact) -> None:
+    """A compiler that delegates nothing must not look like a model that needs no delegate."""
+    problem = declared().problem(replace(artifact, delegates=()))
+    assert problem == "0 parts were delegated, 1 declared"
