@@ -9,8 +9,8 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ import numpy as np
 
 from lowering.errors import UsageError
 from lowering.memory_mode import MemoryMode
+from lowering.plan import FORWARD, KernelCall, Plan, default_method
 from lowering.profile import Npu
-from lowering.program import DelegateCall, KernelCall, Plan, Program
+from lowering.program import Program
 from lowering.quantize import Scheme
 from lowering.specification import TosaSpec
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 _DIGESTS = "SHA256SUMS"
 _ARRAYS = ("example_inputs", "floating", "quantised")
 """Fields that are tuples of arrays, each in an archive of its own."""
@@ -93,8 +94,25 @@ class Delegate:
 
 
 @dataclass(frozen=True)
+class LoweredMethod:
+    """What is known of one of a program's methods; the attributes are those of `Artifact`."""
+
+    name: str
+    delegates: tuple[Delegate, ...] = ()
+    example_inputs: tuple[np.ndarray, ...] = ()
+    input_names: tuple[str, ...] = ()
+    scheme: Scheme | None = None
+    floating: tuple[np.ndarray, ...] = ()
+    quantised: tuple[np.ndarray, ...] = ()
+    delegated: tuple[str, ...] = ()
+
+
+_OF_METHOD = tuple(each.name for each in fields(LoweredMethod) if each.name != "name")
+
+
+@dataclass(frozen=True)
 class Artifact:
-    """A lowered program.
+    """A lowered program, seen from one of its methods.
 
     Attributes:
         key: what it is cached under; "" for a .pte that was not lowered here.
@@ -103,17 +121,19 @@ class Artifact:
             end product.
         memory_mode: the memory mode it is compiled for, or None when the file doesn't say.
         tosa: the specification it was lowered to, when TOSA is the end product.
-        scheme: how it was quantised; None when it was not, or was not lowered here.
-        floating: what the float module answers to `example_inputs`, computed in float64 where all its operators can.
-        quantised: what the quantised module answers to them in PyTorch.
         pte: the program.
-        delegates: in the order of their calls; empty when nothing could be delegated.
-        example_inputs: one input set, logical shapes; empty for a .pte that was not lowered here.
-        input_names: the names of forward's arguments.
         versions: of every tool that had a part in it.
         vela_flags: the arguments Vela was given.
         notes: a sentence for each way in which lowering departed from upstream, which would have failed.
+        method: the method that all of these are about:
+        delegates: in the order of their calls; empty when nothing could be delegated.
+        example_inputs: one input set, logical shapes; empty for a .pte that was not lowered here.
+        input_names: the names of forward's arguments.
+        scheme: how it was quantised; None when it was not, or was not lowered here.
+        floating: what the float module answers to `example_inputs`, computed in float64 where all its operators can.
+        quantised: what the quantised module answers to them in PyTorch.
         delegated: the operators that its delegates took over (`lowering.delegated`).
+        others: the other methods; `of` gives the artifact as seen from one of them.
     """
 
     key: str
@@ -132,6 +152,8 @@ class Artifact:
     floating: tuple[np.ndarray, ...] = ()
     quantised: tuple[np.ndarray, ...] = ()
     delegated: tuple[str, ...] = ()
+    method: str = FORWARD
+    others: tuple[LoweredMethod, ...] = ()
 
     @cached_property
     def program(self) -> Program:
@@ -140,8 +162,8 @@ class Artifact:
 
     @property
     def plan(self) -> Plan:
-        """Its method "forward"."""
-        return self.program.plan()
+        """The method's."""
+        return self.program.plan(self.method)
 
     @cached_property
     def sha256(self) -> str:
@@ -157,6 +179,23 @@ class Artifact:
     def cpu_ops(self) -> tuple[str, ...]:
         """Full names of the operators left to the CPU, in the order they run."""
         return tuple(call.operator for call in self.plan.instructions if isinstance(call, KernelCall))
+
+    @property
+    def methods(self) -> tuple[LoweredMethod, ...]:
+        """All of them, the one it is seen from first."""
+        return (LoweredMethod(self.method, **{name: getattr(self, name) for name in _OF_METHOD}), *self.others)
+
+    def of(self, method: str | None) -> Artifact:
+        """The same program, seen from another method; as it is for None. A UsageError lists the ones there are."""
+        if method in (None, self.method):
+            return self
+        mine, *others = self.methods
+        for chosen in others:
+            if chosen.name == method:
+                rest = (mine, *(other for other in others if other is not chosen))
+                return replace(self, method=method, others=rest, **{name: getattr(chosen, name) for name in _OF_METHOD})
+        names = ", ".join(each.name for each in self.methods)
+        raise UsageError(f"{self.model} has no method {method!r}", hint=f"it has: {names}")
 
     def delegate_at(self, instruction: int) -> Delegate:
         """The delegate that instruction `instruction` calls."""
@@ -174,24 +213,30 @@ class Artifact:
             "npu": self.npu.name if self.npu else None,
             "memory_mode": self.memory_mode.name if self.memory_mode else None,
             "tosa": str(self.tosa) if self.tosa else None,
-            "scheme": self.scheme,
             "sha256": self.sha256,
-            "input_names": self.input_names,
             "versions": dict(self.versions),
             "vela_flags": self.vela_flags,
             "notes": self.notes,
-            "delegated": self.delegated,
-            "cpu_ops": self.cpu_ops,
-            "delegates": [
+            "methods": [
                 {
-                    "index": delegate.index,
-                    "instruction": delegate.instruction,
-                    "has_tosa": delegate.tosa is not None,
-                    "summary": dict(delegate.summary),
-                    "hoisted": delegate.hoisted,
-                    "npu_ops": [asdict(op) for op in delegate.npu_ops],
+                    "name": method.name,
+                    "scheme": method.scheme,
+                    "input_names": method.input_names,
+                    "delegated": method.delegated,
+                    "cpu_ops": self.of(method.name).cpu_ops,
+                    "delegates": [
+                        {
+                            "index": delegate.index,
+                            "instruction": delegate.instruction,
+                            "has_tosa": delegate.tosa is not None,
+                            "summary": dict(delegate.summary),
+                            "hoisted": delegate.hoisted,
+                            "npu_ops": [asdict(op) for op in delegate.npu_ops],
+                        }
+                        for delegate in method.delegates
+                    ],
                 }
-                for delegate in self.delegates
+                for method in self.methods
             ],
         }
         digests: dict[str, str] = {}
@@ -201,14 +246,16 @@ class Artifact:
             _write_synced(folder / name, data)
 
         write("model.pte", self.pte)
-        for delegate in self.delegates:
-            write(f"delegate-{delegate.index}.vela", delegate.vela)
-            if delegate.tosa is not None:
-                write(f"delegate-{delegate.index}.tosa", delegate.tosa)
-        for name in _ARRAYS:
-            packed = io.BytesIO()
-            np.savez(packed, **{f"{index:03d}": array for index, array in enumerate(getattr(self, name))})
-            write(f"{name}.npz", packed.getvalue())
+        for number, method in enumerate(self.methods):
+            prefix = _prefix(number, method.name)
+            for delegate in method.delegates:
+                write(f"{prefix}delegate-{delegate.index}.vela", delegate.vela)
+                if delegate.tosa is not None:
+                    write(f"{prefix}delegate-{delegate.index}.tosa", delegate.tosa)
+            for name in _ARRAYS:
+                packed = io.BytesIO()
+                np.savez(packed, **{f"{index:03d}": array for index, array in enumerate(getattr(method, name))})
+                write(f"{prefix}{name}.npz", packed.getvalue())
         write("artifact.json", (json.dumps(manifest, indent=1) + "\n").encode())
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
         _write_synced(folder / _DIGESTS, sums.encode())
@@ -219,6 +266,15 @@ class Artifact:
             os.close(directory)
 
     @classmethod
+    def of_methods(cls, methods: Sequence[LoweredMethod], **rest: Any) -> Artifact:
+        """The artifact of some methods, seen from the default one; `rest` are the fields that are no method's."""
+        first, *others = methods
+        seen = cls(
+            **rest, method=first.name, others=tuple(others), **{name: getattr(first, name) for name in _OF_METHOD}
+        )
+        return seen.of(default_method(method.name for method in methods))
+
+    @classmethod
     def load(cls, folder: Path) -> Artifact:
         """Reads a saved artifact; a UsageError when anything is missing or differs from what was written."""
         files = _verified_files(folder)
@@ -227,22 +283,17 @@ class Artifact:
             version = manifest["schema_version"]
             if version != SCHEMA_VERSION:
                 raise UsageError(f"{folder}: artifact of schema version {version}, this program reads {SCHEMA_VERSION}")
-            delegates = tuple(_delegate(entry, files) for entry in manifest["delegates"])
-            return cls(
+            return cls.of_methods(
+                [_method(number, entry, files) for number, entry in enumerate(manifest["methods"])],
                 key=manifest["key"],
                 model=manifest["model"],
                 npu=Npu.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],
-                delegates=delegates,
-                input_names=tuple(manifest["input_names"]),
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
                 notes=tuple(manifest["notes"]),
-                delegated=tuple(manifest["delegated"]),
                 memory_mode=MemoryMode.parse(manifest["memory_mode"]) if manifest["memory_mode"] else None,
                 tosa=TosaSpec.parse(manifest["tosa"]) if manifest["tosa"] else None,
-                scheme=manifest["scheme"],
-                **{name: _arrays(files[f"{name}.npz"]) for name in _ARRAYS},
             )
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise UsageError(f"{folder}: not a usable artifact: {error}") from None
@@ -254,23 +305,26 @@ class Artifact:
         The NPU is what its command streams say, the memory mode what its compile specs say; a UsageError when they
         disagree or a delegate is not an Ethos-U's.
         """
-        plan = Program.parse(pte, model).plan()
-        calls = [(at, call) for at, call in enumerate(plan.instructions) if isinstance(call, DelegateCall)]
-        delegates, npus, modes = [], [], []
-        for at, call in calls:
-            entry = plan.delegates[call.delegate]
-            where = f"{model}, delegate {call.delegate}"
-            if entry.id != "EthosUBackend":
-                raise UsageError(f"{where} is for {entry.id!r}", hint="only Ethos-U delegates (EthosUBackend) can run")
-            blob = VelaBlob.parse(entry.data, where)
-            npus.append(Npu.from_config_word(blob.config_word))
-            modes.append(_memory_mode(entry.compile_specs))
-            delegates.append(Delegate(call.delegate, at, None, entry.data))
-        for found in (set(npus), set(modes)):
+        methods, npus, modes = [], set(), set()
+        for plan in Program.parse(pte, model).plans:
+            delegates = []
+            for at, call in plan.delegate_calls:
+                entry = plan.delegates[call.delegate]
+                where = f"{model}, delegate {call.delegate}" + (f" of {plan.name}" if plan.name != FORWARD else "")
+                if entry.id != "EthosUBackend":
+                    raise UsageError(
+                        f"{where} is for {entry.id!r}", hint="only Ethos-U delegates (EthosUBackend) can run"
+                    )
+                blob = VelaBlob.parse(entry.data, where)
+                npus.add(Npu.from_config_word(blob.config_word))
+                modes.add(_memory_mode(entry.compile_specs))
+                delegates.append(Delegate(call.delegate, at, None, entry.data))
+            methods.append(LoweredMethod(plan.name, tuple(delegates)))
+        for found in (npus, modes):
             if len(found) > 1:
                 raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, found)))}")
-        npu, mode = (npus[0], modes[0]) if npus else (None, None)
-        return cls("", model, npu, pte, tuple(delegates), memory_mode=mode)
+        npu, mode = next(iter(npus), None), next(iter(modes), None)
+        return cls.of_methods(methods, key="", model=model, npu=npu, pte=pte, memory_mode=mode)
 
     def called(self, model: str) -> Artifact:
         """The same artifact under the name the user gives it now."""
@@ -311,8 +365,25 @@ def _arrays(archive: bytes) -> tuple[np.ndarray, ...]:
         return tuple(arrays[name] for name in sorted(arrays.files))
 
 
-def _delegate(entry: Mapping[str, Any], files: Mapping[str, bytes]) -> Delegate:
-    name = f"delegate-{entry['index']}"
+def _prefix(number: int, method: str) -> str:
+    """What the names of a method's files begin with; the first method's are the plain ones."""
+    return f"{method}." if number else ""
+
+
+def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -> LoweredMethod:
+    prefix = _prefix(number, entry["name"])
+    return LoweredMethod(
+        entry["name"],
+        tuple(_delegate(each, prefix, files) for each in entry["delegates"]),
+        input_names=tuple(entry["input_names"]),
+        scheme=entry["scheme"],
+        delegated=tuple(entry["delegated"]),
+        **{name: _arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS},
+    )
+
+
+def _delegate(entry: Mapping[str, Any], prefix: str, files: Mapping[str, bytes]) -> Delegate:
+    name = f"{prefix}delegate-{entry['index']}"
     ops = tuple(
         NpuOp(**{**op, "aten_ops": tuple(op["aten_ops"]), "debug_handles": tuple(op["debug_handles"])})
         for op in entry["npu_ops"]

@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 from lowering.artifact import NpuOp
 from lowering.delegate_map import Call, Partition, build_map
 from lowering.errors import CompileError, ToolError, raise_if_interrupted
+from lowering.export import graphs
 from lowering.hoist import hoist_tables
 from lowering.memory_mode import MemoryMode
+from lowering.plan import FORWARD
 from lowering.profile import Npu
 from lowering.shram import overruns
 from lowering.source import Sources
@@ -93,10 +95,19 @@ class VelaOutput:
 
 @dataclass
 class Capture:
-    """What our backend needs to know of the model, and what it learnt while compiling its partitions."""
+    """What our backend needs to know of the model, and what it learnt while compiling its partitions.
 
-    calls: Mapping[str, Call]
-    surviving: frozenset[str]
+    Attributes:
+        calls: the aten calls of each method's float program (`collect_calls`).
+        surviving: of each method (`surviving`).
+        method: the one that is being compiled.
+        partitions: those that have been compiled, of all methods.
+        notes: an artifact's.
+    """
+
+    calls: Mapping[str, Mapping[str, Call]]
+    surviving: Mapping[str, frozenset[str]]
+    method: str = FORWARD
     partitions: list[Compiled] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -141,29 +152,47 @@ def partitioner(spec: Any) -> Any:
 
 def adopt(program: torch.export.ExportedProgram) -> list[Any]:
     """Names upstream's backend as the one of every module we lowered; returns them in the order of their calls."""
-    from executorch.exir.lowered_backend_module import get_lowered_submodules
-
-    lowered = [module for _, module, _ in get_lowered_submodules(program.graph_module)]
+    lowered = list(_called(program.graph_module))
     for module in lowered:
         if module.backend_id == _backend().__name__:
             module._backend_id = BACKEND
     return lowered
 
 
-def identifier(node: Any) -> str | None:
-    """The first graph's node that `node` descends from, as ExecuTorch identifies it for debug handles."""
+def _called(module: torch.fx.GraphModule) -> Iterator[Any]:
+    """The lowered modules that a graph calls, in the order in which ExecuTorch writes the calls.
+
+    A branch is written where the operator that chooses it stands, the true one first (exir/emit/_emitter.py).
+    """
+    from executorch.exir.delegate import executorch_call_delegate
+    from executorch.exir.graph_module import get_control_flow_submodules
+
+    inner: dict[Any, list[torch.fx.GraphModule]] = {}
+    for _, body, node in get_control_flow_submodules(module):
+        inner.setdefault(node, []).append(body)
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target == executorch_call_delegate:
+            yield getattr(module, node.args[0].target)
+        for body in inner.get(node, ()):
+            yield from _called(body)
+
+
+def identifier(node: Any) -> str:
+    """The first graph's node that `node` descends from, as ExecuTorch identifies it for debug handles.
+
+    A node without a trace is the first itself, as those of branches are.
+    """
     from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
 
-    return str(get_greatest_ancestor_node_identifier(node)) if node.meta.get("from_node") else None
+    known = node.meta.get("from_node")
+    return str(get_greatest_ancestor_node_identifier(node)) if known else f"{node.name}.{id(node.graph)}"
 
 
-def collect_calls(graph: Any, sources: Sources) -> dict[str, Call]:
-    """The aten calls of a float graph, in order, by identifier."""
+def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, Call]:
+    """The aten calls of a float program, its branches included, each graph's in order, by identifier."""
     calls: dict[str, Call] = {}
-    for node in graph.nodes:
-        key = identifier(node) if node.op == "call_function" else None
-        if key is None:
-            continue
+    for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
+        key = identifier(node)
         first = node.args[0] if node.args else None
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         calls[key] = Call(
@@ -176,6 +205,13 @@ def collect_calls(graph: Any, sources: Sources) -> dict[str, Call]:
     return calls
 
 
+def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
+    """Identifiers of the calls that still have nodes in a program, its branches included."""
+    return frozenset(
+        identifier(node) for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"
+    )
+
+
 @cache
 def _backend() -> Any:
     # Defined late: the base class costs seconds to import. ExecuTorch finds backends among the base's subclasses.
@@ -185,13 +221,21 @@ def _backend() -> Any:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
 
     class EthosHilEthosUBackend(BackendDetails):
+        @classmethod
+        def preprocess_multimethod(cls, edge_programs: Any, compile_specs: Any) -> Any:
+            """Upstream's, one method after the other, so that each is mapped to its own calls."""
+            results: dict[str, Any] = {}
+            for method, programs in edge_programs.items():
+                _current.get().method = method
+                results |= super().preprocess_multimethod({method: programs}, {method: compile_specs[method]})
+            return results
+
         @staticmethod
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
             capture = _current.get()
             calls = [node for node in edge_program.graph.nodes if node.op == "call_function"]
-            nodes = {node.name: key for node in calls if (key := identifier(node)) is not None}
-            handles = {nodes[node.name]: node.meta["debug_handle"] for node in calls if node.meta.get("debug_handle")
-                       and node.name in nodes}  # fmt: skip
+            nodes = {node.name: identifier(node) for node in calls}
+            handles = {nodes[node.name]: node.meta["debug_handle"] for node in calls if node.meta.get("debug_handle")}
             with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
                 if " " in folder:  # upstream joins Vela's arguments with blanks
                     raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
@@ -224,7 +268,8 @@ def _backend() -> Any:
                     if hoisted:
                         capture.notes.append(HOISTED)
                     output = rewritten
-            partition = Partition(capture.calls, nodes, handles, capture.surviving)
+            method = capture.method
+            partition = Partition(capture.calls[method], nodes, handles, capture.surviving[method])
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
             stream = output.parsed.command_stream
             npu_ops = build_map(TosaGraph.parse(output.tosa), output.database, stream, partition, first_id=first_id)

@@ -222,6 +222,9 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
 }
 
+OWN = frozenset(_KERNELS)
+"""The operators that are computed here, and not by PyTorch."""
+
 
 def _torch_kernel(call: KernelCall, store: Store) -> None:
     """Any operator torch has under the same name; the last arguments of a call repeat its outputs."""

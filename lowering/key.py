@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lowering.model import TorchModel
 from lowering.provenance import versions
 from lowering.source import Sources
 from lowering.tosa import module_path
@@ -15,26 +16,33 @@ if TYPE_CHECKING:
     import torch
 
 
-def model_key(
-    exported: torch.export.ExportedProgram,
-    calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
-    target: Sequence[str],
-    sources: Sources,
-) -> str:
-    """The cache key (hexadecimal SHA-256) of a float program compiled for a target.
+def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: TorchModel, target: Sequence[str]) -> str:
+    """The cache key (hexadecimal SHA-256) of a model compiled for a target.
 
-    It covers the graph with each operator's module path and source line (the delegate map names them), weights,
-    buffers and constants, calibration inputs, what `target` says of the target, and all versions. It doesn't cover
-    what the user called the model, nor where its folder is.
+    It covers, for every method, the graph with each operator's module path and source line (the delegate map names
+    them), weights, buffers and constants, and calibration inputs; the methods' order; what `target` says of the target;
+    and all versions. It doesn't cover what the user called the model, nor where its folder is.
+
+    Args:
+        exported: the model's methods, as exported in float.
+        model: the model.
+        target: what, of the target, decides the result.
     """
     parts: dict[str, Any] = {
         "target": list(target),
         "versions": versions(),
-        "graph": _graph(exported.graph_module, sources),
-        "signature": [_signature_entry(spec) for spec in exported.graph_signature.input_specs],
-        "outputs": [str(spec) for spec in exported.graph_signature.output_specs],
-        "tensors": {name: _digest(tensor) for name, tensor in _tensors(exported)},
-        "calibration": [[_digest(tensor) for tensor in inputs] for inputs in calibration_inputs],
+        "methods": [
+            {
+                "name": name,
+                "on_cpu": method.on_cpu,
+                "graph": _graph(exported[name].graph_module, model.sources),
+                "signature": [_signature_entry(spec) for spec in exported[name].graph_signature.input_specs],
+                "outputs": [str(spec) for spec in exported[name].graph_signature.output_specs],
+                "tensors": {key: _digest(tensor) for key, tensor in _tensors(exported[name])},
+                "calibration": [[_digest(tensor) for tensor in inputs] for inputs in method.calibration_inputs],
+            }
+            for name, method in model.methods.items()
+        ],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowering.artifact import Artifact
+from lowering.artifact import Artifact, LoweredMethod
 from lowering.cache import Cache
 from lowering.errors import UsageError, raise_if_interrupted
 from lowering.expected import evaluate, evaluate_in_double
 from lowering.explain import explain
+from lowering.export import export
 from lowering.key import model_key
 from lowering.memory_mode import MemoryMode
-from lowering.model import ProgramFile, TorchModel, load_model
+from lowering.model import Method, ProgramFile, TorchModel, load_model
 from lowering.profile import Npu
+from lowering.program import Program
 from lowering.provenance import versions
 from lowering.quantize import Scheme
 from lowering.quiet import quiet
@@ -78,10 +81,8 @@ def lower(
     )
     progress("exporting")
     with _stage("exporting the model", model.sources):
-        import torch
-
-        exported = torch.export.export(model.module, model.example_inputs)
-        key = model_key(exported, model.calibration_inputs, toolchain.key, model.sources)
+        exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
+        key = model_key(exported, model, toolchain.key)
     artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress))
     return artifact.called(model.label)
 
@@ -118,58 +119,105 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
         raise explained from error
 
 
+@dataclass(frozen=True)
+class _Ready:
+    """A method that is ready to be lowered, and what PyTorch answers to its example inputs."""
+
+    program: torch.export.ExportedProgram
+    floating: tuple[np.ndarray, ...]
+    quantised: tuple[np.ndarray, ...]
+    notes: tuple[str, ...]
+
+
 def _compile(
-    model: TorchModel, exported: torch.export.ExportedProgram, toolchain: Toolchain, key: str, progress: Progress
+    model: TorchModel,
+    exported: Mapping[str, torch.export.ExportedProgram],
+    toolchain: Toolchain,
+    key: str,
+    progress: Progress,
 ) -> Artifact:
     with _stage("loading ExecuTorch", model.sources):
-        import torch
         from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
         from lowering.delegated import delegated
-        from lowering.prepare import prepare
-        from lowering.quantize import quantise
 
-        spec = toolchain.compile_spec()
-    floating = exported.module(check_guards=False)
-    with _stage("preparing the model", model.sources):
-        floats = evaluate_in_double(floating, model.example_inputs)
-        prepared = prepare(floating)
-        toolchain.observe(floating, model.sources)
-        program = torch.export.export(floating, model.example_inputs) if prepared else exported
-    quantised: tuple[np.ndarray, ...] = ()
-    if toolchain.scheme is not None:
-        progress("quantising")
-        with _stage("quantising the model", model.sources):
-            module, program = quantise(floating, model.calibration_inputs, spec, toolchain.scheme)
-            quantised = evaluate(module, model.example_inputs)
+        spec = toolchain.compile_spec
+    ready = {
+        name: _prepared(name, method, exported[name], toolchain, spec, model.sources, progress)
+        for name, method in model.methods.items()
+    }
+    programs = {name: method.program for name, method in ready.items()}
     progress(f"lowering to {toolchain.product}")
-    with _stage("lowering the model", model.sources), toolchain.lowering(program) as partitioner:
+    with (
+        _stage("lowering the model", model.sources),
+        toolchain.lowering({name: each for name, each in programs.items() if not model.methods[name].on_cpu}) as chosen,
+    ):
         edge = to_edge_transform_and_lower(
-            program, partitioner=[partitioner], compile_config=EdgeCompileConfig(_check_ir_validity=False)
+            programs,
+            partitioner={name: [partitioner] for name, partitioner in chosen.items()},
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
         )
-        toolchain.lowered(edge.exported_program())
+        for name in programs:
+            toolchain.lowered(name, edge.exported_program(name))
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
-        delegates = toolchain.delegates(pte, model.label)
-        taken = delegated(edge.exported_program())
+        written = Program.parse(pte, model.label)
+        methods = [
+            LoweredMethod(
+                name,
+                delegates=toolchain.delegates(written.plan(name)),
+                example_inputs=tuple(
+                    _array(each, index) for index, each in enumerate(model.methods[name].example_inputs)
+                ),
+                input_names=tuple(str(each) for each in exported[name].graph_signature.user_inputs),
+                scheme=None if model.methods[name].on_cpu else toolchain.scheme,
+                floating=ready[name].floating,
+                quantised=ready[name].quantised,
+                delegated=delegated(edge.exported_program(name)),
+            )
+            for name in programs
+        ]
     ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
-    return Artifact(
+    return Artifact.of_methods(
+        methods,
         key=key,
         model=model.label,
         npu=ethosu.npu if ethosu is not None else None,
         memory_mode=ethosu.memory_mode if ethosu is not None else None,
         tosa=toolchain.spec if isinstance(toolchain, TosaToolchain) else None,
-        scheme=toolchain.scheme,
         pte=pte,
-        delegates=delegates,
-        example_inputs=tuple(_array(tensor, index) for index, tensor in enumerate(model.example_inputs)),
-        floating=floats,
-        quantised=quantised,
-        input_names=tuple(str(name) for name in exported.graph_signature.user_inputs),
         versions=versions(),
         vela_flags=tuple(spec.compiler_flags),
-        notes=tuple(dict.fromkeys((*prepared, *toolchain.notes))),
-        delegated=taken,
+        notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
+
+
+def _prepared(
+    name: str,
+    method: Method,
+    exported: torch.export.ExportedProgram,
+    toolchain: Toolchain,
+    spec: Any,
+    sources: Sources,
+    progress: Progress,
+) -> _Ready:
+    """Quantises a method, if it is to be."""
+    from lowering.prepare import prepare
+    from lowering.quantize import quantise
+
+    floating = exported.module(check_guards=False)
+    with _stage("preparing the model", sources):
+        floats = evaluate_in_double(floating, method.example_inputs)
+        if method.on_cpu:
+            return _Ready(exported, floats, (), ())
+        notes = prepare(floating)
+        toolchain.observe(name, floating, sources)
+        program = export(floating, method.example_inputs) if notes else exported
+    if toolchain.scheme is None:
+        return _Ready(program, floats, (), notes)
+    progress("quantising")
+    with _stage("quantising the model", sources):
+        module, program = quantise(floating, method.calibration_inputs, spec, toolchain.scheme)
+        return _Ready(program, floats, evaluate(module, method.example_inputs), notes)
 
 
 def _array(tensor: torch.Tensor, index: int) -> np.ndarray:

@@ -1,7 +1,16 @@
 """Finding and loading what the user calls a model.
 
-A MODEL is `file.py:function` or `package.module:function` (the function returns `(module, example_inputs)` or
-`(module, example_inputs, calibration_inputs)`), a `.pt2` written by torch.export.save, or a `.pte`.
+A MODEL is `file.py:function` or `package.module:function`, a `.pt2` written by torch.export.save, or a `.pte`. The
+function returns `(module, example_inputs)` or `(module, example_inputs, calibration_inputs)`, which becomes the method
+"forward". For a program of several methods it returns a dictionary of such tuples by the methods' names, or of
+`Method`s, which can also be left to the CPU:
+
+    def two():
+        encoder, x, codes = ...
+        return {"encode": (encoder, (x,)), "score": Method(Score(encoder), (codes,), on_cpu=True)}
+
+Methods may share modules: what they share is in the program once, as far as ExecuTorch shares it, which is constants
+of the CPU's and delegates that are equal as a whole.
 """
 
 from __future__ import annotations
@@ -12,7 +21,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +29,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from lowering.errors import EthosHilError, UsageError, raise_if_interrupted
+from lowering.plan import FORWARD, default_method
 from lowering.source import Sources, is_framework_file
 
 if TYPE_CHECKING:
@@ -28,7 +38,28 @@ if TYPE_CHECKING:
 Inputs = tuple["torch.Tensor", ...]
 
 _FORMS = "give file.py:function, package.module:function, a .pt2 or a .pte"
-_RETURNS = "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs)"
+_RETURNS = (
+    "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of these "
+    "by method name"
+)
+_MAX_NAME = 31  # bytes of a method's name that the firmware's package has room for (harness/formats.py)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One of a program's methods: a module whose forward it is.
+
+    Attributes:
+        module: a model loaded has it in eval mode; for a .pt2 it is the module of the exported program.
+        example_inputs: the positional arguments of forward.
+        calibration_inputs: sets of such arguments to calibrate the quantisation with; the example when none given.
+        on_cpu: leave all of it to the CPU, in float.
+    """
+
+    module: torch.nn.Module
+    example_inputs: Inputs
+    calibration_inputs: tuple[Inputs, ...] = ()
+    on_cpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,17 +68,32 @@ class TorchModel:
 
     Attributes:
         label: what the user called it.
-        module: in eval mode; for a .pt2 the module of the exported program.
-        example_inputs: the positional arguments of forward.
-        calibration_inputs: sets of such arguments to calibrate the quantisation with; the example when none given.
+        methods: by name, at least one.
         sources: how to name lines of the user's files.
     """
 
     label: str
-    module: torch.nn.Module
-    example_inputs: Inputs
-    calibration_inputs: tuple[Inputs, ...]
+    methods: Mapping[str, Method]
     sources: Sources = field(default_factory=Sources)
+
+    @property
+    def _default(self) -> Method:
+        return self.methods[default_method(self.methods)]
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The default method's."""
+        return self._default.module
+
+    @property
+    def example_inputs(self) -> Inputs:
+        """The default method's."""
+        return self._default.example_inputs
+
+    @property
+    def calibration_inputs(self) -> tuple[Inputs, ...]:
+        """The default method's."""
+        return self._default.calibration_inputs
 
 
 @dataclass(frozen=True)
@@ -206,28 +252,31 @@ def _call(function: Any, text: str, sources: Sources) -> TorchModel:
 
 
 def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: bool = False) -> TorchModel:
+    if not isinstance(result, dict):
+        return TorchModel(label, {FORWARD: _method(result, what, exported=exported)}, sources)
+    if not result:
+        raise UsageError(f"{what} returned an empty dictionary", hint=_RETURNS)
+    for name in result:
+        if not isinstance(name, str) or not name.isidentifier() or len(name.encode()) > _MAX_NAME:
+            raise UsageError(
+                f"{what} returned a method called {name!r}",
+                hint=f"a method's name is a Python identifier of at most {_MAX_NAME} bytes",
+            )
+    return TorchModel(label, {name: _method(entry, f"{what}[{name!r}]") for name, entry in result.items()}, sources)
+
+
+def _method(result: Any, what: str, *, exported: bool = False) -> Method:
+    """What a function returned for one method, checked by calling it once."""
     import torch
 
+    on_cpu = isinstance(result, Method) and result.on_cpu
+    if isinstance(result, Method):
+        result = (result.module, result.example_inputs, list(result.calibration_inputs))
     if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
         raise UsageError(f"{what} returned {_describe(result)}", hint=_RETURNS)
     module = result[0]
     example = _input_tuple(result[1], what, "example_inputs")
-    calibration: list[Inputs] = []
-    if len(result) == 3 and result[2] is not None:
-        if isinstance(result[2], torch.Tensor) or not isinstance(result[2], Sequence):
-            raise UsageError(
-                f"{what} returned {_describe(result[2])} as calibration_inputs", hint="give a list of input tuples"
-            )
-        calibration = [
-            _input_tuple(entry, what, f"calibration_inputs[{index}]") for index, entry in enumerate(result[2])
-        ]
-    for index, entry in enumerate(calibration):
-        found = [(tensor.shape, tensor.dtype) for tensor in entry]
-        if found != [(tensor.shape, tensor.dtype) for tensor in example]:
-            raise UsageError(
-                f"{what}: calibration_inputs[{index}] is {_describe(entry)}",
-                hint=f"the example inputs are {_describe(example)}",
-            )
+    calibration = _calibration(result[2], what, example) if len(result) == 3 and result[2] is not None else ()
     if not exported:  # an exported module has no train and eval modes
         module = module.eval()
     try:
@@ -239,7 +288,25 @@ def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: 
             f"{what}: calling the module with its example inputs failed: {summary(error)}{_at(error)}",
             hint=f"the example inputs are {_describe(example)}",
         ) from error
-    return TorchModel(label, module, example, tuple(calibration) or (example,), sources)
+    return Method(module, example, calibration or (example,), on_cpu)
+
+
+def _calibration(value: Any, what: str, example: Inputs) -> tuple[Inputs, ...]:
+    import torch
+
+    if isinstance(value, torch.Tensor) or not isinstance(value, Sequence):
+        raise UsageError(
+            f"{what} returned {_describe(value)} as calibration_inputs", hint="give a list of input tuples"
+        )
+    calibration = tuple(_input_tuple(entry, what, f"calibration_inputs[{index}]") for index, entry in enumerate(value))
+    for index, entry in enumerate(calibration):
+        found = [(tensor.shape, tensor.dtype) for tensor in entry]
+        if found != [(tensor.shape, tensor.dtype) for tensor in example]:
+            raise UsageError(
+                f"{what}: calibration_inputs[{index}] is {_describe(entry)}",
+                hint=f"the example inputs are {_describe(example)}",
+            )
+    return calibration
 
 
 def _input_tuple(value: Any, what: str, name: str) -> Inputs:

@@ -7,6 +7,7 @@ exir/_serialize/program.fbs (executorch 1.4.1), shortened where the module's nam
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -85,6 +86,15 @@ class ValueList:
 
     kind: Literal["int", "bool", "double", "tensor", "optional_tensor"]
     items: tuple[int, ...] | tuple[bool, ...] | tuple[float, ...]
+
+
+FORWARD = "forward"
+
+
+def default_method(names: Iterable[str]) -> str:
+    """The method that is meant where none is named: forward, or the first."""
+    known = list(names)
+    return FORWARD if FORWARD in known else known[0]
 
 
 Value = None | bool | int | float | str | Tensor | ValueList
@@ -178,6 +188,11 @@ class Plan:
         if not isinstance(value, Tensor):
             raise UsageError(f"value {index} of {self.name} is {type(value).__name__}, a tensor is needed")
         return value
+
+    @cached_property
+    def delegate_calls(self) -> tuple[tuple[int, DelegateCall], ...]:
+        """The calls of delegates, each with its index among the instructions."""
+        return tuple((at, call) for at, call in enumerate(self.instructions) if isinstance(call, DelegateCall))
 
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lowering.export import graphs
+
 if TYPE_CHECKING:
     import torch
 
@@ -36,11 +38,13 @@ def _complete_pools(floating: torch.fx.GraphModule) -> int:
     import torch
 
     count = 0
-    for node in floating.graph.nodes:
-        if node.target == torch.ops.aten.max_pool2d.default and (len(node.args) < 3 or not node.args[2]):
+    for module in graphs(floating):
+        lacking = [node for node in module.graph.nodes if node.target == torch.ops.aten.max_pool2d.default
+                   and (len(node.args) < 3 or not node.args[2])]  # fmt: skip
+        for node in lacking:
             kernel = node.args[1]
             node.args = (node.args[0], kernel, kernel, *node.args[3:])
-            count += 1
-    if count:
-        floating.recompile()
+        if lacking:
+            module.recompile()
+        count += len(lacking)
     return count

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from lowering.export import export
+
 if TYPE_CHECKING:
     import torch
-
 
 Scheme = Literal["a8w8", "a16w8"]
 """Bits of activations and weights."""
@@ -24,7 +25,8 @@ def quantise(
     Args:
         floating: the module of a float exported program, without guards (with them it has a call_module node, which
             the Arm passes reject).
-        calibration_inputs: sets of inputs whose value ranges decide the scales; at least one.
+        calibration_inputs: sets of inputs whose value ranges decide the scales; at least one, and for a model that
+            branches at least one for each way through it.
         compile_spec: upstream's compile spec of the target; its class decides for a quantiser.
         scheme: "a16w8" for activations in 16 bits.
 
@@ -34,6 +36,7 @@ def quantise(
     import torch
     from executorch.backends.arm import quantizer as arm
     from executorch.backends.arm.util._factory import create_quantizer
+    from executorch.exir.graph_module import get_cond_while_submodules
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     quantiser = create_quantizer(compile_spec)
@@ -41,9 +44,13 @@ def quantise(
     quantiser.set_global(
         arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
     )
-    prepared = prepare_pt2e(floating, quantiser)
     with torch.no_grad():
-        for inputs in calibration_inputs:
-            prepared(*inputs)
-    converted = convert_pt2e(prepared)
-    return converted, torch.export.export(converted, tuple(calibration_inputs[0]))
+        if get_cond_while_submodules(floating):
+            # PT2E's own functions leave branches and bodies of loops as they are; upstream's tests call this.
+            converted = quantiser._quantize_with_submodules(floating, list(calibration_inputs))
+        else:
+            prepared = prepare_pt2e(floating, quantiser)
+            for inputs in calibration_inputs:
+                prepared(*inputs)
+            converted = convert_pt2e(prepared)
+    return converted, export(converted, calibration_inputs[0])

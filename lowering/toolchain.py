@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lowering.artifact import Delegate
 from lowering.errors import CompileError
 from lowering.memory_mode import MemoryMode
+from lowering.plan import Plan
 from lowering.profile import Npu
-from lowering.program import DelegateCall, Program
 from lowering.quantize import Scheme
 from lowering.source import Sources
 from lowering.specification import TosaSpec
@@ -19,6 +20,7 @@ from lowering.specification import TosaSpec
 if TYPE_CHECKING:
     import torch
 
+    from lowering.delegate_map import Call
     from lowering.ethosu import Capture, Compiled
 
 _TOSA_BACKEND = "TOSABackend"
@@ -40,28 +42,36 @@ class Toolchain(abc.ABC):
     def key(self) -> tuple[str, ...]:
         """What, of the target, decides the result."""
 
-    @abc.abstractmethod
+    @cached_property
     def compile_spec(self) -> Any:
-        """Upstream's compile spec. Importing it takes seconds."""
+        """Upstream's compile spec. Importing it takes seconds.
+
+        There is one for the whole way: upstream's quantiser writes into the one it is given what the backend is to do.
+        """
+        return self._compile_spec()
 
     @abc.abstractmethod
-    def observe(self, floating: torch.fx.GraphModule, sources: Sources) -> None:
-        """Told of the float graph before it is quantised."""
+    def _compile_spec(self) -> Any:
+        """See `compile_spec`."""
+
+    @abc.abstractmethod
+    def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
+        """Told of a method's float graph before it is quantised."""
 
     @contextmanager
-    def lowering(self, program: torch.export.ExportedProgram) -> Iterator[Any]:
-        """Gives the partitioner with which `program` is to be lowered, while inside."""
+    def lowering(self, programs: Mapping[str, torch.export.ExportedProgram]) -> Iterator[dict[str, Any]]:
+        """Gives the partitioner with which each of the methods `programs` is to be lowered, while inside."""
         from executorch.backends.arm.util._factory import create_partitioner
 
-        yield create_partitioner(self.compile_spec())
+        yield {method: create_partitioner(self.compile_spec) for method in programs}
 
     @abc.abstractmethod
-    def lowered(self, program: torch.export.ExportedProgram) -> None:
-        """Told of the program with its delegates, which it may complete."""
+    def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
+        """Told of a method's program with its delegates, which it may complete."""
 
     @abc.abstractmethod
-    def delegates(self, pte: bytes, label: str) -> tuple[Delegate, ...]:
-        """What is known of each delegate of the written program, in the order of their calls."""
+    def delegates(self, plan: Plan) -> tuple[Delegate, ...]:
+        """What is known of each delegate of a method of the written program, in the order of their calls."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -83,24 +93,23 @@ class TosaToolchain(Toolchain):
     def key(self) -> tuple[str, ...]:
         return ("tosa", str(self.spec), str(self.scheme))
 
-    def compile_spec(self) -> Any:
+    def _compile_spec(self) -> Any:
         from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
 
         return TosaCompileSpec(str(self.spec))
 
-    def observe(self, floating: torch.fx.GraphModule, sources: Sources) -> None:
+    def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
         """Nothing of it is needed."""
 
-    def lowered(self, program: torch.export.ExportedProgram) -> None:
+    def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
         """It is complete."""
 
-    def delegates(self, pte: bytes, label: str) -> tuple[Delegate, ...]:
-        plan = Program.parse(pte, label).plan()
+    def delegates(self, plan: Plan) -> tuple[Delegate, ...]:
         found = []
-        for at, call in _calls(plan.instructions):
+        for at, call in plan.delegate_calls:
             entry = plan.delegates[call.delegate]
             if entry.id != _TOSA_BACKEND:
-                raise CompileError(f"{label}: delegate {call.delegate} is {entry.id}'s, expected {_TOSA_BACKEND}'s")
+                raise CompileError(f"delegate {call.delegate} of {plan.name} is {entry.id}'s, not {_TOSA_BACKEND}'s")
             found.append(Delegate(call.delegate, at, entry.data, b""))
         return tuple(found)
 
@@ -114,47 +123,45 @@ class EthosUToolchain(Toolchain):
         self.npu = npu
         self.memory_mode = memory_mode
         self.scheme: Scheme = scheme
-        self._calls: dict[str, Any] = {}
+        self._calls: dict[str, Mapping[str, Call]] = {}
         self._capture: Capture | None = None
-        self._blobs: list[bytes] = []
+        self._blobs: dict[str, list[bytes]] = {}
 
     @property
     def key(self) -> tuple[str, ...]:
         return ("vela", self.npu.name, self.memory_mode.name, self.scheme)
 
-    def compile_spec(self) -> Any:
+    def _compile_spec(self) -> Any:
         from lowering import ethosu
 
         return ethosu.compile_spec(self.npu, self.memory_mode)
 
-    def observe(self, floating: torch.fx.GraphModule, sources: Sources) -> None:
+    def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
         from lowering import ethosu
 
-        self._calls = ethosu.collect_calls(floating.graph, sources)
+        self._calls[method] = ethosu.collect_calls(floating, sources)
 
     @contextmanager
-    def lowering(self, program: torch.export.ExportedProgram) -> Iterator[Any]:
+    def lowering(self, programs: Mapping[str, torch.export.ExportedProgram]) -> Iterator[dict[str, Any]]:
         from lowering import ethosu
 
-        calls = (node for node in program.graph.nodes if node.op == "call_function")
-        surviving = frozenset(key for key in map(ethosu.identifier, calls) if key is not None)
+        surviving = {method: ethosu.surviving(program.graph_module) for method, program in programs.items()}
         self._capture = ethosu.Capture(self._calls, surviving)
         with ethosu.capturing(self._capture):
-            yield ethosu.partitioner(self.compile_spec())
+            yield {method: ethosu.partitioner(self.compile_spec) for method in programs}
 
-    def lowered(self, program: torch.export.ExportedProgram) -> None:
+    def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
         from lowering import ethosu
 
-        self._blobs = [module.processed_bytes for module in ethosu.adopt(program)]
+        self._blobs[method] = [module.processed_bytes for module in ethosu.adopt(program)]
 
-    def delegates(self, pte: bytes, label: str) -> tuple[Delegate, ...]:
-        plan = Program.parse(pte, label).plan()
+    def delegates(self, plan: Plan) -> tuple[Delegate, ...]:
+        # Calls are written in graph order. The graph's own object tells partitions with equal blobs apart.
+        blobs = self._blobs.get(plan.name, [])
         found = []
-        for number, (at, call) in enumerate(_calls(plan.instructions)):
+        for number, (at, call) in enumerate(plan.delegate_calls):
             data = plan.delegates[call.delegate].data
-            # Calls are emitted in graph order. The graph's own object tells partitions with equal blobs apart.
-            blob = self._blobs[number] if number < len(self._blobs) and self._blobs[number] == data else data
-            done = self._compiled(blob)
+            done = self._compiled(blobs[number] if number < len(blobs) and blobs[number] == data else data)
             found.append(Delegate(call.delegate, at, done.tosa, data, done.npu_ops, done.summary, hoisted=done.hoisted))
         return tuple(found)
 
@@ -165,7 +172,3 @@ class EthosUToolchain(Toolchain):
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(self._capture.notes) if self._capture is not None else ()
-
-
-def _calls(instructions: Sequence[object]) -> list[tuple[int, DelegateCall]]:
-    return [(at, call) for at, call in enumerate(instructions) if isinstance(call, DelegateCall)]

@@ -139,9 +139,12 @@ def _location(raw: Any) -> Location | None:
 
 
 def module_path(entry: Any) -> str:
-    """The path in an entry of nn_module_stack: (path, class), where strict export writes "L['self'].stem.0"."""
+    """The path in an entry of nn_module_stack: (path, class).
+
+    Strict export writes "L['self'].stem.0", and "_export_root.stem.0" inside of a branch or loop.
+    """
     path = str(entry[0] if isinstance(entry, tuple | list) else entry)
-    return path.removeprefix("L['self']").lstrip(".")
+    return path.removeprefix("L['self']").removeprefix("_export_root").lstrip(".")
 
 
 def _root(trace: Any) -> Ancestor | None:

@@ -18,7 +18,7 @@ from harness.preflight import Place, examine
 from harness.run import Report, run
 from harness.targets.fvp import PATH_VARIABLE
 from lowering.memory_mode import MemoryMode
-from lowering.model import TorchModel
+from lowering.model import TorchModel, from_module
 from lowering.profile import Npu
 from results.record import Metric, Record
 
@@ -33,7 +33,7 @@ def model() -> TorchModel:
     torch.manual_seed(0)
     layers = (torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3))
     inputs = (torch.randn(1, 3, 12, 12),)
-    return TorchModel("net", torch.nn.Sequential(*layers).eval(), inputs, (inputs,))
+    return from_module(torch.nn.Sequential(*layers), inputs, label="net")
 
 
 @pytest.fixture(scope="module")

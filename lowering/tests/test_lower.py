@@ -165,13 +165,11 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
 
 
 def key_of(model: TorchModel, npu: Npu = U55, mode: str = "Shared_Sram") -> str:
-    import torch
-
+    from lowering.export import export
     from lowering.key import model_key
 
-    exported = torch.export.export(model.module, model.example_inputs)
-    target = EthosUToolchain(npu, MemoryMode.parse(mode), "a8w8").key
-    return model_key(exported, model.calibration_inputs, target, model.sources)
+    exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
+    return model_key(exported, model, EthosUToolchain(npu, MemoryMode.parse(mode), "a8w8").key)
 
 
 NET = """

@@ -69,13 +69,13 @@ def _models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 def record(npu: str = NPU, folder: Path = DATA) -> None:
     """Compile both for `npu` and write them, with their answers, to `folder`."""
     from lowering.lower import lower
-    from lowering.model import TorchModel
+    from lowering.model import from_module
     from lowering.profile import Npu
     from lowering.reference import Reference
 
     folder.mkdir(exist_ok=True)
     for name, (module, inputs) in _models().items():
-        artifact = lower(TorchModel(name, module.eval(), inputs, (inputs,)), Npu.parse(npu))
+        artifact = lower(from_module(module, inputs, label=name), Npu.parse(npu))
         arrays = [tensor.numpy() for tensor in inputs]
         run = Reference(artifact).run(arrays)
         (answers,) = run.delegate_outputs.values()
