@@ -58,6 +58,7 @@ class Tally:
         self._counts: dict[str, dict[str, Counter[str]]] = {}
         self._cases: dict[str, set[str]] = {}
         self._noise: dict[str, list[tuple[float, str]]] = {}
+        self._lost: list[tuple[str, str]] = []
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """A verdict's own category, letter and word."""
@@ -65,28 +66,33 @@ class Tally:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts a test when it has been called, or when it took its process with it."""
-        verdict = verdict_of(report) if report.when == "call" else "failed" if report.when == _CRASHED else None
         name = _TEST.search(report.nodeid.partition("[")[0])
-        if verdict is None or name is None:
+        if name is None:
+            return
+        if report.when == _CRASHED:
+            self._lost.append((name[1], name[2]))
+        verdict = verdict_of(report) if report.when == "call" else None
+        if verdict is None:
             return
         facts = dict(report.user_properties)
-        row = str(facts.get("operator") or self._row_of(name[1]))
-        self._count(row, str(facts.get("case", name[1].removeprefix(row))), name[2], verdict)
+        self._count(str(facts.get("operator", name[1])), str(facts.get("case", "")), name[2], verdict)
         if "sqnr_db" in facts and verdict == "verified":
             self._noise.setdefault(name[2], []).append((float(str(facts["sqnr_db"])), name[1]))
 
-    def _row_of(self, name: str) -> str:
-        """The operator of a test of which only the name is known."""
-        known = [row for row in self._counts if name == row or name.startswith(f"{row}_")]
-        return max(known, key=len, default=name)
+    def _count_the_lost(self) -> None:
+        """Of a test that took its process with it only the name is known; its operator is known from others."""
+        while self._lost:
+            name, profile = self._lost.pop()
+            row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)
+            self._count(row, name.removeprefix(row).removeprefix("_"), profile, "failed")
 
     def _count(self, row: str, case: str, profile: str, verdict: str) -> None:
-        case = case.lstrip("_")
         self._counts.setdefault(row, {}).setdefault(profile, Counter())[verdict] += 1
         self._cases.setdefault(row, set()).add(case)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table, unless two -q ask for less."""
+        self._count_the_lost()
         if not self._counts or self._config.getoption("verbose") < -1:
             return
         terminalreporter.section("verdicts")
