@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from results.record import Check, Op, Record
+from results.record import Accuracy, Check, Op, Record
 
 _COLOURS = {"verified": "green", "failed": "red"}
 _CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
@@ -45,13 +45,16 @@ def summary(record: Record) -> RenderableType:
     for note in record.notes:
         facts.add_row("note", note)
     for output in record.outputs:
-        equal = output.compared - output.mismatches
-        difference = f", largest difference {output.max_abs_error:g}" if output.mismatches else ""
+        good = output.compared - output.mismatches
+        relation = f"within {output.tolerance:.3g} of" if output.tolerance else "equal to"
+        difference = f", largest difference {output.max_abs_error:.3g}" if output.mismatches or output.tolerance else ""
         facts.add_row(
             output.name,
-            f"{output.dtype}{list(output.shape)}: {equal:,} of {output.compared:,} elements equal to "
+            f"{output.dtype}{list(output.shape)}: {good:,} of {output.compared:,} elements {relation} "
             f"{output.reference}{difference}",
         )
+    for accuracy in record.accuracy:
+        facts.add_row(f"{accuracy.name} in float", accuracy_text(accuracy))
     for metric in record.metrics:
         facts.add_row(metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
     if record.memory_mode:
@@ -60,6 +63,14 @@ def summary(record: Record) -> RenderableType:
     if record.ops:
         parts += ["", ops_table(record.ops)]
     return Group(*parts)
+
+
+def accuracy_text(accuracy: Accuracy) -> str:
+    """Quantisation error, in one line."""
+    sqnr = "no signal" if accuracy.sqnr_db is None else f"SQNR {accuracy.sqnr_db:.1f} dB"
+    cosine = "" if accuracy.cosine is None else f", cosine {accuracy.cosine:.6f}"
+    worst = f"{accuracy.found:.6g} for {accuracy.expected:.6g} at {list(accuracy.index)}"
+    return f"{sqnr}{cosine}, worst element {worst} ({accuracy.reference})"
 
 
 def checks_table(checks: tuple[Check, ...]) -> Table:

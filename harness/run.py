@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness import tracefile
+from harness.accuracy import accuracies
 from harness.divergence import localise
 from harness.firmware import Firmware, find_firmware
 from harness.footprint import Footprint, memory_mode
@@ -242,6 +243,7 @@ def judge(
     if failure is not None:
         reporter.stage("Looking for the first operation that differs")
         divergence = localise(artifact, board, references, outcome)
+    first = next((run for run in outcome.runs if run.input_set == 0), None)
     record = Record(
         verdict=verdict.status,
         model=label,
@@ -250,6 +252,7 @@ def judge(
         failure=failure,
         divergence=divergence,
         outputs=verdict.outputs,
+        accuracy=accuracies(artifact, input_sets[0], first.outputs) if first is not None else (),
         metrics=metrics(artifact, board, outcome, seconds),
         ops=rows(artifact, board, outcome),
         artifact=info(artifact),

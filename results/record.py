@@ -26,7 +26,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """Where it ran. `kind` is virtual, fvp or board."""
+    """Where it ran. `kind` is virtual, fvp or board; host, where the reference model itself was tested."""
 
     name: str
     kind: str
@@ -45,6 +45,7 @@ class Output:
         mismatches: elements that differ, over all executions.
         max_abs_error: largest difference, 0 when equal; inf where a value is NaN or inf on one side only.
         first_mismatch: where the first one is, or None.
+        tolerance: the largest difference that is allowed for any of its elements; 0 where they must be equal.
     """
 
     name: str
@@ -55,6 +56,32 @@ class Output:
     mismatches: int
     max_abs_error: float
     first_mismatch: str | None = None
+    tolerance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far an output of a quantised program is from the float model's, to the example inputs. It is no verdict.
+
+    Attributes:
+        name: as an Output's.
+        reference: who computed what it is compared with: "PyTorch, float64", or float32 where some operator cannot.
+        sqnr_db: signal to quantisation noise, 10 log10 of the ratio of their energies: inf when they are equal, -inf
+            when there is no signal or an infinite error; None when both are zero.
+        cosine: of the angle between both, taken as vectors; None when one is zero.
+        max_abs_error: the largest difference of two elements,
+        index: where it is,
+        expected, found: and what both have there.
+    """
+
+    name: str
+    reference: str
+    sqnr_db: float | None
+    cosine: float | None
+    max_abs_error: float
+    index: tuple[int, ...]
+    expected: float
+    found: float
 
 
 @dataclass(frozen=True)
@@ -199,6 +226,7 @@ class Record:
     failure: Failure | None = None
     divergence: Divergence | None = None
     outputs: tuple[Output, ...] = ()
+    accuracy: tuple[Accuracy, ...] = ()
     metrics: tuple[Metric, ...] = ()
     ops: tuple[Op, ...] = ()
     artifact: ArtifactInfo | None = None
@@ -214,9 +242,8 @@ class Record:
     def to_json(self) -> dict[str, Any]:
         """JSON-ready, without NaN or infinities (which JSON lacks): they become strings."""
         data: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
-        for output in data["outputs"]:
-            if not math.isfinite(output["max_abs_error"]):
-                output["max_abs_error"] = str(output["max_abs_error"])
+        for item in (*data["outputs"], *data["accuracy"]):
+            item.update({name: str(number) for name, number in item.items() if _is_infinite(number)})
         return data
 
     @classmethod
@@ -238,6 +265,7 @@ class Record:
                 failure=None if data["failure"] is None else _known(Failure, data["failure"]),
                 divergence=_divergence(data.get("divergence")),
                 outputs=tuple(_output(item) for item in data["outputs"]),
+                accuracy=tuple(_accuracy(item) for item in data.get("accuracy", ())),
                 metrics=tuple(_known(Metric, item) for item in data["metrics"]),
                 ops=tuple(_known(Op, {**item, "aten_ops": tuple(item["aten_ops"])}) for item in data["ops"]),
                 artifact=None if data["artifact"] is None else _artifact(data["artifact"]),
@@ -267,8 +295,19 @@ def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
     return cls(**{name: value for name, value in data.items() if name in names})
 
 
+def _is_infinite(number: object) -> bool:
+    return isinstance(number, float) and not math.isfinite(number)
+
+
 def _output(data: Mapping[str, Any]) -> Output:
-    return _known(Output, {**data, "shape": tuple(data["shape"]), "max_abs_error": float(data["max_abs_error"])})
+    numbers = {name: float(data.get(name, 0.0)) for name in ("max_abs_error", "tolerance")}
+    return _known(Output, {**data, "shape": tuple(data["shape"]), **numbers})
+
+
+def _accuracy(data: Mapping[str, Any]) -> Accuracy:
+    names = ("sqnr_db", "cosine", "max_abs_error", "expected", "found")
+    numbers = {name: None if data[name] is None else float(data[name]) for name in names}
+    return _known(Accuracy, {**data, "index": tuple(data["index"]), **numbers})
 
 
 def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:

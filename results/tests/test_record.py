@@ -9,6 +9,7 @@ import math
 import pytest
 
 from results.record import (
+    Accuracy,
     ArtifactInfo,
     Check,
     Divergence,
@@ -48,7 +49,8 @@ RECORD = Record(
         5,
         True,
     ),
-    outputs=(Output("output 0", (1, 10), "float32", "tosa_reference_model", 10, 3, math.inf, "[0, 4]"),),
+    outputs=(Output("output 0", (1, 10), "float32", "tosa_reference_model", 10, 3, math.inf, "[0, 4]", 0.25),),
+    accuracy=(Accuracy("output 0", "PyTorch, float64", -math.inf, None, math.inf, (0, 4), 1.5, math.inf),),
     metrics=(Metric("npu_cycles", 1234, "cycles", "modelled"),),
     ops=(Op("npu00000", "Conv2D", "CONV2D", ("aten.convolution.default",), "stem.0", "model.py:12", 7, "modelled"),),
     artifact=ArtifactInfo("ab" * 32, 4096, 1, ("quantized_decomposed::quantize_per_tensor.out",)),
@@ -79,6 +81,10 @@ def test_json_has_the_documented_fields() -> None:
     }
     assert {"name", "kind", "soc"} == data["target"].keys()
     assert {"shape", "dtype", "reference", "mismatches", "max_abs_error"} <= data["outputs"][0].keys()
+    assert {"tolerance"} <= data["outputs"][0].keys()
+    assert data["accuracy"][0].keys() == {
+        *("name", "reference", "sqnr_db", "cosine", "max_abs_error", "index", "expected", "found")
+    }
     assert {"name", "value", "unit", "provenance"} == data["metrics"][0].keys()
     assert {"id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"} == data["ops"][0].keys()
     assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops"} == data["artifact"].keys()
@@ -89,9 +95,19 @@ def test_json_has_the_documented_fields() -> None:
 
 def test_a_record_of_before_divergences_runners_and_preflights_is_read() -> None:
     data = RECORD.to_json()
-    for name in ("divergence", "memory_mode", "runner", "preflight", "test"):
+    for name in ("divergence", "memory_mode", "runner", "preflight", "test", "accuracy"):
         del data[name]
-    older = dataclasses.replace(RECORD, divergence=None, memory_mode="", runner=None, preflight=(), test=None)
+    del data["outputs"][0]["tolerance"]
+    older = dataclasses.replace(
+        RECORD,
+        divergence=None,
+        memory_mode="",
+        runner=None,
+        preflight=(),
+        test=None,
+        accuracy=(),
+        outputs=(dataclasses.replace(RECORD.outputs[0], tolerance=0.0),),
+    )
     assert Record.from_json(data) == older
 
 
@@ -109,7 +125,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
         field.name
         for field in dataclasses.fields(Record)
         if field.name
-        not in ("divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test")
+        not in ("accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test")
     ],
 )
 def test_a_missing_field_is_refused(name: str) -> None:
