@@ -2,9 +2,9 @@
 
 Registers can describe operations on maps far larger than any memory (strides of zero make everything fit), and a few
 words repeat one many times. What a real program does is in proportion to the memory it touches, and to the length of
-its stream: a transposition of 65,537 channels is as many slices. So each operation is estimated, in nanoseconds on a slow
-machine, and a run may take BASE plus PER_BYTE for each byte of its memory plus PER_STREAM_BYTE for each of its stream.
-MobileNetV2 is estimated at a quarter of what it may take, and takes a quarter of its estimate.
+its stream: a transposition of 65,537 channels is as many slices. So each operation is estimated, in nanoseconds on a
+slow machine, and a run may take BASE plus PER_BYTE for each byte of its memory plus PER_STREAM_BYTE for each of its
+stream. MobileNetV2 is estimated at a quarter of what it may take, and takes a quarter of its estimate.
 """
 
 from __future__ import annotations
