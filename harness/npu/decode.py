@@ -44,8 +44,9 @@ FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
     Generation.U65: FieldsU65,
     Generation.U85: FieldsU85,
 }
-MAX_EFFORT = 1 << 16  # a second of decoding; a network has hundreds of operations, a transposition thousands of slices
 OPERATION_EFFORT, SLICE_EFFORT = 8, 1
+MAX_EFFORT = 1 << 16  # a second of decoding; a network has hundreds of operations, a transposition thousands of slices
+STREAM_BYTES = 16  # allow one more: less than the 20 of a slice's commands, so that slices alone are never too many
 ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # takes the position from above the value
 
 
@@ -75,13 +76,14 @@ class _Decoder:
         entries = branch_targets(stream) if BRANCH in self.dialect.operations else frozenset()
         found: list[Instruction] = []
         self.effort = 0
+        most = MAX_EFFORT + len(stream) // STREAM_BYTES
         targets: dict[int, int] = {}  # number of the next instruction, by offset of a command
         for offset, code, parameter, payload in commands(stream):
             registers.offset = offset
             targets[offset] = len(found)
             if offset in entries:
                 self._forget()
-            if self.effort > MAX_EFFORT:
+            if self.effort > most:
                 raise registers.fault("unsupported", "operations", len(found), "more than any real program has")
             if payload is not None:
                 if code == BRANCH and BRANCH in self.dialect.operations:

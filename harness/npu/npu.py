@@ -205,7 +205,8 @@ class Npu:
         memory = Memory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
-        budget = work.Budget(sum(_touched(regions.get(n), extent) for n, extent in program.extents.items()))
+        touched = sum(_touched(regions.get(n), extent) for n, extent in program.extents.items())
+        budget = work.Budget(touched, len(program.stream))
         ran = []
         with blas.single_thread():
             for op, step in program.path(memory):

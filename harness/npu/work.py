@@ -1,9 +1,10 @@
 """A bound on what a command stream can ask for, so that a broken one ends soon.
 
 Registers can describe operations on maps far larger than any memory (strides of zero make everything fit), and a few
-words repeat one many times. What a real program does is in proportion to the memory it touches. So each operation is
-estimated, in nanoseconds on a slow machine, and a run may take BASE plus PER_BYTE for each byte of its memory.
-MobileNetV2 is estimated at a quarter of what it may take, and takes a quarter of its estimate.
+words repeat one many times. What a real program does is in proportion to the memory it touches, and to the length of
+its stream: a transposition of 65,537 channels is as many slices. So each operation is estimated, in nanoseconds on a
+slow machine, and a run may take BASE plus PER_BYTE for each byte of its memory plus PER_STREAM_BYTE for each of its
+stream. MobileNetV2 is estimated at a quarter of what it may take, and takes a quarter of its estimate.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from harness.npu.operations import Convolution, Dma, Elementwise, MatMul, Op, Po
 
 BASE = 500_000_000
 PER_BYTE = 500
+PER_STREAM_BYTE = 1000  # SLICE_OVERHEAD for the 20 bytes of a slice
 
 # Nanoseconds, rounded up from measurements of the slowest way that an operation can take.
 OVERHEAD = 150_000  # of any operation: decoding, timing, calls of numpy
@@ -61,9 +63,10 @@ class Budget:
         touched: bytes of memory that the program accesses.
     """
 
-    def __init__(self, touched: int) -> None:
+    def __init__(self, touched: int, stream: int) -> None:
+        """`stream`: bytes of the command stream."""
         self.touched = touched
-        self._limit = BASE + PER_BYTE * touched
+        self._limit = BASE + PER_BYTE * touched + PER_STREAM_BYTE * stream
         self._spent = 0
 
     def spend(self, op: Op, cost: int) -> None:

@@ -14,7 +14,7 @@ from harness.npu.conformance.catalogue import PROGRAMS
 from harness.npu.conformance.compiled import Compiled, compile_graph
 from harness.npu.featuremap import Memory, chain
 from harness.npu.operations import INTERNAL, Activation, Pool
-from harness.npu.registers import PAYLOAD_SHIFT, Operation
+from harness.npu.registers import PAYLOAD_SHIFT, Operation, PoolMode
 from harness.npu.registers_u55 import LONG, SHORT
 from harness.npu.registers_u85 import BRANCH
 from harness.npu.registers_u85 import LONG as LONG_U85
@@ -90,6 +90,21 @@ def test_a_stream_has_an_end() -> None:
     npu = Npu(Configuration.parse(one.npu))
     with pytest.raises(Fault, match="more than any real program has"):
         npu.decode(changed(one, {}, repeat=10_000))
+
+
+@pytest.mark.slow
+def test_a_transposition_of_many_channels_is_no_endless_stream() -> None:
+    """Vela moves a map of 65,537 channels in as many slices, each with addresses of its own: upstream tests that."""
+    one = compiled("transpose 3 2 1", "ethos-u55-128")
+    npu = Npu(Configuration.parse(one.npu))
+    last = npu.decode(one.stream).ops[-1]
+    assert isinstance(last, Pool)
+    codes = {LONG[code].name: code for code in LONG}
+    piece = long(codes["IFM_BASE0"], last.ifm.bases[0]) + long(codes["OFM_BASE0"], last.ofm.bases[0])
+    piece += short(Operation.POOL, PoolMode.AVERAGE)
+    program = npu.decode(one.stream[:-4] + piece * 65_537 + one.stream[-4:])
+    assert len(program.ops) > 65_537
+    npu.run(program, one.memory([]))
 
 
 def test_a_loop_without_end_is_ended() -> None:
