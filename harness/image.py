@@ -159,12 +159,20 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
             kind="out-of-memory",
         )
     unsigned = PackageHeader.pack({**header, "run_id": bytes(16), "image_hash": bytes(32), "crc32": 0})
-    image_hash = hashlib.sha256(firmware + unsigned + body).digest()
+    digest = _digest(firmware).copy()
+    digest.update(unsigned + body)
+    image_hash = digest.digest()
     header |= {"run_id": run_id, "image_hash": image_hash}
     crc_offset = PackageHeader.offset_of("crc32")
     crc = zlib.crc32(body, zlib.crc32(PackageHeader.pack({**header, "crc32": 0})[:crc_offset]))
     package = PackageHeader.pack({**header, "crc32": crc}) + body
     return Image(_add_segment(firmware, package, target.package_start), run_id, image_hash, program_hash, plan)
+
+
+@functools.lru_cache(maxsize=4)
+def _digest(firmware: bytes) -> hashlib._Hash:
+    """SHA-256 of the firmware, to be copied and gone on with."""
+    return hashlib.sha256(firmware)
 
 
 def _package(

@@ -6,6 +6,7 @@ here are made in this process or come from our own cache, which checks their dig
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -90,13 +91,14 @@ class TosaGraph:
     tensors: Mapping[str, TosaTensor] = field(default_factory=dict)
 
     @classmethod
+    @functools.lru_cache(maxsize=4)  # it takes milliseconds, and whoever looks at a program looks at it again
     def parse(cls, data: bytes) -> TosaGraph:
         block = Buffer.GetRootAs(data, 0).Regions(0).Blocks(0)
         tensors: dict[str, TosaTensor] = {}
         for index in range(block.TensorsLength()):
             tensor = block.Tensors(index)
             name = tensor.Name().decode()
-            shape = tuple(int(tensor.Shape(axis)) for axis in range(tensor.ShapeLength()))
+            shape = tuple(tensor.ShapeAsNumpy().tolist()) if tensor.ShapeLength() else ()
             tensors[name] = TosaTensor(name, shape, _DTYPES.get(tensor.Type(), str(tensor.Type())))
         operators = []
         for index in range(block.OperatorsLength()):
