@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lowering.ethosu import Capture, Compiled
 
 _TOSA_BACKEND = "TOSABackend"
+_TOSA_IDENTIFIER = b"TOSA"
+"""In the flatbuffer, after the offset of its root (tosa-tools 2026.5.0, tosa/TosaGraph.py)."""
 
 
 class Toolchain(abc.ABC):
@@ -110,6 +112,8 @@ class TosaToolchain(Toolchain):
             entry = plan.delegates[call.delegate]
             if entry.id != _TOSA_BACKEND:
                 raise CompileError(f"delegate {call.delegate} of {plan.name} is {entry.id}'s, not {_TOSA_BACKEND}'s")
+            if entry.data[4:8] != _TOSA_IDENTIFIER:
+                raise CompileError(f"delegate {call.delegate} of {plan.name} is no TOSA: {entry.data[:8].hex(' ')}...")
             found.append(Delegate(call.delegate, at, entry.data, b""))
         return tuple(found)
 

@@ -23,11 +23,12 @@ def sabotaged(folder: Path, how: str, cache: Path | None = None, *, select: str 
     return session(folder, SAMPLE, "-k", select, "-p", "suites.tests.sabotage", environment=environment)
 
 
-def assert_all_red(found: Session, kind: str, tests: set[str] = TESTS) -> None:
+def assert_all_red(found: Session, *kinds: str, tests: set[str] = TESTS) -> None:
     assert found.status == FAILED
     assert found.verdicts == dict.fromkeys(tests, "failed"), found.output
     for name, test in found.tests.items():
-        assert (test.element, test.properties["kind"]) == ("failure", kind), name
+        assert test.element == "failure", name
+        assert test.properties["kind"] in kinds, (name, test.text)
     assert "verified" not in found.output.splitlines()[-1]
 
 
@@ -44,7 +45,8 @@ def test_a_compiler_that_raises_is_red(tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
-    assert_all_red(sabotaged(tmp_path, "compiler-zeros", tmp_path / "cache"), "compile")
+    """What upstream does with Vela's zeros depends on the NPU; it may look for a file that Vela would have written."""
+    assert_all_red(sabotaged(tmp_path, "compiler-zeros", tmp_path / "cache"), "compile", "not-available")
 
 
 def test_a_missing_reference_model_is_red_although_everything_is_lowered_already(tmp_path: Path) -> None:
@@ -54,9 +56,9 @@ def test_a_missing_reference_model_is_red_although_everything_is_lowered_already
 
 def test_a_missing_reference_model_is_red_from_the_start(tmp_path: Path) -> None:
     found = sabotaged(tmp_path, "no-reference", tmp_path / "cache", select="itself_U55 or itself_BI")
-    assert_all_red(found, "no-reference", {"test_plus_itself_U55_BI", "test_plus_itself_BI"})
+    assert_all_red(found, "no-reference", tests={"test_plus_itself_U55_BI", "test_plus_itself_BI"})
 
 
 def test_an_npu_that_writes_zeros_is_red(tmp_path: Path) -> None:
     found = sabotaged(tmp_path, "wrong-answer", select="itself and (u55 or u65 or u85)")
-    assert_all_red(found, "mismatch", {f"test_plus_itself_U{family}5_BI" for family in (5, 6, 8)})
+    assert_all_red(found, "mismatch", tests={f"test_plus_itself_U{family}5_BI" for family in (5, 6, 8)})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from suites.profile import PROFILES
-from suites.tests.session import SAMPLE, session
+from suites.tests.session import ROOT, SAMPLE, session
 
 pytest_plugins = "pytester"
 
@@ -49,12 +50,16 @@ def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -
 
 
 def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path) -> None:
-    """And by `make test`, which names no folder."""
     _, named = probed(tmp_path, "suites/tests/test_where.py")
-    assert named
-    _, everything = probed(tmp_path)
-    assert any(test.startswith("suites/tests/") for test in everything)
-    assert any(test.startswith("suites/upstream/tests/") for test in everything)
+    assert {test.partition("::")[0] for test in named} == {"suites/tests/test_where.py"}
+
+
+def test_make_test_names_all_of_them() -> None:
+    """It runs pytest without arguments; `suites` among the paths would leave them out."""
+    paths = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["testpaths"]
+    assert "suites" not in paths
+    for folder in ROOT.joinpath("suites").rglob("tests"):
+        assert any(folder.is_relative_to(ROOT / path) for path in paths), folder
 
 
 @pytest.fixture
