@@ -4,6 +4,8 @@ Before the next image QEMU resets processor and devices, as it does at its own s
 nothing of the last run is left but the time of QEMU's clocks. harness/virtual/tests/test_board.py holds all of the
 machine's state against that of a new one. Memories are emptied and filled by QEMU, not past it, so that it never
 executes what it translated of earlier code. Only the DDR, which is shared, is filled from here, once QEMU emptied it.
+What is as it should be already, as a rule the firmware's code, stays, and so does QEMU's translation of it: half the
+work of a run.
 
 Some devices of QEMU 7.2 are not as new after a reset: the system's control keeps where the processor starts, SPI, clock
 and Ethernet their registers, the guards of memories and devices their interrupts. So a guard of our own stops the first
@@ -13,6 +15,7 @@ access to any device besides those that the firmware needs, and lets it pass; th
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.errors import TargetNotAvailable
 from harness.virtual.clock import Deadline
@@ -22,10 +25,14 @@ from harness.virtual.memory import Blocks
 from harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu, unavailable
 from harness.virtual.qmp import Qmp, QmpError
 from harness.virtual.qtest import Qtest, QtestError
-from harness.virtual.soc import Soc, Window
+from harness.virtual.soc import SECURE_ALIAS, Soc, Window
 
-_RAMS = ((0x00000000, 512 << 10), (0x01000000, 2 << 20), (0x20000000, 512 << 10), (0x21000000, 4 << 20))
-"""Address and size of all RAM of QEMU's mps3-an547 besides the DDR (its `info mtree`)."""
+_RAMS = (
+    range(0x10000000, 0x10080000), range(0x11000000, 0x11200000), range(0x30000000, 0x30080000),
+    range(0x31000000, 0x31400000),
+)  # fmt: skip
+"""All RAM of QEMU's mps3-an547 besides the DDR (its `info mtree`), by its secure alias."""
+_DDR = range(DDR_BASE, DDR_BASE + DDR_SIZE)
 _DEVICES = range(0x40000000, 0x60000000)
 """Where there are devices, besides the processor's own."""
 _RESET_WELL = (Window(0x59303000, 0x1000), Window(0x58103000, 0x1000))
@@ -93,14 +100,16 @@ class Board:
             TargetNotAvailable: QEMU does not do so.
         """
         deadline = Deadline(_START_SECONDS)
+        image = _contents(elf)
         self.elf = elf
         try:
             if self._used:
                 self.qmp.reset(deadline)
                 self.qemu.read_uart()
-                self._empty(deadline)
+                there = [address for address, data in image.items() if self._holds(address, data, deadline)]
+                self._empty([range(address, address + len(image.pop(address))) for address in there], deadline)
             self._used = True
-            self._load(elf, deadline)
+            self._fill(image, deadline)
         except (GdbError, QtestError, QmpError, TimeoutError) as error:
             raise unavailable(str(error), self.qemu) from error
 
@@ -146,32 +155,50 @@ class Board:
         for guard in self._guards:
             self.gdb.watch(guard.start, len(guard), deadline)
 
-    def _empty(self, deadline: Deadline) -> None:
-        used = [(DDR_BASE + begin, end - begin) for begin, end in self.qemu.ddr_used]
-        for address, size in (*_RAMS, *used):
-            self.qtest.fill(address, size, deadline)
-        self.qemu.release_ddr()
+    def _holds(self, address: int, data: bytes, deadline: Deadline) -> bool:
+        """Whether that is at `address`, outside of the DDR, already, and QEMU knows it."""
+        return address not in _DDR and self.blocks.known(address, len(data), deadline) == data
 
-    def _load(self, elf: bytes, deadline: Deadline) -> None:
-        file = io.BytesIO(elf)
-        try:
-            loaded = segments(file)
-        except ElfError as error:
-            raise TargetNotAvailable(f"the image cannot be loaded: {error}", hint="pack it again") from error
-        for segment in loaded:
-            data = segment.read(file)
-            offset = segment.load_address - DDR_BASE
-            if 0 <= offset <= DDR_SIZE - len(data):
-                assert self.qemu.ddr is not None
-                self.qemu.ddr[offset : offset + len(data)] = data
+    def _empty(self, but: Sequence[range], deadline: Deadline) -> None:
+        used = [range(DDR_BASE + begin, DDR_BASE + end) for begin, end in self.qemu.ddr_used]
+        for ram in (*_RAMS, *used):
+            for hole in _outside(ram, but):
+                self.qtest.fill(hole.start, len(hole), deadline)
+        self.qemu.release_ddr()
+        self.blocks.forget()
+
+    def _fill(self, image: Mapping[int, bytes], deadline: Deadline) -> None:
+        assert self.qemu.ddr is not None
+        for address, data in image.items():
+            if address in _DDR and address + len(data) <= _DDR.stop:
+                self.qemu.ddr[address - _DDR.start : address - _DDR.start + len(data)] = data
             else:
-                self.qtest.write(segment.load_address, data, deadline)
+                self.qtest.write(address, data, deadline)
+
+
+def _contents(elf: bytes) -> dict[int, bytes]:
+    """What an image has in memory, by address; outside of the DDR by the secure alias."""
+    file = io.BytesIO(elf)
+    try:
+        loaded = segments(file)
+    except ElfError as error:
+        raise TargetNotAvailable(f"the image cannot be loaded: {error}", hint="pack it again") from error
+    contents = ((segment.load_address, segment.read(file)) for segment in loaded if segment.file_size)
+    return {at if at in _DDR else at | SECURE_ALIAS: data for at, data in contents}
 
 
 def _guards(soc: Soc) -> list[range]:
     """Addresses of all devices but those that programs may use."""
-    windows = (*soc.windows, *_RESET_WELL)
-    used = sorted((base, base + window.size) for window in windows for base in window.bases)
-    begins = (_DEVICES.start, *(end for _, end in used))
-    ends = (*(begin for begin, _ in used), _DEVICES.stop)
-    return [range(begin, end) for begin, end in zip(begins, ends, strict=True) if begin < end]
+    used = [range(base, base + window.size) for window in (*soc.windows, *_RESET_WELL) for base in window.bases]
+    return list(_outside(_DEVICES, used))
+
+
+def _outside(whole: range, parts: Iterable[range]) -> Iterator[range]:
+    """What of `whole` is in none of `parts`, which do not overlap, in order."""
+    begin = whole.start
+    for part in sorted((part for part in parts if part.start in whole), key=lambda part: part.start):
+        if begin < part.start:
+            yield range(begin, part.start)
+        begin = part.stop
+    if begin < whole.stop:
+        yield range(begin, whole.stop)

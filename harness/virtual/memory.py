@@ -21,7 +21,7 @@ from harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
 from harness.virtual.soc import SECURE_ALIAS, Ram, Soc
 
 _BLOCK = 2 << 20
-"""QEMU has each RAM in blocks of this size, aligned to it (for huge pages)."""
+"""QEMU has each RAM in blocks of at most this size, aligned to it (for huge pages)."""
 _MARKER = 64
 
 
@@ -69,6 +69,7 @@ class Blocks:
         self._gdb = gdb
         self._file = -1
         self._hosts: dict[int, int | None] = {}  # by the block's address
+        self._written: list[range] = []
 
     def read(self, block: int, offset: int, size: int, deadline: Deadline) -> bytes | None:
         """`size` bytes of the block at the secure address `block`, or None where it is out of reach.
@@ -89,9 +90,24 @@ class Blocks:
         host = self.host(block, deadline)
         if host is None:
             return False
+        self._written.append(range(block + offset, block + offset + len(data)))
         if os.pwrite(self._file, data, host + offset) < len(data):
             raise GdbClosed("the memory of QEMU's process is gone")
         return True
+
+    def known(self, address: int, size: int, deadline: Deadline) -> bytes | None:
+        """`size` bytes of RAM at a secure address, unless something was written there past QEMU, which may go on with
+        its translation of what was there before; None then, and where they are out of reach."""
+        if any(written.start < address + size and address < written.stop for written in self._written):
+            return None
+        parts = []
+        for block, offset, length in _pieces(address & -_BLOCK, address % _BLOCK, size):
+            parts.append(self.read(block, offset, length, deadline))
+        return None if None in parts else b"".join(filter(None, parts))
+
+    def forget(self) -> None:
+        """That anything was written past QEMU: it knows all of its memory."""
+        self._written = []
 
     def host(self, block: int, deadline: Deadline) -> int | None:
         """Address in QEMU's process of the block of RAM at `block`, or None when it is out of reach."""
@@ -167,7 +183,7 @@ class GuestMemory:
         view = self.shared(place, size, writable=False)
         if view is not None:
             return view.tobytes()
-        return b"".join(self._read(block, offset, length) for block, offset, length in _pieces(place, size))
+        return b"".join(self._read(*piece) for piece in _pieces(place.ram.base + SECURE_ALIAS, place.offset, size))
 
     def write(self, place: Place, data: bytes | memoryview) -> None:
         """Overwrite what is there. Must not be code: QEMU would go on with its translation of the old."""
@@ -176,7 +192,7 @@ class GuestMemory:
             view[:] = np.frombuffer(data, np.uint8)
             return
         remaining = memoryview(data)
-        for block, offset, length in _pieces(place, len(data)):
+        for block, offset, length in _pieces(place.ram.base + SECURE_ALIAS, place.offset, len(data)):
             self._write(block, offset, remaining[:length])
             remaining = remaining[length:]
 
@@ -193,13 +209,13 @@ class GuestMemory:
             self._gdb.write_memory(block + offset, bytes(data), self._deadline)
 
 
-def _pieces(place: Place, size: int) -> Iterator[tuple[int, int, int]]:
-    """`size` bytes at `place`, cut where a block of QEMU's ends: secure address of the block, offset in it, bytes."""
-    offset = place.offset
+def _pieces(base: int, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """`size` bytes from `base` + `offset`, cut where a block of QEMU's ends: address of the block, offset in it, bytes.
+    `base` is where a block begins."""
     while size > 0:
         into = offset % _BLOCK
         length = min(size, _BLOCK - into)
-        yield place.ram.base + SECURE_ALIAS + offset - into, into, length
+        yield base + offset - into, into, length
         offset += length
         size -= length
 
@@ -214,7 +230,7 @@ def _candidates(pid: int) -> list[int]:
                 continue
             begin, end = (int(part, 16) for part in fields[0].split("-"))
             first = -(-begin // _BLOCK) * _BLOCK
-            found += range(first, end - _BLOCK + 1, _BLOCK)
+            found += range(first, end - _MARKER + 1, _BLOCK)
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness.npu import Configuration
 from harness.run import find_firmware
-from harness.virtual.board import Board
+from harness.virtual.board import Board, _contents
 from harness.virtual.clock import Deadline
 from harness.virtual.device import Job, Result
 from harness.virtual.engine import Engine
@@ -219,6 +219,25 @@ def test_memory_that_is_not_emptied_by_qemu_would_be_noticed(
     board.put(assemble(teller(2), soc))
     again, board = run_for_words(board, 1)
     assert (said, again) == ([1], [1])
+    assert board is not None
+    board.stop()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_code_that_was_written_past_qemu_is_not_taken_for_known(assemble: Assemble, pool: Pool, known: bool) -> None:
+    """As an NPU may write it: it is in memory, and of what was there before QEMU has a translation."""
+    soc = dataclasses.replace(CORSTONE_300, vectors=0x31000000)
+    one, two = assemble(teller(1), soc), assemble(teller(2), soc)
+    said, board = run_for_words(pool.take(soc, one), 1)
+    assert (said, board is not None) == ([1], True)
+    assert board is not None
+    ((address, code),) = _contents(two).items()
+    assert board.blocks.write(address, 0, memoryview(code), Deadline(SECONDS))
+    if known:  # what is written then is no news to QEMU, and stays
+        board.blocks.forget()
+    board.put(two)
+    again, board = run_for_words(board, 1)
+    assert again == ([1] if known else [2])
     assert board is not None
     board.stop()
 
