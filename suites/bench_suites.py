@@ -1,0 +1,181 @@
+"""What a test of the suites takes, against ExecuTorch's own test of the same operator.
+
+`python -m suites.bench_suites`; part of `make bench`. Ours lowers an operator for an Ethos-U55, packs it, boots it on
+the virtual board and compares every output; upstream's lowers it to TOSA INT and compares the reference model's answer.
+Both are run by pytest, operator by operator in turn. What counts is the median wall time of the tests themselves, but
+for the first one of each session, in which torch is imported. "Warm" is our session again, with what it lowered.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from harness.cli import guard
+from harness.progress import Live
+from harness.render import console
+from lowering.errors import ToolError
+from suites.stopwatch import Timed, read
+from suites.upstream.setting import Setting, tests_root
+
+_CACHE = "ETHOS_HIL_CACHE"
+REPOSITORY = Path(__file__).parents[1]
+TESTS = 7
+"""Of each operator, ours and upstream's."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An operator, the file with our tests of it, and the one with upstream's."""
+
+    operator: str
+    ours: str
+    upstream: str
+
+
+PAIRS = (
+    Pair("add", "test_elementwise.py", "test_add.py"),
+    Pair("conv2d", "test_convolution.py", "test_conv2d.py"),
+    Pair("linear", "test_matmul.py", "test_linear.py"),
+    Pair("avg_pool2d", "test_pool.py", "test_avg_pool2d.py"),
+    Pair("softmax", "test_activation.py", "test_softmax.py"),
+    Pair("sigmoid", "test_activation.py", "test_sigmoid.py"),
+)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Median seconds of a test of an operator."""
+
+    operator: str
+    cold: float
+    upstream: float
+    warm: float
+
+
+def session(arguments: Sequence[str], environment: dict[str, str], cwd: Path = REPOSITORY) -> float:
+    """Run pytest; returns its wall seconds.
+
+    Raises:
+        ToolError: not all tests passed. What the tests of a broken build take is no figure.
+    """
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - started
+    if done.returncode:
+        log = REPOSITORY / "build/bench-suites.log"
+        log.write_text(done.stdout + done.stderr)
+        last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:]
+        raise ToolError(f"pytest ended with status {done.returncode}: {' '.join(last)}", hint=f"see {log}")
+    return seconds
+
+
+def timed(arguments: Sequence[str], folder: Path, environment: dict[str, str], cwd: Path = REPOSITORY) -> float:
+    """Median seconds of `TESTS` tests after the first of a session. Raises ToolError."""
+    path = folder / "timed.json"
+    stopwatch = ["-p", "suites.stopwatch", "--stopwatch", str(path), "--stopwatch-tests", str(TESTS + 1)]
+    session([*stopwatch, *arguments], environment, cwd)
+    tests: tuple[Timed, ...] = read(path)
+    if len(tests) < 3 or any(test.outcome != "passed" for test in tests):
+        raise ToolError(f"of {' '.join(arguments)} not all tests passed, or there were less than 3: {tests}")
+    return statistics.median(test.seconds for test in tests[1:])
+
+
+def compare(pair: Pair, setting: Setting) -> Compared:
+    """An operator, cold and warm, and upstream's."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {_CACHE: cache}
+        ours = [f"suites/ops/{pair.ours}", "--suffix", "U55_BI", "-k", f"test_{pair.operator}_", *_kept(setting.folder)]
+        cold = timed(ours, setting.folder, environment)
+        root = tests_root()
+        theirs = ["-c", os.devnull, "--rootdir", str(root), "-p", "no:cacheprovider", "--disable-warnings"]
+        theirs += [str(root / "ops" / pair.upstream), "-k", "tosa_INT"]
+        variables = setting.environment(1) | {"PYTHONPATH": str(REPOSITORY)}
+        upstream = timed(theirs, setting.folder, variables, setting.folder / "work")
+        return Compared(pair.operator, cold, upstream, timed(ours, setting.folder, environment))
+
+
+def workers(count: int, folder: Path) -> float:
+    """Wall seconds of the compared operators' tests for Ethos-U55 from an empty cache, with so many workers."""
+    files = sorted({f"suites/ops/{pair.ours}" for pair in PAIRS})
+    names = " or ".join(f"test_{pair.operator}_" for pair in PAIRS)
+    with tempfile.TemporaryDirectory() as cache:
+        options = ["--suffix", "U55_BI", "-k", names, "-n", str(count), "--dist", "worksteal", *_kept(folder)]
+        return session([*files, *options], os.environ | {_CACHE: cache})
+
+
+def nightly(folder: Path, *, jobs: int) -> float:
+    """Wall seconds of all operators in all profiles, with the repository's own cache."""
+    return session(["suites/ops", "-n", str(jobs), "--dist", "worksteal", *_kept(folder)], dict(os.environ))
+
+
+def _kept(folder: Path) -> list[str]:
+    """Where our sessions keep their records."""
+    return ["--runs", str(folder / "runs")]
+
+
+def table(rows: Sequence[Compared]) -> Table:
+    """A row for each operator, and all of them together."""
+    found = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("seconds a test, median", "ours, cold", "upstream", "ratio", "ours, warm", "times faster"):
+        found.add_column(column, justify="left" if column.startswith("seconds") else "right")
+    for row in (*rows, total(rows)):
+        cells = (f"{row.cold:.2f}", f"{row.upstream:.2f}", f"{row.cold / row.upstream:.2f}", f"{row.warm:.3f}")
+        found.add_row(row.operator, *cells, f"{row.upstream / row.warm:.0f}")
+    return found
+
+
+def total(rows: Sequence[Compared]) -> Compared:
+    """One test of each."""
+    return Compared(
+        "one of each", sum(row.cold for row in rows), sum(row.upstream for row in rows), sum(row.warm for row in rows)
+    )
+
+
+def main() -> int:
+    """Print the tables."""
+    out = console()
+    with tempfile.TemporaryDirectory() as name, Live() as live:
+        folder = Path(name)
+        setting = Setting.without(folder)
+        rows = []
+        for number, pair in enumerate(PAIRS):
+            live.stage(f"Timing the tests of {pair.operator} and upstream's")
+            live.step(number, len(PAIRS))
+            rows.append(compare(pair, setting))
+        seconds = []
+        for count in (1, 2):
+            live.stage(f"Running the same with {count} worker{'s' * (count > 1)}")
+            seconds.append(workers(count, folder))
+        jobs = os.cpu_count() or 1
+        live.stage("Lowering what the cache lacks of all operators")
+        filling = nightly(folder, jobs=jobs)
+        live.stage("Running all operators in all profiles")
+        whole = nightly(folder, jobs=jobs)
+    out.print(table(rows))
+    one = total(rows)
+    out.print(f"cold against upstream: {one.cold / one.upstream:.2f} times its time; asked: at most 1.3")
+    out.print(f"warm: {one.upstream / one.warm:.1f} times faster than upstream; asked: at least 8")
+    out.print(
+        f"two workers: {seconds[0]:.0f} s become {seconds[1]:.0f} s, {seconds[0] / seconds[1]:.2f} times faster; "
+        "asked: at least 1.7"
+    )
+    out.print(
+        f"all operators in all profiles, cached, {jobs} workers: {whole:.0f} s; asked: less than 180 "
+        f"(the run before, which lowered what was not cached: {filling:.0f} s)"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    guard(main)
