@@ -22,6 +22,6 @@ number, but for what was added to it before: PyTorch's float32 roundings, and RE
 program rounds. So they give the same integer, except where a rounding boundary lies within that doubt: there, and only
 there, the error is one step (`value.snapped`). From there it is passed on by the operators' own gains.
 
-Nothing is assumed of how errors combine: bounds are for the worst case, until that has become meaningless
+Nothing is assumed of how errors combine: bounds are for the worst case, while that is tight
 (`tolerance`). An operator that has no rule is an error that names it.
 """

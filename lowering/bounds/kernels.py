@@ -24,8 +24,7 @@ def run(call: KernelCall, memory: Memory, *, quantised: bool) -> None:
     Args:
         call: the operator.
         memory: with its inputs, and then with its outputs.
-        quantised: whether PyTorch's answer is the quantised module's, which has computed the same operator of the same
-            numbers; otherwise it may have done so in another precision.
+        quantised: whether PyTorch's answer is the quantised module's, which computes in the same precision.
 
     Raises:
         NoBound: it is not known what the operator makes of errors.
@@ -33,38 +32,39 @@ def run(call: KernelCall, memory: Memory, *, quantised: bool) -> None:
     rule = _RULES.get(call.operator)
     if rule is not None:
         rule(call, memory)
-    elif quantised or call.operator in _SELECTIONS:
-        _same(call, memory)
+    elif call.operator in kernels.OWN:
+        raise NoBound(f"CPU operator {call.operator} is not PyTorch's own here, and has no rule for its error")
     else:
-        raise NoBound(f"CPU operator {call.operator} has no rule for its error")
+        # PyTorch's own operator, in both answers: the same of the same numbers.
+        store = _Store(memory, call.operator, floats=quantised or call.operator in _SELECTIONS)
+        kernels.run_kernel(call, store)
 
 
 class _Store(kernels.Store):
-    """What a kernel reads and writes is in the memory that knows the bounds, and must have no error."""
+    """What a kernel reads and writes is in the memory that knows the bounds, and must have no error.
 
-    def __init__(self, memory: Memory, operator: str) -> None:
+    Without `floats` there must be none: PyTorch's answer was computed in another precision.
+    """
+
+    def __init__(self, memory: Memory, operator: str, *, floats: bool) -> None:
         super().__init__(memory.plan)
         self._bounds = memory
         self._operator = operator
+        self._floats = floats
 
     def get(self, index: int) -> Any:
         value = self._bounds.plan.values[index]
         if not isinstance(value, Tensor) or value.data is not None:
             return super().get(index)
         x = self._bounds.get(index)
+        if value.dtype.kind == "f" and not self._floats:
+            raise NoBound(f"CPU operator {self._operator} of floats has no rule for its error")
         if not x.is_exact:
             raise NoBound(f"CPU operator {self._operator} of numbers that may differ has no rule for its error")
         return x.value.astype(value.dtype)
 
     def set(self, index: int, array: np.ndarray) -> None:
         self._bounds.set(index, Bounded.exact(array))
-
-
-def _same(call: KernelCall, memory: Memory) -> None:
-    """Both answers have it from PyTorch's own operator, so that it is the same of the same numbers."""
-    if call.operator in kernels.OWN:
-        raise NoBound(f"CPU operator {call.operator} is not PyTorch's own here, and has no rule for its error")
-    kernels.run_kernel(call, _Store(memory, call.operator))
 
 
 def _quantise(call: KernelCall, memory: Memory) -> None:

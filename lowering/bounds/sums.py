@@ -27,6 +27,11 @@ its product with the norm's weight, and of that with the convolution's. Those of
 difference of, for which the largest bias stands."""
 
 
+def _roundings(operation: Operation, terms: int) -> float:
+    """How many of the sum of magnitudes a sum may be off by: one each, or their root where they are drawn at random."""
+    return terms if operation.rounding.random is None else terms**0.5
+
+
 def _products(operation: Operation, a: Bounded, b: Bounded, terms: int, combine: Bilinear, folded: int = 0) -> Bounded:
     """Sums of `terms` products of an element of a and one of b, as `combine` adds them up."""
     value = combine(a.value.astype(float), b.value.astype(float))
@@ -34,8 +39,10 @@ def _products(operation: Operation, a: Bounded, b: Bounded, terms: int, combine:
     largest = size if a.is_exact and b.is_exact else combine(a.magnitude, b.magnitude)
     passed = _known(largest - size, a, b)
     if operation.takes_floats:
-        return operation.floats(value, passed, (2 * terms + folded) * operation.unit * largest)
-    return operation.quantised(_whole(value, operation), passed, (terms + STEPS_OF_FLOAT32) * FLOAT32_UNIT * largest)
+        return operation.floats(value, passed, (2 * _roundings(operation, terms) + folded) * operation.unit * largest)
+    return operation.quantised(
+        _whole(value, operation), passed, (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * largest
+    )
 
 
 def _whole(value: Array, operation: Operation) -> Array:
@@ -149,12 +156,12 @@ def _average(operation: Operation, x: Bounded, x_zero: Bounded, out_zero: Bounde
     value, size, passed = total(x.value), total(x.magnitude) / count, total(x.error) / count
     terms = int(np.prod(kernel))
     if operation.takes_floats:
-        return operation.floats(value / count, passed, 2 * terms * operation.unit * size)
+        return operation.floats(value / count, passed, 2 * _roundings(operation, terms) * operation.unit * size)
     bits = np.ceil(np.log2(count)).astype(np.int64)  # reciprocal_scale of the specification
     multiplier = (((1 << 30) + 1) << bits) // count.astype(np.int64)
     shift, zero = 30 + bits, int(out_zero.number)
     rounded = (np.rint(value).astype(np.int64) * multiplier + (np.int64(1) << (shift - 1))) >> shift
-    doubt = passed + (terms + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size
+    doubt = passed + (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size
     return operation.snapped(np.clip(rounded + zero, *RANGES[operation.dtype]), value / count, doubt, zero)
 
 
@@ -176,10 +183,10 @@ def _sum(operation: Operation, x: Bounded) -> Bounded:
     terms, value = x.value.shape[axis], x.value.sum(axis, keepdims=True)
     size, passed = x.magnitude.sum(axis, keepdims=True), x.error.sum(axis, keepdims=True)
     if operation.takes_floats:
-        return operation.floats(value, passed, 2 * terms * operation.unit * size)
+        return operation.floats(value, passed, 2 * _roundings(operation, terms) * operation.unit * size)
     if not x.scaled:
         return Bounded(value, passed, scaled=False)
-    return operation.quantised(value, passed, (terms + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size)
+    return operation.quantised(value, passed, (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size)
 
 
 def _product(operation: Operation, x: Bounded) -> Bounded:

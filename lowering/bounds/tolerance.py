@@ -15,8 +15,10 @@ from lowering.bounds.program import bounded
 from lowering.bounds.value import Bounded, NoBound, Rounding
 from lowering.plan import KernelCall, Plan
 
+TIGHT = 2.0**-10
+"""Of an output's largest magnitude: up to there the worst case is good enough."""
 MEANINGFUL = 2.0**-6
-"""Of an output's largest magnitude: a bound beyond that says little."""
+"""Likewise: a bound beyond that says nothing."""
 DEVIATIONS = 6
 """Standard deviations that an error is taken to keep within. Of a sum of n independent errors, each as likely to be
 positive as negative and none larger than c_i, the deviation is at most sqrt(sum c_i**2), and by Hoeffding's inequality
@@ -45,7 +47,7 @@ def tolerances(artifact: Artifact, inputs: Sequence[np.ndarray], sides: int = 1)
     """Those of the program's outputs.
 
     The worst case multiplies at every layer, and is out of all proportion after a few: errors of either sign mostly
-    cancel. Where it has become meaningless, the program is computed several times with every rounding as large as it
+    cancel. Where it is no longer tight, the program is computed several times with every rounding as large as it
     may be and in a direction drawn at random, and the answers may differ by `DEVIATIONS` of what that makes of the
     output: Parker's Monte Carlo arithmetic (1997), with the model of Higham and Mary, "A New Approach to Probabilistic
     Rounding Error Analysis" (2019), that roundings are independent and of mean zero.
@@ -60,13 +62,13 @@ def tolerances(artifact: Artifact, inputs: Sequence[np.ndarray], sides: int = 1)
     """
     worst = bounded(artifact, inputs, Rounding(sides))
     steps = [_step(artifact.plan, index) for index in artifact.plan.outputs]
-    poor = [not _means_something(one, one.error, step) for one, step in zip(worst, steps, strict=True)]
+    poor = [not _within(TIGHT, one, one.error, step) for one, step in zip(worst, steps, strict=True)]
     drawn = _drawn(artifact, inputs, sides, worst) if any(poor) else ()
     extra = approximation(artifact)
     found = []
     for index, (one, step) in enumerate(zip(worst, steps, strict=True)):
         allowed = np.minimum(one.error, max(DEVIATIONS * drawn[index], step)) if poor[index] else one.error
-        if not _means_something(one, allowed, step):
+        if not _within(MEANINGFUL, one, allowed, step):
             raise NoBound(
                 f"output {index} may be wrong by {float(np.median(allowed)):.2g} from rounding alone, and its largest "
                 f"element is {_largest(one):.2g}",
@@ -76,8 +78,9 @@ def tolerances(artifact: Artifact, inputs: Sequence[np.ndarray], sides: int = 1)
     return tuple(found)
 
 
-def _means_something(x: Bounded, allowed: np.ndarray, step: float) -> bool:
-    return not allowed.size or float(np.median(allowed)) <= max(MEANINGFUL * _largest(x), 1.001 * step)
+def _within(part: float, x: Bounded, allowed: np.ndarray, step: float) -> bool:
+    """Whether what is allowed to most elements is at most that part of the largest, or one step."""
+    return not allowed.size or float(np.median(allowed)) <= max(part * _largest(x), 1.001 * step)
 
 
 def _largest(x: Bounded) -> float:
