@@ -96,11 +96,10 @@ class DeclaredItem(pytest.Item):
             text = str(error).partition("\n")[0]
             self._keep(trial, trial.record("failed", Failure(kind, f"{type(error).__name__}: {text}")), error)
             raise
+        self._defect = trial.test.defect(record)
         self._keep(trial, record, trial.error)
-        defect = trial.test.defect(record)
-        if defect is not None:
-            self._defect = defect
-            raise pytest.xfail.Exception(f"{defect.what} ({defect.link})")
+        if self._defect is not None:
+            raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
         if record.verdict in ("skipped", "compiled-only"):
             raise pytest.skip.Exception(self.reason)
         if record.verdict != "verified":
@@ -122,7 +121,7 @@ class DeclaredItem(pytest.Item):
         self.record = dataclasses.replace(record, test=about)
         options = self.options
         try:
-            if record.verdict == "failed" and options.artifacts is not None:
+            if record.verdict == "failed" and self._defect is None and options.artifacts is not None:
                 from suites import blobs
                 from suites.check import place
 
@@ -171,11 +170,7 @@ class DeclaredItem(pytest.Item):
         if record is not None:
             found += [("npu", record.npu), ("target", record.target.name)]
             found += [("kind", record.failure.kind)] if record.failure is not None else []
-            noise = [
-                (one.sqnr_db, one.cosine, one.index)
-                for one in getattr(record, "accuracy", ())
-                if one.sqnr_db is not None
-            ]
+            noise = [(one.sqnr_db, one.cosine, one.index) for one in record.accuracy if one.sqnr_db is not None]
             if noise:
                 decibels, cosine, index = min(noise, key=lambda one: one[0])
                 found += [("sqnr_db", decibels), ("cosine", cosine), ("worst_index", str(list(index)))]

@@ -165,7 +165,7 @@ def _left(cache: Path, sessions: list[Session], whole: list[Session]) -> Iterato
         except Timeout:
             yield f"{path} is held"
     for session in whole:
-        yield from map(str, session.temporary.rglob("*"))
+        yield from (str(path) for path in session.temporary.rglob("*") if path.is_file())
 
 
 def main() -> int:

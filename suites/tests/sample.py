@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, case, f32
+from suites.case import Defect, Operator, case, f32, npus
 
 plus = Operator(
     "plus",
@@ -21,4 +21,21 @@ wrong = Operator(
     fp=("CONV2D",),
     int=("CONV2D",),
     cases=(case("operator", lambda a: a + a, f32(7)),),
+)
+
+DEFECT = Defect("addition is no convolution", "delegation", "the delegate has no CONV2D", "https://example.org/1")
+
+flawed = Operator(
+    "flawed",
+    aten=("add.Tensor",),
+    int=("CONV2D",),
+    cases=(case("known", lambda a: a + a, f32(7)),),
+    defects=npus(DEFECT),
+)
+
+mended = Operator(
+    "mended",
+    aten=("add.Tensor",),
+    cases=(case("since", lambda a: a + a, f32(7)),),
+    defects=npus(DEFECT),
 )

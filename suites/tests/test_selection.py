@@ -65,7 +65,8 @@ def test_make_test_names_all_of_them() -> None:
 @pytest.fixture
 def sample(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with the sample's declarations, and a function whose name ends in a profile."""
-    pytester.makepyfile(test_sample=SAMPLE.read_text() + "\n\ndef test_function_U55_BI():\n    pass\n")
+    declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
+    pytester.makepyfile(test_sample=declared + "\n\ndef test_function_U55_BI():\n    pass\n")
     pytester.makeini(f"[pytest]\naddopts = -p suites.plugin -p no:cacheprovider {UNWANTED} --runs runs\n")
     return pytester
 

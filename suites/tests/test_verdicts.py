@@ -50,7 +50,7 @@ def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
 
 
 def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path) -> None:
-    found = session(tmp_path, SAMPLE, "-m", "u55", "--compile-only")
+    found = session(tmp_path, SAMPLE, "-k", "(plus or wrong) and u55", "--compile-only")
     assert found.verdicts == {
         "test_plus_same_U55_BI": "compiled-only",
         "test_plus_itself_U55_BI": "compiled-only",
@@ -69,6 +69,19 @@ def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path) -> None:
     first, second = explanation(found, "test_wrong_operator_U55_BI")
     assert first.startswith("delegation: the delegate has no CONV2D, it has ")
     assert second == f"declared at: suites/tests/sample.py:{line_of(SAMPLE, 'wrong', 'operator')}"
+
+
+def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: Path) -> None:
+    found = session(tmp_path, SAMPLE, "-k", "(flawed or mended) and u55", "--artifacts", tmp_path / "kept")
+    assert found.status == FAILED
+    flawed, mended = found.tests["test_flawed_known_U55_BI"], found.tests["test_mended_since_U55_BI"]
+    assert flawed.element == "skipped"
+    assert "addition is no convolution (https://example.org/1)" in flawed.text
+    assert flawed.properties["defect"] == "https://example.org/1"
+    assert (mended.element, mended.properties["kind"]) == ("failure", "declaration")
+    assert "0 verified, 0 compiled-only, 0 skipped, 1 failed, 1 known defect" in found.output
+    assert "1 xfailed" in found.output.splitlines()[-1]
+    assert [path.name for path in (tmp_path / "kept/suites/tests/sample").iterdir()] == ["mended_since_U55_BI"]
 
 
 def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fails(
