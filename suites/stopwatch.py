@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -45,9 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Stopwatch(Path(config.getoption("stopwatch"))))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves so many tests."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Leaves so many tests, of those that all others leave."""
+    yield
     wanted = config.getoption("stopwatch_tests")
     if wanted is not None and wanted < len(items):
         items[:] = [items[index * len(items) // wanted] for index in range(wanted)]
