@@ -140,7 +140,8 @@ class Trial:
             assert self.answer is not None
             return verify_on_host(self.test.name, artifact, self.answer)
         record = self.report.record
-        unmapped = [op.id for op in artifact.npu_ops if not op.aten_ops]
+        # The record's rows also have the operations of the command stream that no row of the map covers.
+        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in (*artifact.npu_ops, *record.ops) if not op.aten_ops)
         if record.verdict == "verified" and unmapped:
             failure = Failure("unmapped", f"no aten operator is known for {', '.join(unmapped)}")
             return dataclasses.replace(record, verdict="failed", failure=failure)
