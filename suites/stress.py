@@ -24,6 +24,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from harness.child import dies_with
+
 _ROOT = Path(__file__).parents[1]
 _TESTS = _ROOT / "suites/tests/sample.py"
 _MARK = "ETHOS_HIL_STRESS"
@@ -53,7 +55,13 @@ class Session:
         }
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                command, cwd=_ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+                command,
+                cwd=_ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=dies_with(os.getpid()),
             )
 
     @property
