@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -150,3 +151,19 @@ def test_two_declarations_of_one_name_are_refused(sample: pytest.Pytester) -> No
     result = sample.runpytest_inprocess("test_twice.py")
     assert result.ret == USAGE
     result.stderr.fnmatch_lines(["ERROR: test_twice.py::test_plus_x_y_* is declared twice*"])
+
+
+DOCUMENT = ROOT / "docs/suites.md"
+
+
+def test_the_documents_example_declares_tests(sample: pytest.Pytester) -> None:
+    _, _, rest = DOCUMENT.read_text().partition("```python\n")
+    sample.makepyfile(test_example=rest.partition("```")[0])
+    assert set(names(sample, "test_example.py")) == cases(ALL, ["add_same", "add_itself", "relu_module"])
+
+
+def test_the_documents_options_exist(sample: pytest.Pytester) -> None:
+    named = set(re.findall(r"--[a-z][a-z-]+", DOCUMENT.read_text()))
+    known = set(re.findall(r"--[a-z][a-z-]+", "\n".join(sample.runpytest_inprocess("--help").outlines)))
+    aliases = {"--junitxml"}  # of --junit-xml, which alone is in the help
+    assert named <= known | aliases, named - known
