@@ -1,7 +1,9 @@
 """MLPerf Tiny's anomaly detection: a deep autoencoder of sounds, seeded, not trained.
 
 The architecture is that of github.com/mlcommons/tiny, benchmark/training/anomaly_detection, after Koizumi et al.,
-"Description and Discussion on DCASE2020 Challenge Task 2" (2020).
+"Description and Discussion on DCASE2020 Challenge Task 2" (2020). Batch normalisation is folded into the dense layers,
+as converters do: ExecuTorch 1.4.1 itself does so only when it quantises, and can't lower the two to float TOSA (its
+FuseBatchNorm2dPass puts a convolution of images between them).
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_linear_bn_eval
 
 from suites.models.seeded import Example, seeded
 
@@ -33,6 +36,20 @@ class Autoencoder(nn.Module):
         return self.layers(spectrum)
 
 
+def folded(model: Autoencoder) -> Autoencoder:
+    """The same function without batch normalisation; changes `model`, which is in eval mode."""
+    for layer in model.layers:
+        if isinstance(layer, nn.Sequential):
+            dense, normalisation, _ = layer
+            assert isinstance(dense, nn.Linear)
+            assert isinstance(normalisation, nn.BatchNorm1d)
+            layer[0] = fuse_linear_bn_eval(dense, normalisation)
+            del layer[1]
+    return model
+
+
 def autoencoder() -> Example:
     """For `ethos-hil run`."""
-    return seeded(Autoencoder(), *SHAPE)
+    model = Autoencoder()
+    _, inputs, calibration = seeded(model, *SHAPE)
+    return folded(model), inputs, calibration

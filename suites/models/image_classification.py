@@ -40,7 +40,7 @@ class ResNet8(nn.Module):
         super().__init__()
         self.stem = nn.Sequential(*_convolution(32, 3, 16), nn.BatchNorm2d(16), nn.ReLU())
         self.stacks = nn.Sequential(_stack(32, 16, 16, 1), _stack(32, 16, 32, 2), _stack(16, 32, 64, 2))
-        self.pool = nn.AvgPool2d(8)
+        self.pool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(64, _CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ class MobileNetV1(nn.Module):
             layers += _layer(size, channels, outputs, 1)
             channels = outputs
         self.features = nn.Sequential(*layers)
-        self.pool = nn.AvgPool2d(size)
+        self.pool = nn.AdaptiveAvgPool2d(1)
         self.classifier = nn.Linear(channels, _CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
