@@ -16,11 +16,12 @@ from suites.tests.session import SAMPLE, Session, session
 pytestmark = pytest.mark.slow
 TESTS = {f"test_plus_itself_{profile.name}" for profile in PROFILES}
 FAILED = 1
+CULPRIT = 'raise FileNotFoundError("the compiler")'
 
 
-def sabotaged(folder: Path, how: str, cache: Path | None = None, *, select: str = "itself") -> Session:
+def sabotaged(folder: Path, how: str, cache: Path | None = None, *options: str, select: str = "itself") -> Session:
     environment = {VARIABLE: how} | ({"ETHOS_HIL_CACHE": str(cache)} if cache is not None else {})
-    return session(folder, SAMPLE, "-k", select, "-p", "suites.tests.sabotage", environment=environment)
+    return session(folder, SAMPLE, "-k", select, "-p", "suites.tests.sabotage", *options, environment=environment)
 
 
 def assert_all_red(found: Session, *kinds: str, tests: set[str] = TESTS) -> None:
@@ -40,13 +41,17 @@ def test_unbroken_they_are_green(tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_raises_is_red(tmp_path: Path) -> None:
-    """Vela, and what makes TOSA in the profiles that end there."""
-    assert_all_red(sabotaged(tmp_path, "compiler-raises", tmp_path / "cache"), "compile")
+    """Vela, and what makes TOSA in the profiles that end there. Where it is asked for, there is a traceback."""
+    found = sabotaged(tmp_path, "compiler-raises", tmp_path / "cache", "--tb=long")
+    assert_all_red(found, "compile")
+    assert CULPRIT in found.output
 
 
 def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
     """What upstream does with Vela's zeros depends on the NPU; it may look for a file that Vela would have written."""
-    assert_all_red(sabotaged(tmp_path, "compiler-zeros", tmp_path / "cache"), "compile", "not-available")
+    found = sabotaged(tmp_path, "compiler-zeros", tmp_path / "cache")
+    assert_all_red(found, "compile", "not-available")
+    assert "suites/check.py:" not in found.output, "a traceback"
 
 
 def test_a_missing_reference_model_is_red_although_everything_is_lowered_already(tmp_path: Path) -> None:
