@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from suites.case import u55
 from suites.models.case import Model
 
-ds_cnn = Model("ds_cnn", "suites.models:ds_cnn")
+_KEYWORDS_POOL = {
+    "aten::avg_pool2d.out": "an Ethos-U55 pools with strides of at most 3, and DS-CNN's last pool has 24 by 5"
+}
+
+ds_cnn = Model("ds_cnn", "suites.models:ds_cnn", on_cpu=u55(_KEYWORDS_POOL), delegates=u55(2))
 mobilenet_v1 = Model("mobilenet_v1", "suites.models:mobilenet_v1")
 resnet8 = Model("resnet8", "suites.models:resnet8")
 autoencoder = Model("autoencoder", "suites.models:autoencoder")
