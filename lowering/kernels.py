@@ -3,7 +3,8 @@
 Quantise and dequantise are written out in float32: that equals ExecuTorch's own C++ kernels bit for bit (a test
 compares with the ones in the wheel), whereas torch's Python version of quantize_per_tensor multiplies by a
 reciprocal rounded differently and differs on values near a rounding boundary. Pools, means and batch normalisation are
-written out as well: torch adds up, and treats NaN and -0.0, in another way. All other operators run in torch.
+written out as well: torch adds up, and treats NaN and -0.0, in another way. `lowering.exact_kernels` has operators for
+which NumPy does; all others run in torch.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lowering.errors import OracleError
+from lowering.exact_kernels import EXACT
 from lowering.plan import KernelCall, Plan, Tensor, ValueList
 
 _INT32 = np.iinfo(np.int32)
@@ -70,7 +72,11 @@ class Store:
 def run_kernel(call: KernelCall, store: Store) -> None:
     """Executes one KernelCall; an OracleError when the operator can't run here."""
     try:
-        _KERNELS.get(call.operator, _torch_kernel)(call, store)
+        kernel = _KERNELS.get(call.operator)
+        if kernel is not None:
+            kernel(call, store)
+        elif not _run_exact(call, store):
+            _torch_kernel(call, store)
     except OracleError:
         raise
     except Exception as error:
@@ -226,6 +232,28 @@ OWN = frozenset(_KERNELS)
 """The operators that are computed here, and not by PyTorch."""
 
 
+def _run_exact(call: KernelCall, store: Store) -> bool:
+    """Runs an operator of `lowering.exact_kernels`; whether it is one, of arguments it takes."""
+    kernel = EXACT.get(call.operator)
+    # The last two arguments are the output, once for the operator and once for its caller.
+    result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
+    if result is None:
+        return False
+    out = store.tensor(call.args[-1])
+    store.set(call.args[-1], np.asarray(result).astype(out.dtype, copy=False).reshape(out.sizes))
+    return True
+
+
+def _plain(store: Store, index: int) -> Any:
+    """A value, a list as a list of its values."""
+    value = store.get(index)
+    if not isinstance(value, ValueList):
+        return value
+    if value.kind in ("bool", "double"):
+        return list(value.items)
+    return [_plain(store, int(item)) if int(item) >= 0 else None for item in value.items]
+
+
 def _torch_kernel(call: KernelCall, store: Store) -> None:
     """Any operator torch has under the same name; the last arguments of a call repeat its outputs."""
     import torch
@@ -246,23 +274,18 @@ def _torch_kernel(call: KernelCall, store: Store) -> None:
             outputs.append((index, tensor))
             keywords[argument.name] = tensor
         elif argument.kwarg_only:
-            keywords[argument.name] = _argument(store, index)
+            keywords[argument.name] = _argument(_plain(store, index))
         else:
-            positional.append(_argument(store, index))
+            positional.append(_argument(_plain(store, index)))
     with torch.no_grad():
         operator(*positional, **keywords)
     for index, tensor in outputs:
         store.set(index, tensor.numpy().reshape(store.tensor(index).sizes))
 
 
-def _argument(store: Store, index: int) -> Any:
-    value = store.get(index)
+def _argument(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         import torch
 
         return torch.from_numpy(np.array(value, copy=True, order="C"))
-    if isinstance(value, ValueList):
-        if value.kind in ("bool", "double"):
-            return list(value.items)
-        return [_argument(store, int(item)) if int(item) >= 0 else None for item in value.items]
-    return value
+    return [_argument(item) for item in value] if isinstance(value, list) else value

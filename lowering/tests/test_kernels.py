@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lowering import kernels
 from lowering.errors import OracleError
+from lowering.exact_kernels import EXACT
 from lowering.kernels import Store, run_kernel
 from lowering.plan import KernelCall, Plan, Tensor, Value, ValueList
 
@@ -118,3 +121,93 @@ def test_a_constant_is_never_written() -> None:
     assert store.get(0).tolist() == [1, 2]
     with pytest.raises(OracleError, match="constant"):
         store.set(0, np.zeros(2, np.int8))
+
+
+CODES = {"float32": ("FLOAT", 6), "int8": ("CHAR", 1), "int32": ("INT", 3), "int64": ("LONG", 4), "bool": ("BOOL", 11)}
+
+
+def call_of(operator: str, arguments: list[Any], out: np.ndarray) -> tuple[KernelCall, Store]:
+    """A call of `operator` with arrays, numbers and lists, and a store with them; the output is the last value."""
+    values: list[Value] = []
+    data: list[tuple[int, np.ndarray]] = []
+
+    def add(value: Any) -> int:
+        if isinstance(value, np.ndarray):
+            at = sum(array.nbytes for _, array in data)
+            data.append((len(values), value))
+            values.append(tensor(*CODES[str(value.dtype)], value.shape, at))
+        elif isinstance(value, list):
+            items = tuple(map(add, value))
+            values.append(ValueList("tensor" if isinstance(value[0], np.ndarray) else "int", items))
+        else:
+            values.append(value)
+        return len(values) - 1
+
+    indices = [add(argument) for argument in arguments]
+    at = add(out)
+    store = Store(make_plan(tuple(values)))
+    for index, array in data:
+        store.set(index, array)
+    return KernelCall(operator, (*indices, at, at)), store
+
+
+def exact_calls() -> list[tuple[str, list[Any], tuple[int, ...], str]]:
+    """Operator, arguments, shape and type of the output."""
+    rng = np.random.default_rng(5)
+    floats = rng.choice(np.array([0.0, -0.0, 1.5, -2, np.inf, np.nan], np.float32), (4, 3, 5))
+    ints, bools = rng.integers(-3, 4, (4, 3, 5)).astype(np.int32), rng.integers(0, 2, (4, 3, 5)).astype(bool)
+    calls: list[tuple[str, list[Any], tuple[int, ...], str]] = []
+    for name in EXACT:
+        short = name.removeprefix("aten::").partition(".")[0]
+        if short in ("eq", "ne", "lt", "le", "gt", "ge"):
+            calls += [(name, [x, x[:, :1, ::-1].copy()], (4, 3, 5), "bool") for x in (floats, ints, bools)]
+        elif short in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+            calls += [(name, [x, x[::-1, :, :1].copy()], (4, 3, 5), str(x.dtype)) for x in (ints, bools)]
+        elif short in ("logical_and", "logical_or", "logical_xor"):
+            calls += [(name, [x, x[:, ::-1].copy()], (4, 3, 5), "bool") for x in (floats, ints, bools)]
+        elif short in ("logical_not", "bitwise_not"):
+            calls += [(name, [x], (4, 3, 5), "bool" if short[0] == "l" else str(x.dtype)) for x in (ints, bools)]
+    rows, columns = np.array([2, 0, 3], np.int64), np.array([1, 4, 4], np.int32)
+    places, words = rng.integers(0, 3, (2, 6, 5)), np.array([[0, 2], [1, 1]], np.int64)
+    calls += [
+        ("aten::where.self_out", [bools, floats, floats[:1]], (4, 3, 5), "float32"),
+        ("aten::flip.out", [floats, [0, -1]], (4, 3, 5), "float32"),
+        ("aten::any.out", [floats, -2, False], (4, 5), "bool"),
+        ("aten::any.out", [bools, 0, True], (1, 3, 5), "bool"),
+        ("aten::any.dims_out", [ints, [0, 2], False], (3,), "bool"),
+        ("aten::any.all_out", [bools & False], (), "bool"),
+        ("aten::index_select.out", [floats, -1, columns], (4, 3, 3), "float32"),
+        ("aten::embedding.out", [floats[0], words, -1, False, False], (2, 2, 5), "float32"),
+        ("aten::gather.out", [ints, 1, places, False], (2, 6, 5), "int32"),
+        ("aten::index.Tensor_out", [floats, [rows, rows - 2]], (3, 5), "float32"),
+    ]  # fmt: skip
+    return calls
+
+
+@pytest.mark.parametrize("call", exact_calls(), ids=lambda call: call[0])
+def test_what_numpy_computes_equals_torch_bit_for_bit(call: tuple[str, list[Any], tuple[int, ...], str]) -> None:
+    operator, arguments, shape, dtype = call
+    answers = []
+    for run in (kernels._run_exact, kernels._torch_kernel):
+        instruction, store = call_of(operator, arguments, np.zeros(shape, dtype))
+        assert run(instruction, store) in (True, None)
+        answers.append(store.get(instruction.args[-1]).tobytes())
+    assert answers[0] == answers[1]
+
+
+def test_every_operator_that_numpy_computes_is_compared() -> None:
+    assert {call[0] for call in exact_calls()} == set(EXACT)
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "dtype"),
+    [
+        ("aten::eq.Tensor_out", [np.array([1.5], np.float32), np.array([1], np.int32)], "bool"),
+        ("aten::index_select.out", [np.ones(3, np.float32), 0, np.array([-1], np.int64)], "float32"),
+        ("aten::embedding.out", [np.ones((3, 1), np.float32), np.array([3], np.int64), -1, False, False], "float32"),
+        ("aten::gather.out", [np.ones(3, np.float32), 0, np.array([3], np.int64), False], "float32"),
+        ("aten::index.Tensor_out", [np.ones(1, np.float32), [np.array([True])]], "float32"),
+    ],
+)
+def test_what_is_not_as_simple_is_left_to_torch(operator: str, arguments: list[Any], dtype: str) -> None:
+    assert not kernels._run_exact(*call_of(operator, arguments, np.zeros(1, dtype)))

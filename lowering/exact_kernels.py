@@ -1,0 +1,98 @@
+"""CPU operators that NumPy computes as PyTorch does, bit for bit: programs with these are checked without PyTorch.
+
+They compare, combine bits, or choose elements: nothing is rounded. What is not as simple, such as tensors of different
+types or an index that is none, is declined and left to PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+Kernel = Callable[..., np.ndarray | None]
+"""Takes the call's arguments but for its outputs, lists as lists; gives the output, or None to decline."""
+
+
+def _alike(*arrays: Any) -> bool:
+    """Whether all are tensors of one type, so that nothing is promoted."""
+    return all(isinstance(array, np.ndarray) for array in arrays) and len({array.dtype for array in arrays}) == 1
+
+
+def _elementwise(function: Callable[..., np.ndarray]) -> Kernel:
+    return lambda *arrays: function(*arrays) if _alike(*arrays) else None
+
+
+def _where(condition: np.ndarray, chosen: np.ndarray, other: np.ndarray) -> np.ndarray | None:
+    return np.where(condition, chosen, other) if condition.dtype == np.bool_ and _alike(chosen, other) else None
+
+
+def _flip(values: np.ndarray, dimensions: list[int]) -> np.ndarray:
+    return np.flip(values, dimensions)
+
+
+def _any(values: np.ndarray, dimension: int, keep: bool) -> np.ndarray:
+    return np.any(values, axis=dimension, keepdims=keep)
+
+
+def _any_of(values: np.ndarray, dimensions: list[int] | None, keep: bool) -> np.ndarray | None:
+    return np.any(values, axis=tuple(dimensions), keepdims=keep) if dimensions else None
+
+
+def _any_of_all(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.any(values))
+
+
+def _inside(indices: np.ndarray, values: np.ndarray, dimension: int) -> bool:
+    """Whether these are places along a dimension, counted from its beginning."""
+    return bool(values.ndim and np.all(indices >= 0) and np.all(indices < values.shape[dimension]))
+
+
+def _index_select(values: np.ndarray, dimension: int, indices: np.ndarray) -> np.ndarray | None:
+    return np.take(values, indices, axis=dimension) if _inside(indices, values, dimension) else None
+
+
+def _embedding(weights: np.ndarray, indices: np.ndarray, *_: Any) -> np.ndarray | None:
+    return weights[indices] if _inside(indices, weights, 0) else None
+
+
+def _gather(values: np.ndarray, dimension: int, indices: np.ndarray, *_: Any) -> np.ndarray | None:
+    if not _inside(indices, values, dimension):
+        return None
+    kept = [slice(size) for size in indices.shape]  # the indices may be of fewer rows than the values
+    kept[dimension] = slice(None)
+    return np.take_along_axis(values[tuple(kept)], indices.astype(np.int64), axis=dimension)
+
+
+def _index(values: np.ndarray, indices: list[np.ndarray | None]) -> np.ndarray | None:
+    whole = all(index is not None and index.dtype.kind == "i" for index in indices)
+    return values[tuple(index for index in indices if index is not None)] if whole else None
+
+
+_BINARY = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
+}  # fmt: skip
+_LOGICAL = {
+    "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+    "logical_not": np.logical_not, "bitwise_not": np.invert,
+}  # fmt: skip
+
+EXACT: Mapping[str, Kernel] = MappingProxyType(
+    {
+        **{f"aten::{name}.Tensor_out": _elementwise(function) for name, function in _BINARY.items()},
+        **{f"aten::{name}.out": _elementwise(function) for name, function in _LOGICAL.items()},
+        "aten::where.self_out": _where,
+        "aten::flip.out": _flip,
+        "aten::any.out": _any,
+        "aten::any.dims_out": _any_of,
+        "aten::any.all_out": _any_of_all,
+        "aten::index_select.out": _index_select,
+        "aten::embedding.out": _embedding,
+        "aten::gather.out": _gather,
+        "aten::index.Tensor_out": _index,
+    }
+)
+"""By the operator's full name."""
