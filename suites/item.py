@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from suites.check import Trial
     from suites.declared import Declared
 
-_LOWERING_SECONDS = 900
-"""A model's test may take so long: lowering a large one takes a minute of one core, more on a busy machine."""
+_SECONDS = 900
+"""A test may take so long: lowering a large model takes a minute of one core, and importing torch for the first test of
+a process takes minutes where others want the machine. An import that is broken off spoils the process for all later
+tests. What runs on a target has a limit of its own (`Settings.timeout`)."""
 _TRACEBACKS = ("long", "native")
 """Of the values of --tb, those that ask for the traceback of an error that explains itself."""
 _RUN_FOLDER = pytest.StashKey["RunFolder"]()
@@ -44,6 +46,7 @@ class DeclaredItem(pytest.Item):
         self._kept: Path | None = None
         self._defect: Defect | None = None
         self.add_marker(self.options.profiles[profile].marker)
+        self.add_marker(pytest.mark.timeout(_SECONDS))
 
     @property
     def options(self) -> Options:
@@ -232,7 +235,6 @@ class ModelItem(DeclaredItem):
     def __init__(self, *, model: Model, **keywords: Any) -> None:
         self.model = model
         super().__init__(**keywords)
-        self.add_marker(pytest.mark.timeout(_LOWERING_SECONDS))
         if self.profile_name in model.slow:
             self.add_marker("slow")
 

@@ -30,7 +30,7 @@ _ROOT = Path(__file__).parents[1]
 _TESTS = _ROOT / "suites/tests/sample.py"
 _MARK = "ETHOS_HIL_STRESS"
 """Variable by which all processes of a session are found, whoever their parent is by then."""
-_PATIENCE = 600.0
+_PATIENCE = 1800.0
 """Seconds a session may take."""
 _DYING = 30.0
 """Seconds after which no process of a killed session may live: a worker ends when it has finished its test."""
