@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     import torch
 
 
+_BRANCHES = "when making fake tensor call"
+
+
 def export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.export.ExportedProgram:
     """torch.export of the module, in strict mode where the default mode fails.
 
@@ -24,6 +27,8 @@ def export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.exp
         return torch.export.export(module, tuple(inputs))
     except Exception as error:
         raise_if_interrupted(error)
+        if _BRANCHES not in str(error):
+            raise
         try:
             return torch.export.export(module, tuple(inputs), strict=True)
         except Exception as second:

@@ -6,12 +6,12 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowering.artifact import Artifact
+from lowering.artifact import Artifact, NpuOp
 from lowering.cache import Cache
 from lowering.errors import EthosHilError, ToolError
 from lowering.reference import Reference, ReferenceRun
 from results import environment
-from results.record import Failure, Record, TargetInfo
+from results.record import Failure, Op, Record, TargetInfo
 from suites.capability import missing
 from suites.declared import Declared
 from suites.settings import Settings
@@ -141,7 +141,8 @@ class Trial:
             return verify_on_host(self.test.name, artifact, self.answer)
         record = self.report.record
         # The record's rows also have the operations of the command stream that no row of the map covers.
-        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in (*artifact.npu_ops, *record.ops) if not op.aten_ops)
+        rows: list[NpuOp | Op] = [*artifact.npu_ops, *record.ops]
+        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
         if record.verdict == "verified" and unmapped:
             failure = Failure("unmapped", f"no aten operator is known for {', '.join(unmapped)}")
             return dataclasses.replace(record, verdict="failed", failure=failure)

@@ -74,7 +74,9 @@ class Expectation:
     def known(self, record: Record) -> bool:
         """Whether the record fails as it is declared to."""
         failure, defect = record.failure, self.defect
-        return None not in (failure, defect) and record.verdict == "failed" and defect.tells(failure)
+        if failure is None or defect is None:
+            return False
+        return record.verdict == "failed" and defect.tells(failure)
 
     def _lacking(self, record: Record, lacks: tuple[str, ...]) -> Record:
         needed = ", ".join(check.needed for check in record.preflight if check.name == "kernels" and check.fix)

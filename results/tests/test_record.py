@@ -125,7 +125,17 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
         field.name
         for field in dataclasses.fields(Record)
         if field.name
-        not in ("accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test")
+        not in (
+            "accuracy",
+            "divergence",
+            "executions",
+            "notes",
+            "console",
+            "memory_mode",
+            "runner",
+            "preflight",
+            "test",
+        )
     ],
 )
 def test_a_missing_field_is_refused(name: str) -> None:
