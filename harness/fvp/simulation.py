@@ -195,10 +195,11 @@ def _follow(machine: Machine, screen: Screen, uart: UartOutput) -> int:
 
 
 def _pass_on(output: Output, screen: Screen, uart: UartOutput) -> None:
-    if output.console:
-        screen.write("console", output.console)
+    """The UART's part first: it may end the run, and what the console says then came after the end."""
     if output.uart:
         uart.write(output.uart)
+    if output.console:
+        screen.write("console", output.console)
 
 
 def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:

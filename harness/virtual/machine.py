@@ -182,8 +182,12 @@ class Machine:
         return self._uart.take() + self._qemu.read_uart()
 
     def written(self) -> Output | None:
-        """What the guest wrote and nobody read yet, without letting it run, or None."""
-        output = Output(self.drain(), self._qemu.read_console())
+        """What the guest wrote and nobody read yet, or None.
+
+        The UART is read last, so that it has all that was sent before the console's text.
+        """
+        console = self._qemu.read_console()
+        output = Output(self.drain(), console)
         return output if output.uart or output.console else None
 
     def where(self) -> str | None:
