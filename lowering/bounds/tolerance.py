@@ -8,7 +8,8 @@ Analysis" (2019), that roundings are independent and of mean zero.
 Of a float program that gives the standard deviation of its outputs. A quantised program answers in steps: a rounding
 that falls otherwise moves an element by a whole one, and what follows by what that makes of it, so that answers differ
 by a few steps or not at all. Here PyTorch's answer must be one that the program gives, within a step, when its
-roundings fall in one of a few dozen ways. The first of these is PyTorch's: real numbers, halves rounded to even.
+roundings fall in one of a few dozen ways. The first of these is near to PyTorch's: of real numbers, with halves
+rounded to even.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def _nearest(
 def _ways(
     artifact: Artifact, inputs: Sequence[np.ndarray], worst: Sequence[Bounded]
 ) -> Iterator[tuple[np.ndarray, ...]]:
-    """As the program says, as PyTorch rounds, and at random."""
+    """As the program says, as real numbers are rounded, and at random."""
     yield tuple(one.value for one in worst)
     for number, size in zip(range(WAYS), itertools.cycle(_SIZES), strict=False):
         drawn = bounded(artifact, inputs, Rounding(random=np.random.default_rng(number), size=size))

@@ -30,11 +30,19 @@ def plus_like(name: str, *arguments: Any) -> Callable[..., Any]:
     return forward
 
 
-arange = Operator("arange", aten=("arange.start_step",), cases=(case("positions", plus("arange", 7.0), f32(3, 7)),))
+arange = Operator(
+    "arange",
+    aten=("arange.start_step",),
+    fp=("ADD",),
+    int=("ADD",),
+    cases=(case("positions", plus("arange", 7.0), f32(3, 7)),),
+)
 
 full = Operator(
     "full",
     aten=("full.default",),
+    fp=("ADD", "CONST"),
+    int=("ADD", "CONST"),
     cases=(
         case("value", plus("full", (3, 7), 0.25), f32(3, 7)),
         case("ones", plus("ones", 7), f32(3, 7)),
@@ -44,17 +52,20 @@ full = Operator(
 
 full_like = Operator(
     "full_like",
-    aten=("full.default",),
-    fp=("ADD",),
-    int=("ADD",),
-    cases=(
-        case("value", plus_like("full_like", 0.5), f32(3, 7)),
-        case("ones", plus_like("ones_like"), f32(3, 7)),
-    ),
+    aten=("full_like.default",),
+    fp=("ADD", "CONST"),
+    int=("ADD", "CONST"),
+    cases=(case("ones", plus_like("ones_like"), f32(3, 7)), case("zeros", plus_like("zeros_like"), f32(1, 4, 5, 3))),
 )
 
-eye = Operator("eye", aten=("eye.default",), cases=(case("added", plus("eye", 5), f32(5, 5)),))
+eye = Operator(
+    "eye", aten=("eye.default",), fp=("ADD",), int=("ADD",), cases=(case("added", plus("eye", 5), f32(5, 5)),)
+)
 
 linspace = Operator(
-    "linspace", aten=("linspace.default",), cases=(case("added", plus("linspace", -1, 1, 7), f32(3, 7)),)
+    "linspace",
+    aten=("linspace.default",),
+    fp=("ADD",),
+    int=("ADD",),
+    cases=(case("added", plus("linspace", -1, 1, 7), f32(3, 7)),),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, call, case, f32, i32
+from suites.case import Operator, call, case, f32, i8, i32, integer
+from suites.ops import reasons
 
 sum_ = Operator(
     "sum",
@@ -23,6 +24,9 @@ sum_ = Operator(
 mean = Operator(
     "mean",
     aten=("mean.dim",),
+    fp=("REDUCE_SUM", "MUL"),
+    int=("REDUCE_SUM", "MUL"),
+    aten_int=("sum.dim_IntList", "mul.Tensor"),
     cases=(
         case("image", lambda x: x.mean((2, 3)), f32(1, 8, 5, 7)),
         case("kept", lambda x: x.mean((2, 3), keepdim=True), f32(2, 4, 5, 3)),
@@ -36,7 +40,9 @@ mean = Operator(
 mean_all = Operator(
     "mean_all",
     aten=("mean.default",),
-    aten_int=("mean.dim",),
+    fp=("REDUCE_SUM", "MUL"),
+    int=("REDUCE_SUM", "MUL"),
+    aten_int=("sum.dim_IntList", "mul.Tensor"),
     cases=(case("all", lambda x: x.mean(), f32(2, 3, 5)),),
 )
 
@@ -85,53 +91,45 @@ min_dim = Operator(
     cases=(case("values", lambda x: x.min(1)[0], f32(3, 7)),),
 )
 
-max_all = Operator(
-    "max_all",
-    aten=("amax.default",),
-    fp=("REDUCE_MAX",),
-    int=("REDUCE_MAX",),
-    cases=(case("all", lambda x: x.max(), f32(3, 7)),),
-)
-
 argmax = Operator(
     "argmax",
     aten=("argmax.default",),
     fp=("ARGMAX",),
     int=("ARGMAX",),
     cases=(
-        case("int32", lambda x: x.argmax(1).int(), f32(3, 17)),
-        case("channels", lambda x: x.argmax(1).int(), f32(1, 5, 4, 3)),
-        case("int64", lambda x: x.argmax(-1), f32(3, 17)),
+        case("int8", lambda x: x.argmax(1).int(), i8(3, 17)),
+        case("floats", lambda x: x.argmax(1).int(), f32(1, 5, 4, 3), on_cpu=integer(reasons.NOT_ANNOTATED)),
     ),
 )
 
 var = Operator(
     "var",
     aten=("var.correction",),
-    aten_int=("mean.dim", "sub.Tensor", "mul.Tensor"),
+    fp=("REDUCE_SUM", "SUB", "MUL"),
+    int=("REDUCE_SUM", "SUB", "MUL"),
+    aten_int=("sum.dim_IntList", "sub.Tensor", "mul.Tensor"),
     cases=(
         case("image", lambda x: x.var((2, 3)), f32(1, 4, 5, 6)),
         case("population", lambda x: x.var(-1, correction=0, keepdim=True), f32(3, 13)),
+        case("unbiased", lambda x: x.var([1], True, False), f32(3, 13)),
     ),
 )
 
-var_dim = Operator(
-    "var_dim",
-    aten=("var.dim",),
-    aten_int=("mean.dim", "sub.Tensor", "mul.Tensor"),
-    cases=(case("unbiased", lambda x: x.var([1], True, False), f32(3, 13)),),
-)
-
-std = Operator(
-    "std",
-    aten=("var.correction",),
-    aten_int=("mean.dim", "sub.Tensor", "mul.Tensor"),
-    cases=(case("last", lambda x: x.std(-1), f32(3, 13)),),
+# Of torch.std upstream makes the same, but only after it should have been quantised.
+deviation = Operator(
+    "deviation",
+    aten=("var.correction", "sqrt.default"),
+    fp=("REDUCE_SUM", "POW"),
+    int=("REDUCE_SUM", "TABLE"),
+    aten_int=("sum.dim_IntList", "pow.Tensor_Scalar"),
+    cases=(case("last", lambda x: x.var(-1).sqrt(), f32(3, 13)),),
 )
 
 cumsum = Operator(
     "cumsum",
     aten=("cumsum.default",),
+    fp=("DEPTHWISE_CONV2D",),
+    int=("DEPTHWISE_CONV2D",),
     cases=(
         case("last", call("cumsum", dim=-1), f32(3, 7)),
         case("channels", call("cumsum", dim=1), f32(1, 4, 5, 3)),
@@ -141,7 +139,9 @@ cumsum = Operator(
 
 vector_norm = Operator(
     "vector_norm",
-    aten=("mul.Tensor", "sum.dim_IntList"),
+    aten=("sum.dim_IntList",),
+    fp=("REDUCE_SUM",),
+    int=("REDUCE_SUM",),
     cases=(
         case("euclid", call("linalg.vector_norm", dim=-1), f32(3, 7)),
         case("sum", call("linalg.vector_norm", ord=1, dim=1, keepdim=True), f32(1, 4, 5, 3)),
