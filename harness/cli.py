@@ -44,7 +44,8 @@ MODEL = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="file.py:function or package.module:function, returning (module, example_inputs) or "
-        "(module, example_inputs, calibration_inputs); a .pt2; or a .pte lowered here before.",
+        "(module, example_inputs, calibration_inputs), or a dictionary of these by method name; a .pt2; or a .pte "
+        "lowered here before.",
     ),
 ]
 NPU = Annotated[str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.")]
@@ -60,6 +61,12 @@ MEMORY_MODE = Annotated[
 RUNNER = Annotated[
     Path | None,
     typer.Option(metavar="ELF", help="Run with this arm_executor_runner, by semihosting, not with our firmware."),
+]
+METHOD = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Of a program of several methods the one to run. Default: forward, or the first."
+    ),
 ]
 INPUTS = Annotated[
     Path | None,
@@ -80,6 +87,7 @@ def run(
     runner: RUNNER = None,
     fast: Annotated[bool, typer.Option("--fast", help="Let an FVP leave out timing; no cycles are reported.")] = False,
     inputs: INPUTS = None,
+    method: METHOD = None,
     repeat: Annotated[int, typer.Option(min=1, help="Executions of each input set.")] = 1,
     timeout: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
@@ -104,10 +112,70 @@ def run(
     """
     from harness import commands
 
-    choice = commands.Choice(model, npu, target, memory_mode, runner, fast, inputs)
+    choice = commands.Choice(model, npu, target, memory_mode, runner, fast, inputs, method)
     raise typer.Exit(
         commands.run(choice, repeat=repeat, timeout=timeout, strict=strict, trace=trace, json_file=json_file, runs=runs)
     )
+
+
+@app.command()
+def lower(
+    model: MODEL,
+    product: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="pte|vela|tosa",
+            help="What to make: a program; the blob that Vela compiles of each delegate; or each delegate in TOSA.",
+        ),
+    ] = "pte",
+    npu: Annotated[
+        str | None, typer.Option(help="For pte and vela: NPU to compile for. Default: ethos-u55-128.")
+    ] = None,
+    memory_mode: MEMORY_MODE = None,
+    tosa: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="For tosa: TOSA-1.0+INT (quantised, the default) or TOSA-1.0+FP, with extensions as in "
+            "TOSA-1.0+INT+int16 or +cf (control flow).",
+        ),
+    ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Give all of each method to the NPU, by backend id, with integer inputs and outputs, instead of what "
+            "the partitioner picks; what it cannot take is an error.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File for it, or a folder. Default: called after MODEL, here. Several delegates get a number each.",
+        ),
+    ] = None,
+    artefacts: Annotated[
+        Path | None,
+        typer.Option(
+            "--artifacts",
+            metavar="DIR",
+            help="Also write there what one looks into: TOSA, blobs, the map from NPU operations to lines of the "
+            "model, Vela's summary, example inputs and the reference's outputs, and a listing of it all.",
+        ),
+    ] = None,
+    debug: DEBUG = False,
+) -> None:
+    """Lower MODEL without running it, and write what comes out. The files' names go to stdout.
+
+    Example: ethos-hil lower net.py:net --npu ethos-u85-256 -o build/net.pte --artifacts build/net
+    """
+    from harness import commands
+
+    commands.lower(commands.Order(model, product, npu, memory_mode, tosa, whole, output, artefacts))
 
 
 @app.command()
@@ -118,6 +186,7 @@ def preflight(
     memory_mode: MEMORY_MODE = None,
     runner: RUNNER = None,
     inputs: INPUTS = None,
+    method: METHOD = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
@@ -130,7 +199,7 @@ def preflight(
     """
     from harness import commands
 
-    choice = commands.Choice(model, npu, target, memory_mode, runner, fast=False, inputs=inputs)
+    choice = commands.Choice(model, npu, target, memory_mode, runner, fast=False, inputs=inputs, method=method)
     raise typer.Exit(commands.preflight(choice, json_file=json_file))
 
 

@@ -29,6 +29,7 @@ class Choice:
     runner: Path | None
     fast: bool
     inputs: Path | None
+    method: str | None
 
 
 def run(
@@ -62,6 +63,7 @@ def run(
                 timeout=timeout,
                 strict=strict,
                 trace=trace,
+                method=choice.method,
                 reporter=live,
             ).record
     except EthosHilError as error:
@@ -80,6 +82,47 @@ def run(
     return 0 if record.verdict == "verified" else 1
 
 
+@dataclass(frozen=True)
+class Order:
+    """What to lower and what of it to keep: the arguments of `lower`, as the user gave them.
+
+    Attributes:
+        model: MODEL.
+        product: "tosa", "vela" or "pte".
+        npu, memory_mode: what for; for blobs and programs.
+        tosa: the TOSA to lower to; for TOSA.
+        whole: lower whole methods by backend id, instead of what a partitioner picks.
+        output: file or folder for the product; by default it is called after the model, in the working directory.
+        artefacts: folder for what there is to look into besides.
+    """
+
+    model: str
+    product: str
+    npu: str | None
+    memory_mode: str | None
+    tosa: str | None
+    whole: bool
+    output: Path | None
+    artefacts: Path | None
+
+
+def lower(order: Order) -> None:
+    """Lower a model, write what is asked for, and show which files there are now.
+
+    Raises:
+        EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
+    """
+    from harness import lowered
+
+    with Live() as live:
+        live.stage(f"Loading {order.model}")
+        files, lines = lowered.lower(order, live)
+    for path in files:
+        sys.stdout.write(f"{path}\n")
+    for line in lines:
+        sys.stderr.write(f"{line}\n")
+
+
 def preflight(choice: Choice, *, json_file: Path | None) -> int:
     """Show what a program needs of a target beside what is there; returns the exit status.
 
@@ -93,7 +136,9 @@ def preflight(choice: Choice, *, json_file: Path | None) -> int:
         from lowering.profile import Npu
 
         npu = Npu.parse(choice.npu)
-        found = survey(choice.model, npu, choice.target, choice.memory_mode, choice.runner, choice.inputs, live)
+        found = survey(
+            choice.model, npu, choice.target, choice.memory_mode, choice.runner, choice.inputs, choice.method, live
+        )
     failed = any(check.status == FAIL for check in found.checks)
     if json_file is not None:
         document = {
@@ -146,6 +191,7 @@ def _failed(choice: Choice, error: EthosHilError) -> Record:
         versions=environment.versions(),
         console=getattr(error, "console", ()),
         memory_mode=choice.memory_mode or "",
+        method=choice.method or "forward",
         runner=_runner(choice.runner),
         preflight=tuple(checks),
     )

@@ -86,6 +86,7 @@ def run(
     timeout: float = 120.0,
     strict: bool = False,
     trace: Path | None = None,
+    method: str | None = None,
     reporter: Reporter | None = None,
 ) -> Report:
     """Lower `source` (or take it from the cache), run it on `target`, and verify every output.
@@ -102,6 +103,7 @@ def run(
         timeout: wall seconds for the run on the target.
         strict: fail where the command stream lacks a wait, even if the answer is right.
         trace: file for a record of every NPU operation, written before anything runs.
+        method: of a program of several methods the one to run; by default forward, or the first.
         reporter: hears of progress.
 
     Raises:
@@ -121,7 +123,7 @@ def run(
         npu,
         memory_mode=memory_mode,
         progress=lambda text: reporter.stage(f"Lowering {source.label} for {npu}: {text}"),
-    )
+    ).of(method)
     seconds = {"lowering": time.monotonic() - started}
     if trace is not None:
         tracefile.write(artifact, npu, trace)
@@ -182,6 +184,12 @@ def run_artifact(
 
     try:
         if isinstance(firmware, Runner):
+            first = artifact.program.plans[0].name
+            if artifact.method != first:  # arm_executor_runner.cpp of executorch 1.4.1: get_method_name(0)
+                raise UsageError(
+                    f"{firmware.path.name} runs a program's first method, {first}, not {artifact.method}",
+                    hint="leave out --runner; our firmware runs any method",
+                )
             reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
             job = Job(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
             outcome = run_program(board, firmware.elf, job, timeout=timeout, progress=reporter.step)
@@ -207,6 +215,7 @@ def image_of(
         repeat=repeat,
         memory_mode=memory_mode(artifact, footprint, Firmware.read(firmware).sram),
         fast_scratch_bytes=footprint.fast_scratch,
+        method=artifact.method,
     )
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan)
 
@@ -261,6 +270,7 @@ def judge(
         notes=artifact.notes,
         console=outcome.console,
         memory_mode=str(artifact.memory_mode or ""),
+        method=artifact.method,
         runner=_runner_info(runner) if runner is not None else None,
     )
     return Report(record, artifact, input_sets, tuple(references), outcome)

@@ -35,6 +35,7 @@ def survey(
     memory_mode: str | None,
     runner: Path | None,
     inputs: Path | None,
+    method: str | None,
     reporter: Reporter,
 ) -> Survey:
     """Lower a model, or take a .pte as it is, and check it against a target.
@@ -48,6 +49,7 @@ def survey(
         memory_mode: to compile for, or that a .pte should have.
         runner: the user's own ELF in place of the firmware.
         inputs: an .npz whose input sets are to be packed; one set without it.
+        method: as `harness.run.run` has it.
         reporter: hears of progress.
 
     Raises:
@@ -65,6 +67,7 @@ def survey(
         artifact = lower(source, Artifact.of_program(source.data, source.label).npu or npu)
     else:
         artifact = lower(source, npu, memory_mode=mode)
+    artifact = artifact.of(method)
     sets = 1 if given is None else len(given.input_sets(artifact.plan.input_tensors))
     place = Place(str(npu), board.soc, firmware)
     checks = examine(artifact, place, Footprint.of(artifact), input_sets=sets, asked=mode)

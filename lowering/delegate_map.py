@@ -6,29 +6,28 @@ from; those descend from the aten operators of the exported float model. This mo
 
 Facts of the database (ethos-u-vela 5.1.0, regor): `source.ext_key` is the index of the TOSA operator; `perf.name` is
 the tensor the scheduled operation writes, so that the operators between the primary one and that tensor's producer
-are fused into it; `group` names the operations carried by another. Each was checked against decoded streams.
+are fused into it; `group` names the operations carried by another. Each was checked against decoded streams. Of
+branches and loops the database has only the queue; `lowering.branches` finds what their operations compute.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-import struct
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
+from lowering import branches
 from lowering.artifact import NpuOp
 from lowering.errors import CompileError
+from lowering.stream import COMPUTE, DMA_START, commands
 from lowering.tosa import TosaGraph, TosaOperator
 
 # Operators that disappear into the one before them: their effect is in its weights or its clamping.
 _FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "clamp", "clamp_"}
 # Operators that move values and compute none.
 _MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
-# Operation codes of the command stream: those that compute, and DMA_START, which is all a plain copy becomes.
-_COMPUTE_CODES = {2, 3, 5, 6, 7}
-_DMA_START = 0x10
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,8 @@ class Partition:
 
     Attributes:
         calls: the model's calls by identifier, in the order they run.
-        nodes: identifier of the call each node of the partition's graph descends from, by the node's name.
+        nodes: identifier of the call each node of the partition's graph descends from, by the node's name; in a branch
+            the name with "_" and the branch's region behind it, as tensors are called there.
         handles: ExecuTorch's debug handle of each call that has a node in the partition.
         surviving: identifiers that still have nodes after quantisation; the others were folded by then.
     """
@@ -72,17 +72,26 @@ class Partition:
 
 
 def build_map(
-    graph: TosaGraph, database: str, stream: bytes, partition: Partition, *, first_id: int
+    graphs: Mapping[str, TosaGraph],
+    database: str,
+    stream: bytes,
+    partition: Partition,
+    *,
+    first_id: int,
+    total_cycles: int | None = None,
 ) -> tuple[NpuOp, ...]:
     """The rows of one delegate, in stream order; every compute operation of `stream` belongs to one.
 
     Args:
-        graph: the partition's TOSA program, with locations.
+        graphs: the regions of the partition's TOSA program by name, the main one first, with locations.
         database: text of Vela's out_debug.xml.
         stream: the register command stream.
         partition: what the TOSA operators descend from.
         first_id: number of the first row's id.
+        total_cycles: Vela's estimate for the whole delegate. What the database gives for no operation, because it is
+            inside of a branch or loop, is shared evenly by those that are.
     """
+    graph = next(iter(graphs.values()))
     tables = read_tables(database)
     origins = _origins(graph, partition)
     folded = _folded(graph, origins, partition)
@@ -102,12 +111,29 @@ def build_map(
 
     primaries = [operator(row["optimised_id"]) for row in queue]
     taken = {primary.index for primary in primaries if primary is not None}
-    cycles = _cycles(queue, scheduled, carried)
+    cycles = _cycles(queue, scheduled, carried, total_cycles)
     producers = graph.producers()
+    inside = _Inside(graphs, tables, stream, partition)
     rows: list[NpuOp] = []
     for number, (entry, primary) in enumerate(zip(queue, primaries, strict=True)):
         perf = scheduled.get(entry["scheduled_id"], {})
-        last = producers.get(perf.get("name", ""))
+        name = perf.get("operator") or optimised.get(entry["optimised_id"], {}).get("operator", "")
+        op = NpuOp(
+            id=f"npu{first_id + number:05d}",
+            npu_op=name,
+            end_offset=int(entry["offset"]),
+            tosa_op="",
+            aten_ops=(),
+            module="",
+            source="",
+            debug_handles=(),
+            vela_cycles=cycles[number],
+            tensor=perf.get("name", ""),
+        )
+        if entry["scheduled_id"] in inside.computed:
+            rows.append(inside.described(op, entry["scheduled_id"]))
+            continue
+        last = producers.get(op.tensor)
         if primary is None:  # made by Vela itself: go by the tensor it writes
             primary = last
         fused = set() if primary is None else _between(primary, last, producers, taken)
@@ -115,23 +141,50 @@ def build_map(
             other = operator(scheduled.get(member, {}).get("optimised_id"))
             if other is not None:
                 fused.add(other.index)
-        name = perf.get("operator") or optimised.get(entry["optimised_id"], {}).get("operator", "")
-        op = NpuOp(
-            id=f"npu{first_id + number:05d}",
-            npu_op=name,
-            end_offset=int(entry["offset"]),
-            tosa_op=primary.op if primary is not None else "",
-            aten_ops=(),
-            module="",
-            source="",
-            debug_handles=(),
-            vela_cycles=cycles[number],
-            tensor=perf.get("name", ""),
-            operator=primary.index if primary is not None else -1,
-        )
+        if primary is not None:
+            op = replace(op, tosa_op=primary.op, operator=primary.index)
         rows.append(_described(op, primary, sorted(fused), origins, folded, partition))
     _check_coverage(rows, stream)
     return tuple(rows)
+
+
+class _Inside:
+    """Rows of operations inside of branches and loops."""
+
+    def __init__(
+        self,
+        graphs: Mapping[str, TosaGraph],
+        tables: Mapping[str, Sequence[Mapping[str, str]]],
+        stream: bytes,
+        partition: Partition,
+    ) -> None:
+        self.computed = branches.computed(graphs, tables, stream)
+        self._graphs, self._partition = graphs, partition
+        self._origins = {name: _origins(graph, partition) for name, graph in graphs.items() if self.computed}
+        self._names = dict(zip(graphs, _names(tables["source"]), strict=False))
+
+    def described(self, row: NpuOp, scheduled: str) -> NpuOp:
+        """The row of a queue entry, named after the TOSA operator that it is there for."""
+        found = self.computed[scheduled]
+        graph, origins = self._graphs[found.region], self._origins[found.region]
+        operators = [graph.operators[index] for index in found.operators]
+        doing = [each for each in operators if each.op not in _MOVING and each.op != "RESCALE"]
+        main = (doing or operators)[-1]
+        name = self._names.get(found.region, {}).get(main.index, main.op)
+        row = replace(row, npu_op=name, tosa_op=main.op, tensor=found.tensor)
+        folded = _folded(graph, origins, self._partition)
+        return _described(row, main, found.operators, origins, folded, self._partition)
+
+
+def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
+    """Vela's names of the operators of each region, by index: the table has one region after the other."""
+    regions: list[dict[int, str]] = []
+    for row in sources:
+        index = int(row["ext_key"] or -1)
+        if not regions or index <= max(regions[-1]):
+            regions.append({})
+        regions[-1][index] = row["operator"]
+    return regions
 
 
 def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
@@ -157,14 +210,16 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
     producers = graph.producers()
     origins: list[Call | None] = [None] * len(graph.operators)
     for operator in graph.operators:
-        if operator.is_constant:
+        if operator.is_constant:  # has no trace; one that is more than weights is called after the node it is made of
+            node = operator.outputs[0].removesuffix("_pre_computed")
+            origins[operator.index] = partition.calls.get(partition.nodes.get(node, ""))
             continue
         root = operator.location.root if operator.location is not None else None
         identifier = root.identifier if root is not None else ""
         if identifier not in partition.calls and operator.op == "TABLE":
             # The pass that makes TABLEs drops the trace, but names the table after the node it replaces.
-            match = re.fullmatch(r"b_(.+)_table_constant", operator.inputs[-1])
-            identifier = partition.nodes.get(match[1], "") if match else ""
+            match = re.fullmatch(r"b_(.+)_table_constant(|_.+)", operator.inputs[-1])
+            identifier = partition.nodes.get(match[1] + match[2], "") if match else ""
         origins[operator.index] = partition.calls.get(identifier)
     # What a pass made from nothing belongs to what it reads, failing that to what reads it.
     for operator in graph.operators:
@@ -249,6 +304,7 @@ def _cycles(
     queue: Sequence[Mapping[str, str]],
     scheduled: Mapping[str, Mapping[str, str]],
     carried: Mapping[str, Sequence[str]],
+    total: int | None,
 ) -> list[int]:
     """Vela's estimate per queue entry; an operation of several entries (stripes, depth slices) is split evenly."""
     entries: dict[str, list[int]] = {}
@@ -257,31 +313,28 @@ def _cycles(
     cycles = [0] * len(queue)
     for scheduled_id, numbers in entries.items():
         ids = [scheduled_id, *(member for member in carried.get(scheduled_id, ()) if member not in entries)]
-        total = sum(int(scheduled[key]["op_cycles"] or 0) for key in ids if key in scheduled)
-        share, rest = divmod(total, len(numbers))
-        for position, number in enumerate(numbers):
-            cycles[number] = share + (1 if position < rest else 0)
+        estimate = sum(int(scheduled[key]["op_cycles"] or 0) for key in ids if key in scheduled)
+        _share(estimate, numbers, cycles)
+    unknown = [number for number, entry in enumerate(queue) if entry["scheduled_id"] not in scheduled]
+    if total is not None and unknown:
+        _share(total - sum(cycles), unknown, cycles)
     return cycles
 
 
-def operation_offsets(stream: bytes, codes: Set[int]) -> tuple[int, ...]:
-    """Byte offsets of the words in a command stream that are operations of these codes.
+def _share(estimate: int, numbers: Sequence[int], cycles: list[int]) -> None:
+    share, rest = divmod(estimate, len(numbers))
+    for position, number in enumerate(numbers):
+        cycles[number] = share + (1 if position < rest else 0)
 
-    A word's bits 15-14 give the number of words that follow it, bits 9-0 the code; below 0x100 it is an operation.
-    """
-    words = struct.unpack(f"<{len(stream) // 4}I", stream[: len(stream) // 4 * 4])
-    offsets, at = [], 0
-    while at < len(words):
-        extra, code = words[at] >> 14 & 3, words[at] & 0x3FF
-        if extra == 0 and code in codes:
-            offsets.append(at * 4)
-        at += 1 + extra
-    return tuple(offsets)
+
+def operation_offsets(stream: bytes, codes: Set[int]) -> tuple[int, ...]:
+    """Byte offsets of the operations of these codes in a command stream."""
+    return tuple(one.offset for one in commands(stream) if one.payload is None and one.code in codes)
 
 
 def compute_offsets(stream: bytes) -> tuple[int, ...]:
     """Byte offsets of the words in a command stream that start a computation (DMA, waits and STOP don't)."""
-    return operation_offsets(stream, _COMPUTE_CODES)
+    return operation_offsets(stream, COMPUTE)
 
 
 def _check_coverage(rows: Sequence[NpuOp], stream: bytes) -> None:
@@ -290,7 +343,7 @@ def _check_coverage(rows: Sequence[NpuOp], stream: bytes) -> None:
         end = rows[-1].end_offset if rows else None
         raise CompileError(f"Vela's debug database ends at byte {end}, the command stream's last operation is at "
                            f"{offsets[-1]}")  # fmt: skip
-    operations = set(operation_offsets(stream, _COMPUTE_CODES | {_DMA_START}))
+    operations = set(operation_offsets(stream, COMPUTE | {DMA_START}))
     for row in rows:
         if row.end_offset not in operations:
             raise CompileError(f"Vela's debug database names byte {row.end_offset}, where no NPU operation is")

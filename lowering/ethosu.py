@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import csv
+import operator
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -192,6 +193,8 @@ def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, C
     """The aten calls of a float program, its branches included, each graph's in order, by identifier."""
     calls: dict[str, Call] = {}
     for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
+        if node.target is operator.getitem:  # picks one of several results
+            continue
         key = identifier(node)
         first = node.args[0] if node.args else None
         stack = list((node.meta.get("nn_module_stack") or {}).values())
@@ -233,9 +236,7 @@ def _backend() -> Any:
         @staticmethod
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
             capture = _current.get()
-            calls = [node for node in edge_program.graph.nodes if node.op == "call_function"]
-            nodes = {node.name: identifier(node) for node in calls}
-            handles = {nodes[node.name]: node.meta["debug_handle"] for node in calls if node.meta.get("debug_handle")}
+            nodes, handles = _nodes(edge_program.graph_module)
             with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
                 if " " in folder:  # upstream joins Vela's arguments with blanks
                     raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
@@ -272,13 +273,34 @@ def _backend() -> Any:
             partition = Partition(capture.calls[method], nodes, handles, capture.surviving[method])
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
             stream = output.parsed.command_stream
-            npu_ops = build_map(TosaGraph.parse(output.tosa), output.database, stream, partition, first_id=first_id)
+            npu_ops = build_map(
+                TosaGraph.regions(output.tosa),
+                output.database,
+                stream,
+                partition,
+                first_id=first_id,
+                total_cycles=int(float(output.summary["cycles_total"])),
+            )
             capture.partitions.append(Compiled(output.blob, reference, npu_ops, output.summary, hoisted))
             return PreprocessResult(
                 processed_bytes=output.blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
             )
 
     return EthosHilEthosUBackend
+
+
+def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:
+    """`Partition.nodes` and `Partition.handles` of a partition's graph and its branches."""
+    nodes: dict[str, str] = {}
+    handles: dict[str, int] = {}
+    for path, part in module.named_modules():
+        region = path.replace(".", "__")  # as upstream names the regions of TOSA (backends/arm/tosa/backend.py)
+        for node in getattr(getattr(part, "graph", None), "nodes", ()):
+            if node.op == "call_function":
+                key = nodes[f"{node.name}_{region}" if region else node.name] = identifier(node)
+                if node.meta.get("debug_handle"):
+                    handles[key] = node.meta["debug_handle"]
+    return nodes, handles
 
 
 @contextmanager

@@ -16,7 +16,15 @@ from lowering.source import Sources
 _PASSES_FOLDER = "/backends/arm/_passes/"
 _PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")
 _OPERATOR = re.compile(r"\b(?:aten|edge|torch\.ops|torch\._ops)[\w:]*(?:\.\w+)+")
-_BRANCHES = "what a model does must not depend on the values it is given; choose with torch.where, or leave it out"
+_HINTS = {
+    "data-dependent": "what a model does must not depend on the values it is given; choose with torch.where or "
+    "torch.cond, or leave it out",
+    "Unsupported control flow operator: while_loop": "only an Ethos-U85 runs loops, inside of its delegate, and only "
+    "if all of the loop can be delegated; ExecuTorch 1.4.1 has no loops on the CPU",
+    "unsupported param type": "ExecuTorch's Arm backend takes no weights inside of torch.cond or "
+    "while_loop; compute what has weights before the branch, or behind it",
+}
+"""What to do about it, by a piece of the message that one cannot tell it from."""
 _MAX_LENGTH = 300
 _MAX_EXPRESSION = 80
 _HERE = Path(__file__).parent
@@ -60,7 +68,7 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     where = f" ({', '.join(details)})" if details else ""
     if len(reason) > _MAX_LENGTH:
         reason = reason[: _MAX_LENGTH - 3] + "..."
-    hint = _BRANCHES if "data-dependent" in text else "--debug shows the whole traceback"
+    hint = next((hint for sign, hint in _HINTS.items() if sign in text), "--debug shows the whole traceback")
     return CompileError(f"{stage} failed{where}: {reason}", hint=hint)
 
 

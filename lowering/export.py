@@ -15,16 +15,19 @@ _BRANCHES = "when making fake tensor call"
 
 
 def export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.export.ExportedProgram:
-    """torch.export of the module, in strict mode where the default mode fails.
+    """torch.export of the module; in strict mode if it has branches or loops.
 
-    The default mode of torch 2.13 fails on torch.cond and while_loop whose branches use layers of their own
-    (TorchRuntimeError "when making fake tensor call"); strict mode takes them. What neither takes is reported as the
-    default mode has it, which names the user's line.
+    torch 2.13's default mode fails on torch.cond where a branch uses layers of the module (TorchRuntimeError "when
+    making fake tensor call"), and what it makes of a branch within a branch ExecuTorch 1.4.1 cannot lower (RuntimeError
+    "Attempting to use FunctionalTensor on its own"). Upstream's tests export these in strict mode. What that cannot
+    take either is reported as the default mode has it, which names the user's line.
     """
     import torch
 
     try:
-        return torch.export.export(module, tuple(inputs))
+        exported = torch.export.export(module, tuple(inputs))
+        if len(graphs(exported.graph_module)) == 1:
+            return exported
     except Exception as error:
         raise_if_interrupted(error)
         if _BRANCHES not in str(error):
@@ -34,6 +37,7 @@ def export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.exp
         except Exception as second:
             raise_if_interrupted(second)
             raise error from None
+    return torch.export.export(module, tuple(inputs), strict=True)
 
 
 def graphs(module: torch.nn.Module) -> list[torch.fx.GraphModule]:

@@ -12,6 +12,9 @@ import numpy as np
 
 from lowering.artifact import Artifact, LoweredMethod
 from lowering.cache import Cache
+from lowering.composites import collected_once
+from lowering.delegated import delegated
+from lowering.delegation import Border, by_backend_id, by_partitioner
 from lowering.errors import UsageError, raise_if_interrupted
 from lowering.expected import evaluate, evaluate_in_double
 from lowering.explain import explain
@@ -44,6 +47,7 @@ def lower(
     *,
     memory_mode: MemoryMode | None = None,
     scheme: Scheme = "a8w8",
+    whole: bool = False,
     cache: Cache | None = None,
     progress: Progress = _silent,
 ) -> Artifact:
@@ -55,6 +59,9 @@ def lower(
         memory_mode: where the program's parts shall lie, by default as ExecuTorch has it for that NPU; a .pte must be
             compiled for it, if it is given.
         scheme: how to quantise; a float TOSA is not quantised.
+        whole: delegate all of each method, by the backend's id (`lowering.delegation`): a quantised method then takes
+            and gives integers, and so are the artifact's example inputs and quantised answers. By default a partitioner
+            picks what can be delegated.
         cache: where artifacts are kept; by default the user's cache folder.
         progress: called with a few words at the start of each stage. File descriptors 1 and 2 are redirected while
             a stage runs, so show progress on a duplicate of them.
@@ -82,8 +89,8 @@ def lower(
     progress("exporting")
     with _stage("exporting the model", model.sources):
         exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
-        key = model_key(exported, model, toolchain.key)
-    artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress))
+        key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))
+    artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress, whole=whole))
     return artifact.called(model.label)
 
 
@@ -135,11 +142,11 @@ def _compile(
     toolchain: Toolchain,
     key: str,
     progress: Progress,
+    *,
+    whole: bool,
 ) -> Artifact:
     with _stage("loading ExecuTorch", model.sources):
-        from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
-
-        from lowering.delegated import delegated
+        from executorch.exir import ExecutorchBackendConfig
 
         spec = toolchain.compile_spec
     ready = {
@@ -147,32 +154,27 @@ def _compile(
         for name, method in model.methods.items()
     }
     programs = {name: method.program for name, method in ready.items()}
+    given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
+    borders: Mapping[str, Border] = {}
     progress(f"lowering to {toolchain.product}")
-    with (
-        _stage("lowering the model", model.sources),
-        toolchain.lowering({name: each for name, each in programs.items() if not model.methods[name].on_cpu}) as chosen,
-    ):
-        edge = to_edge_transform_and_lower(
-            programs,
-            partitioner={name: [partitioner] for name, partitioner in chosen.items()},
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
+    with _stage("lowering the model", model.sources), collected_once(), toolchain.lowering(given) as partitioners:
+        if whole:
+            inputs = {name: method.example_inputs for name, method in model.methods.items()}
+            edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter)
+        else:
+            edge = by_partitioner(programs, partitioners)
         for name in programs:
             toolchain.lowered(name, edge.exported_program(name))
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
-        written = Program.parse(pte, model.label)
+        plans = Program.parse(pte, model.label)
         methods = [
             LoweredMethod(
                 name,
-                delegates=toolchain.delegates(written.plan(name)),
-                example_inputs=tuple(
-                    _array(each, index) for index, each in enumerate(model.methods[name].example_inputs)
-                ),
+                delegates=toolchain.delegates(plans.plan(name)),
                 input_names=tuple(str(each) for each in exported[name].graph_signature.user_inputs),
-                scheme=None if model.methods[name].on_cpu else toolchain.scheme,
-                floating=ready[name].floating,
-                quantised=ready[name].quantised,
+                scheme=toolchain.scheme if name in given else None,
                 delegated=delegated(edge.exported_program(name)),
+                **_answers(model.methods[name], ready[name], borders.get(name)),
             )
             for name in programs
         ]
@@ -189,6 +191,18 @@ def _compile(
         vela_flags=tuple(spec.compiler_flags),
         notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
+
+
+def _answers(method: Method, ready: _Ready, border: Border | None) -> dict[str, tuple[np.ndarray, ...]]:
+    """A method's example inputs and PyTorch's answers to them, in the types that the method takes and gives."""
+    inputs = tuple(_array(tensor, index) for index, tensor in enumerate(method.example_inputs))
+    if border is None or border.floats:
+        return {"example_inputs": inputs, "floating": ready.floating, "quantised": ready.quantised}
+    return {
+        "example_inputs": border.of_inputs(inputs),
+        "floating": (),  # there is no integer for it
+        "quantised": border.of_outputs(ready.quantised),
+    }
 
 
 def _prepared(

@@ -8,13 +8,12 @@ word in the driver payload, whose bits 8-15 are the kilobytes of SHRAM.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 from lowering.profile import Npu
+from lowering.stream import DMA_START, commands
 from lowering.vela import VelaBlob
 
-_DMA_START = 0x010  # an operation
 _DESTINATION_REGION = 0x131  # a register of 16 bits; bit 8 chooses the internal memory
 _DESTINATION, _LENGTH = 0x031, 0x032  # registers of 48 bits: the word after the command, and its bits 16-31
 _INTERNAL = 1 << 8
@@ -45,20 +44,16 @@ def overruns(blob: VelaBlob) -> tuple[Overrun, ...]:
 
 def scan(stream: bytes, shram: int) -> tuple[Overrun, ...]:
     """Like `overruns`, of a register command stream (whole little-endian words) and the bytes of SHRAM."""
-    words = struct.unpack(f"<{len(stream) // 4}I", stream[: len(stream) // 4 * 4])
     registers = {_DESTINATION_REGION: 0, _DESTINATION: 0, _LENGTH: 0}  # they keep their values between operations
-    found, at = [], 0
-    while at < len(words):
-        word = words[at]
-        code, extra, high = word & 0x3FF, word >> 14 & 3, word >> 16
-        if extra == 0 and code == _DESTINATION_REGION:
-            registers[code] = high
-        elif extra == 1 and code in (_DESTINATION, _LENGTH) and at + 1 < len(words):
-            registers[code] = high << 32 | words[at + 1]
-        elif extra == 0 and code == _DMA_START and registers[_DESTINATION_REGION] & _INTERNAL:
+    found = []
+    for command in commands(stream):
+        if command.payload is None and command.code == _DESTINATION_REGION:
+            registers[command.code] = command.parameter
+        elif command.payload is not None and command.code in (_DESTINATION, _LENGTH):
+            registers[command.code] = command.parameter << 32 | command.payload
+        elif command.payload is None and command.code == DMA_START and registers[_DESTINATION_REGION] & _INTERNAL:
             begin = registers[_DESTINATION]
             end = begin + registers[_LENGTH]
             if end > shram:
-                found.append(Overrun(at * 4, begin, end, shram))
-        at += 1 + extra
+                found.append(Overrun(command.offset, begin, end, shram))
     return tuple(found)

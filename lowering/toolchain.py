@@ -57,6 +57,10 @@ class Toolchain(abc.ABC):
         """See `compile_spec`."""
 
     @abc.abstractmethod
+    def enter(self, method: str) -> None:
+        """Told, where there is no partitioner, that what is given to the backend next is of this method."""
+
+    @abc.abstractmethod
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
         """Told of a method's float graph before it is quantised."""
 
@@ -94,6 +98,9 @@ class TosaToolchain(Toolchain):
     @property
     def key(self) -> tuple[str, ...]:
         return ("tosa", str(self.spec), str(self.scheme))
+
+    def enter(self, method: str) -> None:
+        """It makes no difference."""
 
     def _compile_spec(self) -> Any:
         from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
@@ -134,6 +141,10 @@ class EthosUToolchain(Toolchain):
     @property
     def key(self) -> tuple[str, ...]:
         return ("vela", self.npu.name, self.memory_mode.name, self.scheme)
+
+    def enter(self, method: str) -> None:
+        assert self._capture is not None, "nothing is being lowered"
+        self._capture.method = method
 
     def _compile_spec(self) -> Any:
         from lowering import ethosu

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import flatbuffers
+from tosa.CondIfAttribute import CondIfAttribute
 from tosa.DType import DType
 from tosa.Op import Op
 from tosa.TosaGraph import TosaGraph as Buffer
+from tosa.WhileLoopAttribute import WhileLoopAttribute
 
 _OPS: dict[int, str] = {value: name for name, value in vars(Op).items() if not name.startswith("_")}
 _DTYPES: dict[int, str] = {value: name for name, value in vars(DType).items() if not name.startswith("_")}
@@ -62,13 +64,17 @@ class TosaTensor:
 
 @dataclass(frozen=True)
 class TosaOperator:
-    """One operator; `op` is TOSA's name ("CONV2D"), inputs and outputs are tensor names."""
+    """One operator; `op` is TOSA's name ("CONV2D"), inputs and outputs are tensor names.
+
+    `bodies` are the names of the regions that a COND_IF (then, else) or WHILE_LOOP (condition, body) runs.
+    """
 
     index: int
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     location: Location | None
+    bodies: tuple[str, ...] = ()
 
     @property
     def is_constant(self) -> bool:
@@ -77,7 +83,7 @@ class TosaOperator:
 
 @dataclass(frozen=True)
 class TosaGraph:
-    """The main block of a TOSA program.
+    """A block of a TOSA program: the main one, or a branch or body of its control flow.
 
     Attributes:
         operators: in execution order; the index is Vela's ext_key.
@@ -93,7 +99,18 @@ class TosaGraph:
     @classmethod
     @functools.lru_cache(maxsize=4)  # it takes milliseconds, and whoever looks at a program looks at it again
     def parse(cls, data: bytes) -> TosaGraph:
-        block = Buffer.GetRootAs(data, 0).Regions(0).Blocks(0)
+        """The main block of a program."""
+        return cls._of(Buffer.GetRootAs(data, 0).Regions(0).Blocks(0))
+
+    @classmethod
+    def regions(cls, data: bytes) -> dict[str, TosaGraph]:
+        """The block of each region by the region's name, the main one first."""
+        buffer = Buffer.GetRootAs(data, 0)
+        found = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
+        return {region.Name().decode(): cls._of(region.Blocks(0)) for region in found}
+
+    @classmethod
+    def _of(cls, block: Any) -> TosaGraph:
         tensors: dict[str, TosaTensor] = {}
         for index in range(block.TensorsLength()):
             tensor = block.Tensors(index)
@@ -110,6 +127,7 @@ class TosaGraph:
                     inputs=tuple(raw.Inputs(j).decode() for j in range(raw.InputsLength())),
                     outputs=tuple(raw.Outputs(j).decode() for j in range(raw.OutputsLength())),
                     location=_location(raw.Location()),
+                    bodies=_bodies(raw),
                 )
             )
         inputs = tuple(tensors[block.Inputs(index).decode()] for index in range(block.InputsLength()))
@@ -119,6 +137,19 @@ class TosaGraph:
     def producers(self) -> dict[str, TosaOperator]:
         """The operator that makes each tensor, by the tensor's name."""
         return {name: operator for operator in self.operators for name in operator.outputs}
+
+
+def _bodies(raw: Any) -> tuple[str, ...]:
+    table = raw.Attribute()
+    if raw.Op() == Op.COND_IF:
+        branches = CondIfAttribute()
+        branches.Init(table.Bytes, table.Pos)
+        return branches.ThenGraph().decode(), branches.ElseGraph().decode()
+    if raw.Op() == Op.WHILE_LOOP:
+        loop = WhileLoopAttribute()
+        loop.Init(table.Bytes, table.Pos)
+        return loop.CondGraph().decode(), loop.BodyGraph().decode()
+    return ()
 
 
 def _location(raw: Any) -> Location | None:
@@ -169,13 +200,14 @@ def _root(trace: Any) -> Ancestor | None:
 def without_locations(data: bytes) -> bytes:
     """The same program with its debug information blanked: it holds paths of the machine that made it."""
     blanked = bytearray(data)
-    block = Buffer.GetRootAs(data, 0).Regions(0).Blocks(0)
-    for index in range(block.OperatorsLength()):
-        location = block.Operators(index).Location()
-        text = location.Text() if location is not None else None
-        if text:
-            # The string's own position: the table's first field holds an offset to its length.
-            field = location._tab.Offset(4) + location._tab.Pos
-            start = field + flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, field) + 4
-            blanked[start : start + len(text)] = b" " * len(text)
+    buffer = Buffer.GetRootAs(data, 0)
+    for block in (buffer.Regions(index).Blocks(0) for index in range(buffer.RegionsLength())):
+        for index in range(block.OperatorsLength()):
+            location = block.Operators(index).Location()
+            text = location.Text() if location is not None else None
+            if text:
+                # The string's own position: the table's first field holds an offset to its length.
+                field = location._tab.Offset(4) + location._tab.Pos
+                start = field + flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, field) + 4
+                blanked[start : start + len(text)] = b" " * len(text)
     return bytes(blanked)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: what was there before stays until the new content is on disk.
 
     A path that is not a regular file (a pipe, /dev/stdout) is written directly.
@@ -15,21 +18,52 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         OSError: the folder is missing, the disk is full, ...
     """
+    data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
-        path.write_text(text)
+        path.write_bytes(data)
         return
     descriptor, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
     temporary = Path(name)
     try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes private files; what the user asked for gets the usual permissions.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        temporary.chmod(_permissions(0o666))
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files whole or not at all; a folder that is there is replaced with all that is in it.
+
+    Raises:
+        OSError: its parent cannot be made, it is no folder, the disk is full, ...
+    """
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    before = fresh.with_name(f"{fresh.name}.before")
+    try:
+        for name, data in files.items():
+            (fresh / name).write_bytes(data)
+        fresh.chmod(_permissions(0o777))
+        if path.exists():
+            path.rename(before)
+        fresh.rename(path)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if before.exists() and not path.exists():
+            before.rename(path)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _permissions(mode: int) -> int:
+    """What the user's files get: tempfile makes private ones."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return mode & ~umask

@@ -216,7 +216,8 @@ class Record:
 
     `notes` are sentences a user should read even when all is well, such as a defect of a tool that was worked around.
     `divergence` is there when the failure is a mismatch. `memory_mode` is what the program was compiled for, by Vela's
-    name, "" where that is not known. `preflight` has its rows when one of them is the failure.
+    name, "" where that is not known. `preflight` has its rows when one of them is the failure. `method` is the one of
+    the program's methods that ran.
     """
 
     verdict: str
@@ -238,6 +239,7 @@ class Record:
     runner: RunnerInfo | None = None
     preflight: tuple[Check, ...] = ()
     test: SuiteTest | None = None
+    method: str = "forward"
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready, without NaN or infinities (which JSON lacks): they become strings."""
@@ -274,6 +276,7 @@ class Record:
                 notes=tuple(data.get("notes", ())),
                 console=tuple(data.get("console", ())),
                 memory_mode=str(data.get("memory_mode", "")),
+                method=str(data.get("method", "forward")),
                 runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
                 preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),
                 test=None if data.get("test") is None else _known(SuiteTest, data["test"]),

@@ -125,7 +125,8 @@ class Case:
             function uses the methods of tensors, or imports torch itself.
         inputs: its arguments.
         scheme: how it is quantised.
-        on_cpu: why nothing of it is delegated. It is asserted that nothing is, and that the answer is right.
+        on_cpu: why it is left to the CPU. It is asserted that nothing is delegated, and that the answer is right.
+        beside: the edge operators that are delegated all the same where it is left to the CPU: all of them.
         leaves: the kernels that are left to the CPU, each with the reason. None but these, quantise and dequantise may
             be.
         lacks: the kernels that the firmware needs for it and has not. It is asserted that it misses just these.
@@ -137,6 +138,7 @@ class Case:
     inputs: tuple[Input, ...]
     scheme: Scheme = "a8w8"
     on_cpu: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     leaves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defects: Mapping[str, Defect] = field(default_factory=dict)
@@ -153,12 +155,13 @@ def case(
     *inputs: Input,
     scheme: Scheme = "a8w8",
     on_cpu: Mapping[str, str] = _NONE,
+    beside: Mapping[str, tuple[str, ...]] = _NONE,
     leaves: Mapping[str, Mapping[str, str]] = _NONE,
     lacks: Mapping[str, tuple[str, ...]] = _NONE,
     defects: Mapping[str, Defect] = _NONE,
 ) -> Case:
     """See `Case`."""
-    return Case(name, forward, inputs, scheme, on_cpu, leaves, lacks, defects)
+    return Case(name, forward, inputs, scheme, on_cpu, beside, leaves, lacks, defects)
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,7 @@ class Operator:
         cases: at least one.
         fp, int: the TOSA operators that must be in the program that is delegated, in profile MI and in all others.
         aten_int: see `aten`.
-        on_cpu, leaves, lacks, defects: as a case's, for all cases; a case's own entry comes first.
+        on_cpu, beside, leaves, lacks, defects: as a case's, for all cases; a case's own entry comes first.
     """
 
     name: str
@@ -183,6 +186,7 @@ class Operator:
     int: tuple[str, ...] = ()
     aten_int: tuple[str, ...] | None = None
     on_cpu: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     leaves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defects: Mapping[str, Defect] = field(default_factory=dict)

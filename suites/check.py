@@ -70,19 +70,22 @@ class Trial:
             self.error = error
             failure = Failure(error.kind, error.message, error.hint)
             record = self.record("failed", failure, error)
+        if record.verdict == "verified" and not any(output.compared for output in record.outputs):
+            failure = Failure("no-reference", "nothing was compared with a reference")
+            record = dataclasses.replace(record, verdict="failed", failure=failure)
         record = self.test.settled(record)
         return record if self._recorded is None else self._with_recording(record, self._recorded)
 
     def record(self, verdict: str, failure: Failure | None = None, error: EthosHilError | None = None) -> Record:
         """The record of a test that gave no answer, with what `error` knows of it."""
-        from harness.run import info
+        from harness.run import describe, info
 
         artifact, npu = self.artifact, self.test.profile.npu
         return Record(
             verdict=verdict,
             model=self.test.name,
             npu=str(npu or ""),
-            target=TargetInfo("none", "none", ""),
+            target=TargetInfo("none", "none", "") if self.board is None else describe(self.board),
             failure=failure,
             artifact=info(artifact) if artifact is not None else None,
             versions=environment.versions(),

@@ -14,6 +14,12 @@ from suites.case import Case, Defect, Operator
 
 BORDER = ("quantized_decomposed::quantize_per_tensor.out", "quantized_decomposed::dequantize_per_tensor.out")
 """Kernels between the float inputs and outputs of a program and its delegates."""
+_QUANTISING = tuple(
+    f"quantized_decomposed.{kind}_per_{what}.default"
+    for kind in ("quantize", "dequantize")
+    for what in ("tensor", "channel")
+)
+"""Edge operators that say where in a delegate something is quantised, and how."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +36,21 @@ class Expectation:
 
         graphs = [TosaGraph.parse(delegate.tosa) for delegate in artifact.delegates if delegate.tosa is not None]
         found = list(dict.fromkeys(operator.op for graph in graphs for operator in graph.operators))
+        aten = [name.removeprefix("aten.") for name in artifact.delegated if name not in _QUANTISING]
         reason = self._declared("on_cpu")
         if reason is not None:
-            return f"declared to be left to the CPU ({reason}), but delegated: {', '.join(found)}" if found else None
+            beside: tuple[str, ...] = self._declared("beside") or ()
+            if sorted(aten) == sorted(beside):
+                return None
+            but, taken = (", ".join(names) or "nothing" for names in (beside, aten))
+            return f"declared to be left to the CPU ({reason}) but for {but}; delegated: {taken}"
         if not found:
             return f"nothing was delegated; on the CPU: {', '.join(artifact.cpu_ops) or 'nothing'}"
-        aten = [name.removeprefix("aten.") for name in artifact.delegated]
-        for wanted, there in (
-            (self.operator.tosa_in(self.profile), found),
-            (self.operator.aten_in(self.profile), aten),
-        ):
-            missing = [name for name in wanted if name not in there]
-            if missing:
-                return f"the delegate has no {', '.join(missing)}, it has {', '.join(there)}"
+        wanted = self.operator
+        for names, there in ((wanted.tosa_in(self.profile), found), (wanted.aten_in(self.profile), aten)):
+            absent = [name for name in names if name not in there]
+            if absent:
+                return f"the delegate has no {', '.join(absent)}, it has {', '.join(there)}"
         return self._left(artifact)
 
     def _left(self, artifact: Artifact) -> str | None:

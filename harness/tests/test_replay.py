@@ -65,7 +65,8 @@ def case(request: pytest.FixtureRequest) -> Case:
         flags = [*EthosUCompileSpec(npu).compiler_flags, *DEBUG_FLAGS]
         output = VelaOutput.read(bytes(vela_compile(program.tosa, flags, intermediate_path=folder)), Path(folder))
     graph = TosaGraph.parse(program.tosa)
-    rows = build_map(graph, output.database, output.parsed.command_stream, Partition({}, {}, {}), first_id=0)
+    regions = TosaGraph.regions(program.tosa)
+    rows = build_map(regions, output.database, output.parsed.command_stream, Partition({}, {}, {}), first_id=0)
     _, inputs = program.input_sets()[0]
     arrays = [np.ascontiguousarray(array) for array in inputs]
     written = {row.tensor for row in rows}

@@ -330,7 +330,9 @@ def _rescale(
         ((x.integers - _only(input_zero.value)) * multipliers + rounding >> places) + zero, *RANGES[operation.dtype]
     )
     passed = scale * x.error
-    own = STEPS_OF_FLOAT32 * FLOAT32_UNIT * (np.abs(real) + passed)
+    # The multiplier, which may have 15 bits only, was rounded; the scales that PyTorch computes with were not.
+    relative = STEPS_OF_FLOAT32 * FLOAT32_UNIT + 0.5 / np.maximum(multipliers, 1)
+    own = relative * (np.abs(real) + passed)
     if operation.dtype in ("INT8", "INT16"):
         return operation.snapped(value, real, passed + own, zero)
     return _unrounded(operation, value, real + zero, passed, own)

@@ -60,4 +60,4 @@ def logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 def arranged(x: Bounded, move: Callable[[np.ndarray], np.ndarray]) -> Bounded:
     """Values and errors, moved alike."""
-    return Bounded(move(x.value), move(x.error), x.scaled)
+    return Bounded(move(x.value), move(x.error), x.scaled, None if x.pytorch is None else move(x.pytorch))

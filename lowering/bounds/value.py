@@ -20,7 +20,7 @@ FLOAT32_UNIT = 2.0**-24
 STEPS_OF_FLOAT32 = 5
 """Relative roundings of PyTorch, in units of the above, on the way of a number from one quantised tensor into the next:
 in dequantising it of the scale and of the product, of an elementwise operator, in quantising it of the scale's
-reciprocal and of the product. The program's own multiplier has 31 bits, 2**-7 of one."""
+reciprocal and of the product."""
 
 
 class NoBound(OracleError):
@@ -39,11 +39,13 @@ class Bounded:
             0 of a NaN or infinity that must be one.
         scaled: whether it stands for real numbers: a float, or integers that are quantised ones. Other integers are
             exact in PyTorch.
+        pytorch: PyTorch's own tensor, where that is known and not `value`, which is the program's own then.
     """
 
     value: np.ndarray
     error: np.ndarray
     scaled: bool = True
+    pytorch: np.ndarray | None = None
 
     @classmethod
     def exact(cls, value: np.ndarray, *, scaled: bool = True) -> Bounded:
@@ -55,6 +57,20 @@ class Bounded:
     def is_exact(self) -> bool:
         """Whether no element has an error."""
         return not self.error.any()
+
+    @classmethod
+    def both(cls, program: np.ndarray, pytorch: np.ndarray, *, scaled: bool = True) -> Bounded:
+        """What both answers have there, each as it was computed."""
+        mine, other = (cls.exact(array).value for array in (program, pytorch))
+        same = (mine == other) | (np.isnan(mine) & np.isnan(other)) if mine.dtype.kind == "f" else mine == other
+        with np.errstate(invalid="ignore"):
+            error = np.where(same, 0.0, np.abs(mine.astype(float) - other))
+        return cls(mine, np.where(np.isnan(error), np.inf, error), scaled, other)
+
+    @property
+    def of_pytorch(self) -> np.ndarray | None:
+        """PyTorch's own tensor, if it is known."""
+        return self.value if self.pytorch is None and self.is_exact else self.pytorch
 
     @property
     def integers(self) -> np.ndarray:
@@ -89,17 +105,19 @@ class Rounding:
     Attributes:
         sides: of how many of the two answers: 1, or 2 where PyTorch computes in the program's own precision.
         random: None for the worst, which becomes part of the error. With a generator each rounding is made, in one
-            direction or the other at random and as large as it may be, and no error is kept.
+            direction or the other at random, and no error is kept.
+        size: of roundings at random: a part of what they may be.
     """
 
     sides: int = 1
     random: np.random.Generator | None = None
+    size: float = 1.0
 
     def made(self, value: np.ndarray, own: np.ndarray) -> np.ndarray:
         """`value` with each element moved by `own` at random."""
         assert self.random is not None
         signs: np.ndarray = self.random.integers(0, 2, np.shape(value)) * 2.0 - 1.0
-        return value + own * signs
+        return value + self.size * own * signs
 
 
 @dataclass(frozen=True)
@@ -208,7 +226,7 @@ def of_constant(value: np.ndarray, dtype: str, rounding: Rounding) -> Bounded:
     A number of at most 12 significant bits (of float32's 24) is taken for what was written: the threshold in x > 0.5.
     Others may be off by two roundings: what an operator gave that the compiler computed, and its operand.
     """
-    exact = Bounded.exact(value)
+    exact = Bounded.exact(value, scaled=dtype in FRACTION_BITS)  # integers are scaled by what they are combined with
     if dtype not in FRACTION_BITS:
         return exact
     fraction = FRACTION_BITS[dtype]

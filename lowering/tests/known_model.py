@@ -10,6 +10,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from lowering.model import Method
+
+Inputs = tuple[torch.Tensor, ...]
+Calibrated = tuple[nn.Module, Inputs, list[Inputs]]
+
 
 class Known(nn.Module):
     """One of everything a small network has, as modules and as functions, at the top level and nested."""
@@ -156,6 +161,118 @@ class Sort(nn.Module):
         return torch.sort(x, dim=1).values
 
 
+class Branching(nn.Module):
+    """What it does after the stem depends on the sign of its input's sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(2, 4, 3)
+        self.head = nn.Conv2d(4, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.stem(x)  # @branch_stem
+        y = torch.cond(x.sum() > 0, self.bright, self.dark, (y,))  # @branch_choice
+        return self.head(y)  # @branch_head
+
+    def bright(self, y: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(y) + y  # @branch_bright
+
+    def dark(self, y: torch.Tensor) -> torch.Tensor:
+        z = torch.relu(y) * 0.5  # @branch_dark
+        return y - z  # @branch_darker
+
+
+class Nested(nn.Module):
+    """A branch within a branch."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def inner_yes(y: torch.Tensor) -> torch.Tensor:
+            return y + torch.relu(y)  # @inner_yes
+
+        def inner_no(y: torch.Tensor) -> torch.Tensor:
+            return torch.sigmoid(y)  # @inner_no
+
+        def yes(y: torch.Tensor) -> torch.Tensor:
+            z = y * 0.5  # @outer_yes
+            return torch.cond(z.sum() > 10, inner_yes, inner_no, (z,))  # @inner_choice
+
+        def no(y: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(y)  # @outer_no
+
+        return torch.cond(x.sum() > 0, yes, no, (x,))  # @outer_choice
+
+
+class Looping(nn.Module):
+    """Halves its input until the sum is small."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Conv2d(2, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def large(y: torch.Tensor) -> torch.Tensor:
+            return torch.gt(y.sum(), torch.full((1,), 20.0)).squeeze()  # @loop_condition
+
+        def halve(y: torch.Tensor) -> tuple[torch.Tensor]:
+            return (y * 0.5,)  # @loop_body
+
+        (y,) = torch.ops.higher_order.while_loop(large, halve, (x,), ())
+        result: torch.Tensor = self.head(y)  # @loop_head
+        return result
+
+
+class BranchWithLayers(nn.Module):
+    """Branches with weights, which upstream cannot lower."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Conv2d(2, 4, 3)
+        self.other = nn.Conv2d(2, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def yes(y: torch.Tensor) -> torch.Tensor:
+            return self.one(y)  # @branch_layer
+
+        def no(y: torch.Tensor) -> torch.Tensor:
+            return self.other(y)
+
+        return torch.cond(x.sum() > 0, yes, no, (x,))
+
+
+class Encoder(nn.Module):
+    """The front half of a network of two methods."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.pool = nn.MaxPool2d(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.pool(torch.relu(self.conv(x)))  # @encode
+
+
+class Score(nn.Module):
+    """The back half."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(128, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.flatten(1))  # @score
+
+
+class Ranked(nn.Module):
+    """What is left to the CPU: weighted, sorted."""
+
+    def __init__(self, weights: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("weights", weights)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sort(x * self.get_buffer("weights"), dim=1).values
+
+
 def known() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     torch.manual_seed(1)
     model = Known()
@@ -223,6 +340,43 @@ def dynamic() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 def undelegated() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return Sort(), (torch.arange(12.0).reshape(1, 12),)
+
+
+def branching() -> Calibrated:
+    torch.manual_seed(20)
+    x = torch.rand(1, 2, 6, 6)
+    return Branching(), (x,), [(x,), (-x,)]
+
+
+def nested() -> Calibrated:
+    torch.manual_seed(21)
+    x = torch.rand(1, 2, 4, 4)
+    return Nested(), (x,), [(x,), (2 * x,), (-x,)]
+
+
+def looping() -> Calibrated:
+    torch.manual_seed(22)
+    x = torch.rand(1, 2, 6, 6)
+    return Looping(), (x,), [(x,), (4 * x,)]
+
+
+def branch_with_layers() -> Calibrated:
+    torch.manual_seed(23)
+    x = torch.rand(1, 2, 6, 6)
+    return BranchWithLayers(), (x,), [(x,), (-x,)]
+
+
+def methods() -> dict[str, object]:
+    torch.manual_seed(24)
+    encoder, x, y = Encoder(), torch.randn(1, 3, 8, 8), torch.rand(1, 8, 4, 4)
+    weights = torch.rand(1, 500)
+    return {
+        "encode": (encoder, (x,)),
+        "score": (Score(), (y,), [(y,), (2 * y,)]),
+        "encode_again": (encoder, (x,)),
+        "rank": Method(Ranked(weights), (torch.rand(1, 500),), on_cpu=True),
+        "rank_again": Method(Ranked(weights), (torch.rand(1, 500),), on_cpu=True),
+    }
 
 
 def marked(name: str) -> str:

@@ -83,7 +83,7 @@ STREAM = make_stream(CONV, CONV, ELEMENTWISE)
 
 
 def test_rows_name_everything_that_is_fused_into_them() -> None:
-    rows = build_map(GRAPH, database(), STREAM, PARTITION, first_id=7)
+    rows = build_map({"main": GRAPH}, database(), STREAM, PARTITION, first_id=7)
     conv = ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default", "aten.sigmoid.default")
     assert rows == (
         NpuOp("npu00007", "Conv2D", 8, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 51, "table", 2),
@@ -96,18 +96,18 @@ def test_rows_name_everything_that_is_fused_into_them() -> None:
 
 def test_a_stream_that_goes_on_after_the_last_row_is_an_error() -> None:
     with pytest.raises(CompileError, match="ends at byte 32, the command stream's last operation is at 44"):
-        build_map(GRAPH, database(), make_stream(CONV, CONV, ELEMENTWISE, POOL), PARTITION, first_id=0)
+        build_map({"main": GRAPH}, database(), make_stream(CONV, CONV, ELEMENTWISE, POOL), PARTITION, first_id=0)
 
 
 def test_a_row_that_ends_at_no_operation_is_an_error() -> None:
     queue = ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30", "24,1,20,30", "32,1,21,31"]
     with pytest.raises(CompileError, match="names byte 24, where no NPU operation is"):
-        build_map(GRAPH, database(queue=queue), STREAM, PARTITION, first_id=0)
+        build_map({"main": GRAPH}, database(queue=queue), STREAM, PARTITION, first_id=0)
 
 
 def test_an_operation_made_by_vela_goes_by_the_tensor_it_writes() -> None:
     optimised = ["id,source_id,operator", "20,10,Conv2D", "21,99,Add", "22,11,LUT"]
-    rows = build_map(GRAPH, database(optimised=optimised), STREAM, PARTITION, first_id=0)
+    rows = build_map({"main": GRAPH}, database(optimised=optimised), STREAM, PARTITION, first_id=0)
     assert (rows[2].tosa_op, rows[2].source) == ("ADD", "net.py:4")
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import TargetError
+from harness.targets.virtual import VirtualTarget
+from harness.verify import Verdict
 from lowering.artifact import NpuOp
 from lowering.cache import Cache
 from results.record import Record
@@ -68,6 +71,24 @@ def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
     assert record.verdict == "failed"
     assert record.failure is not None
     assert record.failure.kind == "delegation"
+
+
+def test_a_verdict_on_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.run.verify", lambda *_, **__: Verdict("verified", None, ()))
+    record = came_of(tuple)
+    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "no-reference")
+
+
+def test_a_failure_on_the_target_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise TargetError("the NPU stopped", kind="fault", console=("last words",))
+
+    monkeypatch.setattr(VirtualTarget, "run", broken)
+    record = came_of(tuple)
+    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "fault")
+    assert record.target.name == "virtual"
+    assert record.console == ("last words",)
+    assert record.artifact is not None
 
 
 def test_missing_tools_are_known_before_anything_is_lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

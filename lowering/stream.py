@@ -1,0 +1,46 @@
+"""The register command stream of an Ethos-U as the commands it consists of."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# Codes of commands without a payload that are operations: those that compute, and DMA_START, which is all a plain copy
+# becomes. BRANCH, of an Ethos-U85, is the one with a payload: where in the stream it goes to.
+COMPUTE = frozenset({2, 3, 5, 6, 7})
+DMA_START = 0x10
+BRANCH = 0x100
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command.
+
+    Attributes:
+        offset: byte offset of its word in the stream.
+        code: bits 0-9, of which those below 0x100 without a payload are operations.
+        parameter: bits 16-31.
+        payload: the word that follows, or None.
+    """
+
+    offset: int
+    code: int
+    parameter: int
+    payload: int | None
+
+
+def commands(stream: bytes) -> Iterator[Command]:
+    """The commands in order, up to one whose payload the stream lacks.
+
+    A word's bits 15-14 give the number of words that follow it (register description in the vela wheel).
+    """
+    words = struct.unpack(f"<{len(stream) // 4}I", stream[: len(stream) // 4 * 4])
+    at = 0
+    while at < len(words):
+        word = words[at]
+        extra = word >> 14 & 3
+        if at + extra >= len(words):
+            return
+        yield Command(at * 4, word & 0x3FF, word >> 16, words[at + 1] if extra else None)
+        at += 1 + extra

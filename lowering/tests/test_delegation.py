@@ -1,0 +1,138 @@
+"""Lowering by the backend's id: all of a program in one delegate, integers in and out, and the same answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowering.artifact import Artifact
+from lowering.cache import Cache
+from lowering.errors import CompileError
+from lowering.lower import lower
+from lowering.model import TorchModel, load_model
+from lowering.plan import DelegateCall
+from lowering.profile import Npu
+from lowering.reference import Reference
+from lowering.specification import TosaSpec
+from lowering.tests.conftest import MODELS, U55, Lowered
+from lowering.tests.known_model import marked
+
+pytestmark = [
+    pytest.mark.slow,
+    # What upstream warns of when it is run without our redirection.
+    pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.et_output_order_workaround:DeprecationWarning"),
+]
+
+
+def whole(name: str, target: Npu | TosaSpec, cache: Cache) -> Artifact:
+    return lower(f"{MODELS}:{name}", target, whole=True, cache=cache)
+
+
+def constants(artifact: Artifact) -> dict[str, object]:
+    """What the program's constant methods give."""
+    names = {method.name for method in artifact.methods}
+    return {plan.name: plan.values[plan.outputs[0]] for plan in artifact.program.plans if plan.name not in names}
+
+
+@pytest.mark.parametrize("npu", [U55, Npu("u85", 256)], ids=str)
+def test_all_of_it_is_one_delegate_that_takes_and_gives_integers(cache: Cache, lowered: Lowered, npu: Npu) -> None:
+    artifact = whole("known", npu, cache)
+    assert [type(each) for each in artifact.plan.instructions] == [DelegateCall]
+    assert artifact.cpu_ops == ()
+    (x,) = artifact.example_inputs
+    assert x.dtype == np.int8
+    (answer,) = Reference(artifact).run((x,)).outputs
+    assert answer.dtype == np.int8
+    # The same program with its border on the CPU: the same integers, as numbers.
+    bordered = lowered("known", npu)
+    (numbers,) = Reference(bordered).run(bordered.example_inputs).outputs
+    told = constants(artifact)
+    scale, zero_point = told["output0_scale"], told["output0_zp"]
+    assert isinstance(scale, float)
+    assert isinstance(zero_point, int)
+    assert np.array_equal(((answer.astype(np.int32) - zero_point) * np.float32(scale)).astype(np.float32), numbers)
+    assert (artifact.floating, artifact.quantised[0].dtype) == ((), np.int8)
+
+
+def test_its_map_is_as_complete_as_that_of_partitions(cache: Cache) -> None:
+    rows = whole("known", U55, cache).npu_ops
+    assert [row for row in rows if not row.aten_ops or not row.debug_handles] == []
+    assert {row.source for row in rows} >= {marked("stem"), marked("add"), marked("head"), marked("softmax")}
+
+
+def upstream_by_id(name: str, npu: Npu, border: tuple[np.ndarray, ...]) -> bytes:
+    """The blob that upstream's backend gives for a quantised program whose border is taken off by upstream's passes."""
+    import torch
+    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir.backend.backend_api import to_backend
+    from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from lowering.quiet import quiet
+
+    model = load_model(f"{MODELS}:{name}")
+    assert isinstance(model, TorchModel)
+    with quiet():
+        spec = EthosUCompileSpec(npu.name)
+        quantiser = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config())
+        floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
+        prepared = prepare_pt2e(floating, quantiser)
+        for inputs in model.calibration_inputs:
+            prepared(*inputs)
+        exported = torch.export.export(convert_pt2e(prepared), model.example_inputs)
+        kept = EthosUPartitioner(spec).ops_to_not_decompose(exported.run_decompositions({}))[0]
+        edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False, preserve_ops=kept))
+        sides = list(range(len(border))), [0]
+        edge = edge.transform([QuantizeInputs(edge, sides[0]), QuantizeOutputs(edge, sides[1])])
+        return bytes(to_backend("EthosUBackend", edge.exported_program(), spec._to_list()).processed_bytes)
+
+
+@pytest.mark.parametrize("name", ["add", "known"])
+def test_the_delegate_is_byte_for_byte_upstreams(cache: Cache, name: str) -> None:
+    artifact = whole(name, U55, cache)
+    (delegate,) = artifact.plan.delegates
+    assert delegate.id == "EthosUBackend"
+    assert delegate.data == upstream_by_id(name, U55, artifact.example_inputs)
+
+
+def test_tosa_is_a_backend_too(cache: Cache) -> None:
+    integers = whole("known", TosaSpec.parse("TOSA-1.0+INT"), cache)
+    floats = whole("known", TosaSpec.parse("TOSA-1.0+FP"), cache)
+    for artifact, dtype in ((integers, np.int8), (floats, np.float32)):
+        assert artifact.cpu_ops == ()
+        (answer,) = Reference(artifact).run(artifact.example_inputs).outputs
+        assert answer.dtype == dtype
+    assert constants(floats) == {}
+    (answer,) = Reference(floats).run(floats.example_inputs).outputs
+    assert np.abs(answer - floats.floating[0]).max() < 1e-6
+
+
+def test_methods_go_whole_and_what_is_on_the_cpu_stays_there(cache: Cache) -> None:
+    artifact = whole("methods", U55, cache)
+    for name in ("encode", "score"):
+        assert [type(each) for each in artifact.of(name).plan.instructions] == [DelegateCall]
+    assert artifact.of("rank").delegates == ()
+    assert artifact.of("rank").example_inputs[0].dtype == np.float32
+    told = constants(artifact)
+    assert {"encode_input0_scale", "score_output0_zp"} <= told.keys()
+    assert not [name for name in told if name.startswith("rank")]
+    assert {row.source for row in artifact.of("score").npu_ops} == {marked("score")}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("undelegated", "output 0 of forward has no one quantisation"),  # sort is not quantised
+        ("two_partitions", "aten.sort"),
+    ],
+)
+def test_what_the_npu_cannot_take_is_an_error(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        whole(name, U55, Cache(tmp_path))
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message

@@ -1,0 +1,204 @@
+"""Programs of several methods: each quantised, delegated and mapped by itself, what they share kept once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lowering.artifact import Artifact
+from lowering.errors import UsageError
+from lowering.lower import lower
+from lowering.model import Method, TorchModel, load_model
+from lowering.plan import Tensor
+from lowering.profile import Npu
+from lowering.reference import Reference
+from lowering.tests.conftest import DATA, MODELS, U55, Lowered
+from lowering.tests.known_model import marked
+
+NAMES = ("encode", "score", "encode_again", "rank", "rank_again")
+
+
+@pytest.mark.slow
+def test_each_method_is_lowered_by_itself(lowered: Lowered) -> None:
+    artifact = lowered("methods")
+    assert tuple(method.name for method in artifact.methods) == NAMES
+    assert artifact.method == "encode", "there is no forward, so the first is meant"
+    for name in NAMES:
+        seen = artifact.of(name)
+        assert seen.plan.name == name
+        assert (seen.pte, seen.sha256) == (artifact.pte, artifact.sha256)
+        on_cpu = name.startswith("rank")
+        assert [len(seen.delegates), seen.scheme] == ([0, None] if on_cpu else [1, "a8w8"])
+        (answer,) = Reference(seen).run(seen.example_inputs).outputs
+        (expected,) = seen.floating
+        allowed = 1e-6 if on_cpu else 0.02  # float32, and eight bits of the range
+        assert np.abs(answer - expected).max() <= allowed * np.ptp(expected)
+
+
+@pytest.mark.slow
+def test_each_method_has_its_own_map(lowered: Lowered) -> None:
+    artifact = lowered("methods")
+    rows = {name: artifact.of(name).npu_ops for name in NAMES}
+    assert {row.source for row in rows["encode"]} == {row.source for row in rows["encode_again"]} == {marked("encode")}
+    assert {row.source for row in rows["score"]} == {marked("score")}
+    assert {row.module for row in rows["score"]} == {"linear"}
+    assert rows["rank"] == ()
+    ids = [row.id for name in NAMES for row in rows[name]]
+    assert len(set(ids)) == len(ids)
+    assert all(row.debug_handles for name in NAMES for row in rows[name])
+
+
+@pytest.mark.slow
+def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
+    artifact = lowered("methods")
+    (first,), (again,) = artifact.of("encode").plan.delegates, artifact.of("encode_again").plan.delegates
+    assert first.file_offset == again.file_offset > 0
+    assert artifact.pte.count(first.data) == 1
+    # Constants of the CPU's are shared even where modules are not: ExecuTorch goes by their bytes.
+    constants = {
+        name: [value.data for value in artifact.of(name).plan.values if isinstance(value, Tensor) and value.data]
+        for name in ("rank", "rank_again")
+    }
+    weights = next(data for data in constants["rank"] if len(data) == 2000)
+    assert weights in constants["rank_again"]
+    assert artifact.pte.count(weights) == 1
+
+
+@pytest.mark.slow
+def test_one_method_alone_is_lowered_to_the_same_program(tmp_path: Path) -> None:
+    """Under the name it has anyway, so that nobody pays for what they don't use."""
+    from lowering.cache import Cache
+
+    model = load_model(f"{MODELS}:add")
+    assert isinstance(model, TorchModel)
+    assert list(model.methods) == ["forward"]
+    alone = lower(model, U55, cache=Cache(tmp_path))
+    assert alone.others == ()
+    assert [plan.name for plan in alone.program.plans] == ["forward"]
+
+
+@pytest.mark.slow
+def test_a_program_of_several_methods_comes_back_from_a_folder_and_from_its_pte(
+    lowered: Lowered, tmp_path: Path
+) -> None:
+    artifact = lowered("methods")
+    artifact.save(tmp_path)
+    again = Artifact.load(tmp_path)
+    for name in NAMES:
+        mine, other = artifact.of(name), again.of(name)
+        assert (mine.delegates, mine.input_names, mine.delegated) == (
+            other.delegates,
+            other.input_names,
+            other.delegated,
+        )
+        assert all(map(np.array_equal, mine.example_inputs, other.example_inputs))
+    stranger = Artifact.of_program(artifact.pte, "found.pte")
+    assert stranger.npu == artifact.npu
+    assert {method.name: len(method.delegates) for method in stranger.methods} == {
+        method.name: len(method.delegates) for method in artifact.methods
+    }
+
+
+def test_a_method_that_is_not_there_lists_the_others() -> None:
+    artifact = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+    assert artifact.of(None) is artifact
+    assert artifact.of("forward") is artifact
+    with pytest.raises(UsageError, match=r"add\.pte has no method 'backward'") as caught:
+        artifact.of("backward")
+    assert caught.value.hint == "it has: forward"
+
+
+FILE = """
+import torch
+from lowering.model import Method
+
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return x + x
+
+ones = torch.ones(1, 4)
+def good():
+    cpu = Method(Twice(), (ones,), on_cpu=True)
+    return {"one": (Twice(), ones), "two": cpu, "three": (Twice(), ones, [(ones,)])}
+def empty(): return {}
+def misnamed(): return {"no name": (Twice(), ones)}
+def long(): return {"n" * 32: (Twice(), ones)}
+def numbered(): return {1: (Twice(), ones)}
+def incomplete(): return {"one": Twice()}
+def failing(): return {"one": (Twice(), ones), "two": (torch.nn.Linear(3, 2), ones)}
+"""
+
+
+@pytest.fixture
+def user_file(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_function_may_return_methods_by_name(user_file: Path) -> None:
+    model = load_model(f"{user_file}:good")
+    assert isinstance(model, TorchModel)
+    assert {name: method.on_cpu for name, method in model.methods.items()} == {
+        "one": False,
+        "two": True,
+        "three": False,
+    }
+    assert all(isinstance(method, Method) and not method.module.training for method in model.methods.values())
+    assert all(len(method.calibration_inputs) == 1 for method in model.methods.values())
+    assert model.module is model.methods["one"].module
+    assert torch.equal(model.example_inputs[0], torch.ones(1, 4))
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("empty", "returned an empty dictionary"),
+        ("misnamed", "returned a method called 'no name'"),
+        ("long", "returned a method called 'nnnn"),
+        ("numbered", "returned a method called 1"),
+        ("incomplete", "net.py:incomplete['one'] returned a Twice"),
+        ("failing", "net.py:failing['two']: calling the module with its example inputs failed"),
+    ],
+)
+def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_model(f"{user_file}:{function}")
+    assert said in caught.value.message
+    assert caught.value.hint
+
+
+def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
+    from dataclasses import replace
+
+    from lowering.export import export
+    from lowering.key import model_key
+
+    model = load_model(f"{user_file}:good")
+    assert isinstance(model, TorchModel)
+
+    def key(methods: dict[str, Method]) -> str:
+        changed = replace(model, methods=methods)
+        return model_key(
+            {name: export(each.module, each.example_inputs) for name, each in methods.items()}, changed, ()
+        )
+
+    one, two = model.methods["one"], model.methods["two"]
+    keys = [
+        key({"one": one}),
+        key({"other": one}),
+        key({"one": replace(one, on_cpu=True)}),
+        key({"one": one, "two": two}),
+        key({"two": two, "one": one}),
+        key({"one": replace(one, calibration_inputs=((torch.zeros(1, 4),),))}),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.slow
+def test_methods_are_lowered_for_an_ethos_u85_as_well(lowered: Lowered) -> None:
+    artifact = lowered("methods", Npu("u85", 256))
+    assert [len(artifact.of(name).delegates) for name in NAMES] == [1, 1, 1, 0, 0]

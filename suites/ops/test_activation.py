@@ -1,0 +1,104 @@
+"""Activation functions and what torch.nn has beside them."""
+
+from __future__ import annotations
+
+from suites.case import Call, Layer, Operator, call, case, f32, integer, layer
+from suites.ops import reasons
+
+
+def activation(
+    name: str,
+    forward: Call | Layer,
+    *aten: str,
+    fp: str,
+    int: str = "TABLE",
+    aten_int: tuple[str, ...] | None = None,
+    low: float = -4.0,
+    high: float = 4.0,
+) -> Operator:
+    """An activation function of an image whose channels come last, and in 16 bits."""
+    return Operator(
+        name,
+        aten=aten or (f"{name}.default",),
+        fp=tuple(fp.split()),
+        int=tuple(int.split()),
+        aten_int=aten_int,
+        cases=(
+            case("channels_last", forward, f32(1, 8, 5, 7, low=low, high=high, channels_last=True)),
+            case("a16w8", forward, f32(5, 13, low=low, high=high), scheme="a16w8"),
+        ),
+    )
+
+
+relu = activation("elu", layer("ELU", 0.75), fp="EXP SELECT")
+selu = activation("selu", layer("SELU"), fp="EXP SELECT", aten_int=("elu.default",))
+celu = activation("celu", layer("CELU", 1.5), fp="EXP SELECT", aten_int=("elu.default",))
+gelu = activation("gelu", layer("GELU"), fp="ERF")
+gelu_tanh = activation("gelu_tanh", layer("GELU", approximate="tanh"), "gelu.default", fp="TANH")
+silu = activation("silu", layer("SiLU"), "sigmoid.default", "mul.Tensor", fp="SIGMOID MUL", aten_int=("silu.default",))
+logit = activation(
+    "logit",
+    call("logit", eps=0.05),
+    fp="LOG",
+    int="TABLE MUL",
+    aten_int=("log.default", "reciprocal.default", "mul.Tensor"),
+    low=0.1,
+    high=0.9,
+)
+
+prelu = Operator(
+    "prelu",
+    aten=("gt.Scalar", "mul.Tensor", "where.self"),
+    fp=("GREATER", "MUL", "SELECT"),
+    on_cpu=integer(reasons.NOT_ANNOTATED),
+    cases=(
+        case("one", layer("PReLU", init=0.3), f32(1, 4, 5, 3)),
+        case("channels", layer("PReLU", 4, init=0.1), f32(2, 4, 5, 3)),
+    ),
+)
+
+clamp_tensor = Operator(
+    "clamp_tensor",
+    aten=("clamp.Tensor",),
+    fp=("MAXIMUM", "MINIMUM"),
+    int=("MAXIMUM", "MINIMUM"),
+    cases=(case("both", lambda x, low, high: x.clamp(low, high), f32(3, 7), f32(7, low=-1, high=0), f32(7, high=2)),),
+)
+
+glu = Operator(
+    "glu",
+    aten=("sigmoid.default", "mul.Tensor"),
+    fp=("SIGMOID", "MUL"),
+    int=("TABLE", "MUL"),
+    cases=(
+        case("last", layer("GLU"), f32(3, 5, 8)),
+        case("channels", layer("GLU", 1), f32(2, 6, 5, 3)),
+    ),
+)
+
+softmax = Operator(
+    "softmax",
+    aten=("_softmax.default",),
+    fp=("REDUCE_MAX", "EXP", "REDUCE_SUM", "RECIPROCAL"),
+    int=("REDUCE_MAX", "TABLE", "REDUCE_SUM"),
+    aten_int=("exp.default", "reciprocal.default", "mul.Tensor"),
+    cases=(
+        case("row", layer("Softmax", -1), f32(1, 10, low=-3, high=3)),
+        case("last", layer("Softmax", -1), f32(2, 5, 7, low=-3, high=3)),
+        case("channels", layer("Softmax", 1), f32(1, 6, 5, 3, low=-3, high=3)),
+        case("first", layer("Softmax", 0), f32(4, 9, low=-3, high=3)),
+        case("a16w8", layer("Softmax", -1), f32(3, 11, low=-3, high=3), scheme="a16w8"),
+    ),
+)
+
+log_softmax = Operator(
+    "log_softmax",
+    aten=("_log_softmax.default",),
+    fp=("REDUCE_MAX", "EXP", "REDUCE_SUM", "LOG"),
+    int=("REDUCE_MAX", "TABLE", "REDUCE_SUM"),
+    aten_int=("exp.default", "log.default"),
+    cases=(
+        case("row", layer("LogSoftmax", -1), f32(1, 10, low=-3, high=3)),
+        case("channels", layer("LogSoftmax", 1), f32(2, 6, 5, 3, low=-3, high=3)),
+    ),
+)

@@ -1,0 +1,114 @@
+"""What a declaration says of where a case is computed is asserted, and every way it can be wrong is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowering.artifact import Artifact
+from lowering.cache import Cache
+from results.record import Check, Failure, Record, TargetInfo
+from suites import profile
+from suites.case import Case, Defect, Operator, case, f32
+from suites.expectation import Expectation
+
+ADD = Operator("add", aten=("add.Tensor",), fp=("ADD",), cases=())
+SUM = case("sum", lambda x: x + x, f32(3, 5))
+SORTED = case("sorted", lambda x: x.sort()[0] + x, f32(3, 5))
+DEFECT = Defect("it is wrong", kind="mismatch", says="too far", link="https://github.com/pytorch/executorch/pull/22558")
+
+
+@pytest.fixture(scope="module")
+def lowered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Artifact]:
+    """Lowers a case to TOSA, in floats."""
+    folder = tmp_path_factory.mktemp("cache")
+
+    def lower_case(what: Case) -> Artifact:
+        from lowering.lower import lower
+        from suites.build import build
+
+        return lower(build(what.name, what, Path(__file__).parent), profile.parse("MI").target, cache=Cache(folder))
+
+    return lower_case
+
+
+def problem(artifact: Artifact, operator: Operator, what: Case) -> str:
+    return Expectation(operator, what, "MI").problem(artifact) or ""
+
+
+def test_what_is_delegated_must_be_what_is_declared(lowered: Callable[[Case], Artifact]) -> None:
+    artifact = lowered(SUM)
+    assert problem(artifact, ADD, SUM) == ""
+    assert problem(artifact, replace(ADD, fp=("MUL",)), SUM).startswith("the delegate has no MUL, it has ADD")
+    assert problem(artifact, replace(ADD, aten=("mul.Tensor",)), SUM).startswith("the delegate has no mul.Tensor")
+    # What is said of quantised programs is not asked of a float one.
+    assert problem(artifact, replace(ADD, int=("MUL",), aten_int=("mul.Tensor",)), SUM) == ""
+    assert "nothing was delegated" in problem(replace(artifact, delegates=(), delegated=()), ADD, SUM)
+
+
+def test_what_is_left_to_the_cpu_must_be_what_is_declared(lowered: Callable[[Case], Artifact]) -> None:
+    artifact = lowered(SORTED)
+    assert problem(artifact, ADD, SORTED) == "left to the CPU, and not declared to be: aten::sort.values"
+    leaves = {"aten::sort.values": "TOSA cannot sort"}
+    assert problem(artifact, ADD, replace(SORTED, leaves={"MI": leaves})) == ""
+    assert problem(artifact, replace(ADD, leaves={"MI": leaves}), SORTED) == ""
+    more = {**leaves, "aten::topk.values": "nor choose"}
+    text = problem(artifact, ADD, replace(SORTED, leaves={"MI": more}))
+    assert text == "declared to be left to the CPU, and is not: aten::topk.values"
+
+
+def test_what_is_delegated_beside_must_be_all_that_is(lowered: Callable[[Case], Artifact]) -> None:
+    artifact = lowered(SORTED)
+    left = replace(SORTED, on_cpu={"MI": "TOSA cannot sort"})
+    assert "(TOSA cannot sort) but for nothing; delegated: add.Tensor" in problem(artifact, ADD, left)
+    assert problem(artifact, ADD, replace(left, beside={"MI": ("add.Tensor",)})) == ""
+    assert problem(artifact, ADD, replace(left, beside={"MI": ("add.Tensor", "mul.Tensor")})) != ""
+    nothing = replace(artifact, delegates=(), delegated=())
+    assert problem(nothing, ADD, left) == ""
+    assert problem(nothing, ADD, replace(left, beside={"MI": ("add.Tensor",)})) != ""
+
+
+def record(verdict: str, *, missing: str = "", **failure: Any) -> Record:
+    check = Check("kernels", missing, "181 operators, not these", "fail", "a firmware with these kernels")
+    return Record(
+        verdict=verdict,
+        model="x",
+        npu="",
+        target=TargetInfo("virtual", "virtual", ""),
+        failure=Failure(**failure) if failure else None,
+        preflight=(check,) if missing else (),
+    )
+
+
+def test_a_kernel_that_is_lacking_is_a_skip_only_when_it_is_just_the_one() -> None:
+    unsupported = record("failed", missing="aten::atan2.out", kind="unsupported", message="preflight")
+    lacking = Expectation(ADD, replace(SUM, lacks={"U55_BI": ("aten::atan2.out",)}), "U55_BI")
+    skipped = lacking.settled(unsupported)
+    assert (skipped.verdict, skipped.failure and skipped.failure.kind) == ("skipped", "capability")
+    assert skipped.failure is not None
+    assert "aten::atan2.out" in skipped.failure.message
+    other = record("failed", missing="aten::atan2.out, aten::elu.out", kind="unsupported", message="preflight")
+    assert lacking.settled(other) is other
+    mismatch = record("failed", kind="mismatch", message="1 of 3")
+    assert lacking.settled(mismatch) is mismatch
+    ran = lacking.settled(record("verified"))
+    assert (ran.verdict, ran.failure and ran.failure.kind) == ("failed", "declaration")
+    undeclared = Expectation(ADD, SUM, "U55_BI")
+    assert undeclared.settled(unsupported) is unsupported
+
+
+def test_a_defect_is_known_only_when_it_does_what_it_does_today() -> None:
+    wrong = record("failed", kind="mismatch", message="3 of 9 elements are too far from PyTorch")
+    ill = Expectation(ADD, replace(SUM, defects={"MI": DEFECT}), "MI")
+    assert ill.known(wrong)
+    assert not ill.known(record("failed", kind="mismatch", message="another shape"))
+    assert not ill.known(record("failed", kind="fault", message="too far"))
+    assert not Expectation(ADD, SUM, "MI").known(wrong)
+    assert not Expectation(ADD, replace(SUM, defects={"BI": DEFECT}), "MI").known(wrong)
+    healed = ill.settled(record("verified"))
+    assert (healed.verdict, healed.failure and healed.failure.kind) == ("failed", "declaration")
+    assert not ill.known(healed)
