@@ -43,7 +43,7 @@ class Footprint:
         if artifact.npu is not None and (mode is None or mode.dedicated):
             npu = Npu(Configuration.parse(artifact.npu.name))
             try:
-                fast = max(_fast_scratch(npu, delegate) for delegate in artifact.delegates)
+                fast = max((_fast_scratch(npu, delegate) for delegate in artifact.delegates), default=0)
             except Fault as fault:
                 # Such a program may well be refused, but by the device, with the device's words.
                 unknown = fault.message

@@ -137,6 +137,9 @@ def build_map(
         if primary is None:  # made by Vela itself: go by the tensor it writes
             primary = last
         fused = set() if primary is None else _between(primary, last, producers, taken)
+        if primary is None:  # made of an input, as where its truth values become bytes of 0 and 255: go by who reads it
+            fused = {each.index for each in map(operator, _readers(entry["scheduled_id"], tables)) if each is not None}
+            primary = graph.operators[min(fused)] if fused else None
         for member in carried.get(entry["scheduled_id"], ()):
             other = operator(scheduled.get(member, {}).get("optimised_id"))
             if other is not None:
@@ -185,6 +188,12 @@ def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
             regions.append({})
         regions[-1][index] = row["operator"]
     return regions
+
+
+def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[str]:
+    """The `optimised_id` of what reads what a scheduled operation writes."""
+    readers = {row["id"] for row in tables.get("perf_debug_conn", ()) if row["input_op_id"] == scheduled}
+    return [row["optimised_id"] for row in tables["perf"] if row["id"] in readers]
 
 
 def read_tables(database: str) -> dict[str, list[dict[str, str]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from lowering.ancestry import ancestry_kept
 from lowering.export import export
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def quantise(
     quantiser.set_global(
         arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
     )
-    with torch.no_grad():
+    with torch.no_grad(), ancestry_kept():
         if get_cond_while_submodules(floating):
             # PT2E's own functions leave branches and bodies of loops as they are; upstream's tests call this.
             converted = quantiser._quantize_with_submodules(floating, list(calibration_inputs))

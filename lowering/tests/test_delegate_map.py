@@ -111,6 +111,21 @@ def test_an_operation_made_by_vela_goes_by_the_tensor_it_writes() -> None:
     assert (rows[2].tosa_op, rows[2].source) == ("ADD", "net.py:4")
 
 
+def test_an_operation_made_by_vela_of_an_input_goes_by_who_reads_it() -> None:
+    """On an Ethos-U85 truth values that come in become bytes first."""
+    queue = ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,23,33", "20,1,20,30", "32,1,21,31"]
+    optimised = ["id,source_id,operator", "20,10,Conv2D", "21,12,Add", "23,0,NotEqual"]
+    perf = [*TABLES["perf"], "33,23,NotEqual,x_int8,0"]
+    stream = make_stream(ELEMENTWISE, CONV, ELEMENTWISE)
+    for readers, name in (["31,30,0", "31,33,1"], "ADD"), (["30,33,0", "31,33,1"], "CONV2D"), ([], ""):
+        text = database(
+            queue=queue, optimised=optimised, perf=perf, perf_debug_conn=["id,input_op_id,input_index", *readers]
+        )
+        rows = build_map({"main": GRAPH}, text, stream, PARTITION, first_id=0)
+        assert (rows[0].npu_op, rows[0].tosa_op) == ("NotEqual", name)
+        assert ("aten.conv2d.default" in rows[0].aten_ops) == (name == "CONV2D")
+
+
 @pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])
 def test_a_damaged_database_is_an_error(text: str) -> None:
     with pytest.raises(CompileError, match="debug database"):
