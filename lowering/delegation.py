@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowering.errors import CompileError
+from lowering.errors import CompileError, raise_if_interrupted
 from lowering.export import graphs
+from lowering.refusal import refusal
+from lowering.source import Sources
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +67,7 @@ def by_backend_id(
     partitioners: Mapping[str, Any],
     inputs: Mapping[str, Sequence[torch.Tensor]],
     enter: Callable[[str], None],
+    sources: Sources,
 ) -> tuple[Any, dict[str, Border]]:
     """An EdgeProgramManager of the methods, those that have a partitioner with all of them in one delegate.
 
@@ -73,12 +76,13 @@ def by_backend_id(
         partitioners: they pick nothing, but know the backend, its compile specs, and the operators it wants whole.
         inputs: example inputs of the methods.
         enter: is told of each method before it is delegated.
+        sources: names the line of an operator that cannot be delegated.
 
     Returns:
         The manager, and what the methods' integers mean.
 
     Raises:
-        CompileError: a float input or output is not quantised.
+        CompileError: a float input or output is not quantised, or an operator cannot be delegated.
     """
     import torch
     from executorch.exir import EdgeCompileConfig, to_edge
@@ -102,7 +106,17 @@ def by_backend_id(
         constants |= _constants(name if len(programs) > 1 else None, border)
         enter(name)
         told = partitioners[name].delegation_spec
-        delegate = to_backend(told.backend_id, edge.exported_program(name), told.compile_specs)
+        try:
+            delegate = to_backend(told.backend_id, edge.exported_program(name), told.compile_specs)
+        except Exception as error:
+            raise_if_interrupted(error)
+            why = refusal(edge.exported_program(name), partitioners[name], sources)
+            if why is None:
+                raise
+            raise CompileError(
+                f"{name} cannot be delegated whole: {why}",
+                hint="leave out --whole: a partitioner leaves that to the CPU",
+            ) from error
         integers = border.of_inputs([tensor.numpy() for tensor in inputs[name]])
         lowered[name] = torch.export.export(delegate, tuple(map(torch.from_numpy, integers)))
     return to_edge(lowered, compile_config=config, constant_methods=constants or None), borders

@@ -101,7 +101,7 @@ class Schema:
             tables[name] = tuple(fields)
         return cls(tables, enums, enum_types, unions)
 
-    def read(self, root: str, data: bytes) -> Record:
+    def read(self, root: str, data: bytes | memoryview) -> Record:
         """The whole buffer as nested records.
 
         Vectors become tuples, but vectors of ubyte become memoryviews of `data`; strings are str; a union is a pair
@@ -111,7 +111,7 @@ class Schema:
 
 
 class _Reader:
-    def __init__(self, schema: Schema, data: bytes) -> None:
+    def __init__(self, schema: Schema, data: bytes | memoryview) -> None:
         self._schema = schema
         self._data = memoryview(data).toreadonly()
         # Objects may be shared, so a small file could describe an endless tree; no honest file comes near this.

@@ -160,7 +160,7 @@ def _compile(
     with _stage("lowering the model", model.sources), collected_once(), toolchain.lowering(given) as partitioners:
         if whole:
             inputs = {name: method.example_inputs for name, method in model.methods.items()}
-            edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter)
+            edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
         else:
             edge = by_partitioner(programs, partitioners)
         for name in programs:

@@ -119,7 +119,7 @@ class _Parser:
         if data[4:8] != _IDENTIFIER:
             raise _Malformed(f"bytes 4 to 7 are {data[4:8]!r}, expected {_IDENTIFIER!r}")
         program_size, self._segment_base, segment_size = self._header()
-        self._program: Record = _schema().read("Program", data[:program_size])
+        self._program: Record = _schema().read("Program", memoryview(data)[:program_size])
         self._segments: list[tuple[int, int]] = []
         for index, segment in enumerate(self._program["segments"] or ()):
             begin, size = segment["offset"], segment["size"]

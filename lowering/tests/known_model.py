@@ -158,7 +158,21 @@ class Sort(nn.Module):
     """Nothing of it can be delegated to an Ethos-U55."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.sort(x, dim=1).values
+        return torch.sort(x, dim=1).values  # @only_sort
+
+
+class ToIntegers(nn.Module):
+    """Numbers as integers, which an NPU that computes in integers cannot make of its integers."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.relu(x), x.to(torch.int32)
+
+
+class UnusedInput(nn.Module):
+    """Does nothing with its second input, so that there is no quantisation of it."""
+
+    def forward(self, x: torch.Tensor, _y: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x)
 
 
 class Branching(nn.Module):
@@ -340,6 +354,14 @@ def dynamic() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 def undelegated() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return Sort(), (torch.arange(12.0).reshape(1, 12),)
+
+
+def to_integers() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return ToIntegers(), (torch.arange(12.0).reshape(1, 12),)
+
+
+def unused_input() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return UnusedInput(), (torch.arange(12.0).reshape(1, 12), torch.ones(1, 12))
 
 
 def branching() -> Calibrated:

@@ -124,15 +124,22 @@ def test_methods_go_whole_and_what_is_on_the_cpu_stays_there(cache: Cache) -> No
     assert {row.source for row in artifact.of("score").npu_ops} == {marked("score")}
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("undelegated", "output 0 of forward has no one quantisation"),  # sort is not quantised
-        ("two_partitions", "aten.sort"),
-    ],
-)
-def test_what_the_npu_cannot_take_is_an_error(tmp_path: Path, name: str, said: str) -> None:
+@pytest.mark.parametrize("name", ["undelegated", "two_partitions"])
+def test_what_the_npu_cannot_take_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+    """Upstream quantises a sort, takes it for the NPU's, and fails on a multiplication that it made of something."""
+    line = {"undelegated": marked("only_sort"), "two_partitions": marked("sort")}[name]
     with pytest.raises(CompileError) as caught:
         whole(name, U55, Cache(tmp_path))
-    assert said in caught.value.message
+    assert f"forward cannot be delegated whole: aten.sort.default ({line}): Not included" in caught.value.message
+    assert "--whole" in (caught.value.hint or "")
     assert "\n" not in caught.value.message
+
+
+def test_the_reason_is_upstreams_without_its_schema(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"Input dtype torch\.float32 is not supported in \S+\.default\. *$"):
+        whole("to_integers", U55, Cache(tmp_path))
+
+
+def test_an_input_that_nothing_quantises_cannot_be_left_to_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"input 1 of forward has no one quantisation, .*: nothing"):
+        whole("unused_input", U55, Cache(tmp_path))
