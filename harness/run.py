@@ -127,7 +127,7 @@ def run(
     seconds = {"lowering": time.monotonic() - started}
     if trace is not None:
         tracefile.write(artifact, npu, trace)
-    return run_artifact(
+    report = run_artifact(
         artifact,
         board,
         firmware,
@@ -138,6 +138,8 @@ def run(
         reporter=reporter,
         seconds=seconds,
     )
+    said = source.notes if isinstance(source, TorchModel) else ()
+    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=(*said, *report.record.notes)))
 
 
 def run_artifact(

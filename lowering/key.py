@@ -20,8 +20,8 @@ def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: Torch
     """The cache key (hexadecimal SHA-256) of a model compiled for a target.
 
     It covers, for every method, the graph with each operator's module path and source line (the delegate map names
-    them), weights, buffers and constants, and calibration inputs; the methods' order; what `target` says of the target;
-    and all versions. It doesn't cover what the user called the model, nor where its folder is.
+    them), weights, buffers and constants, example and calibration inputs; the methods' order; what `target` says of the
+    target; and all versions. It doesn't cover what the user called the model, nor where its folder is.
 
     Args:
         exported: the model's methods, as exported in float.
@@ -39,6 +39,7 @@ def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: Torch
                 "signature": [_signature_entry(spec) for spec in exported[name].graph_signature.input_specs],
                 "outputs": [str(spec) for spec in exported[name].graph_signature.output_specs],
                 "tensors": {key: _digest(tensor) for key, tensor in _tensors(exported[name])},
+                "example": [_digest(tensor) for tensor in method.example_inputs],
                 "calibration": [[_digest(tensor) for tensor in inputs] for inputs in method.calibration_inputs],
             }
             for name, method in model.methods.items()

@@ -1,9 +1,9 @@
 """Finding and loading what the user calls a model.
 
 A MODEL is `file.py:function` or `package.module:function`, a `.pt2` written by torch.export.save, or a `.pte`. The
-function returns `(module, example_inputs)` or `(module, example_inputs, calibration_inputs)`, which becomes the method
-"forward". For a program of several methods it returns a dictionary of such tuples by the methods' names, or of
-`Method`s, which can also be left to the CPU:
+function returns `(module, example_inputs)`, `(module, example_inputs, calibration_inputs)` or a `Method`, which becomes
+the method "forward". For a program of several methods it returns a dictionary of these by the methods' names. A
+`Method` can also be left to the CPU:
 
     def two():
         encoder, x, codes = ...
@@ -54,12 +54,14 @@ class Method:
         example_inputs: the positional arguments of forward.
         calibration_inputs: sets of such arguments to calibrate the quantisation with; the example when none given.
         on_cpu: leave all of it to the CPU, in float.
+        notes: what a record of a run is to say of it, for example that nobody trained it.
     """
 
     module: torch.nn.Module
     example_inputs: Inputs
     calibration_inputs: tuple[Inputs, ...] = ()
     on_cpu: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class TorchModel:
     def calibration_inputs(self) -> tuple[Inputs, ...]:
         """The default method's."""
         return self._default.calibration_inputs
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of all methods, each once."""
+        return tuple(dict.fromkeys(note for method in self.methods.values() for note in method.notes))
 
 
 @dataclass(frozen=True)
@@ -270,6 +277,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     import torch
 
     on_cpu = isinstance(result, Method) and result.on_cpu
+    notes = result.notes if isinstance(result, Method) else ()
     if isinstance(result, Method):
         result = (result.module, result.example_inputs, list(result.calibration_inputs))
     if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
@@ -288,7 +296,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
             f"{what}: calling the module with its example inputs failed: {summary(error)}{_at(error)}",
             hint=f"the example inputs are {_describe(example)}",
         ) from error
-    return Method(module, example, calibration or (example,), on_cpu)
+    return Method(module, example, calibration or (example,), on_cpu, notes)
 
 
 def _calibration(value: Any, what: str, example: Inputs) -> tuple[Inputs, ...]:

@@ -1,6 +1,9 @@
-"""What a target cannot do, whatever the program: the reason of a test that is skipped."""
+"""What a target cannot do, whatever the program, and what is not installed: the reason of a test that is skipped."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
 
 from lowering.errors import UsageError
 from lowering.memory_mode import MemoryMode
@@ -32,3 +35,11 @@ def missing(target: str | None, npu: Npu, memory_mode: str | None) -> Failure | 
     except UsageError as error:
         return Failure(KIND, error.message, error.hint)
     return None
+
+
+def absent(packages: Iterable[str]) -> Failure | None:
+    """Of the packages that only some models need those that are not installed, or None. Nothing is imported."""
+    names = [name for name in packages if find_spec(name) is None]
+    if not names:
+        return None
+    return Failure(KIND, f"not installed: {', '.join(names)}", "pip install 'ethos-hil[models]'")

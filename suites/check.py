@@ -102,6 +102,8 @@ class Trial:
             return self.record("skipped", lacking)
         if settings.replay is not None:
             return self._replayed(settings.replay)
+        if self.test.lacking is not None:
+            return self.record("skipped", self.test.lacking)
         # Whether there is a target is known before lowering, which may take a minute.
         if npu is not None and settings.target is not None:
             from harness.targets import make_target

@@ -16,8 +16,9 @@ from lowering.profile import Npu
 from lowering.quantize import Scheme
 from lowering.specification import TosaSpec
 from lowering.toolchain import EthosUToolchain, TosaToolchain
-from results.record import Record
+from results.record import Failure, Record
 from suites import warm
+from suites.capability import absent
 from suites.case import Case, Defect, Operator
 from suites.expectation import BORDER, Expectation
 from suites.models.case import Model
@@ -58,6 +59,11 @@ class Declared(abc.ABC):
     @abc.abstractmethod
     def problem(self, artifact: Artifact) -> str | None:
         """What is wrong with where it was compiled to, or None."""
+
+    @property
+    def lacking(self) -> Failure | None:
+        """What it cannot be lowered without and is not installed, or None."""
+        return None
 
     def settled(self, record: Record) -> Record:
         """Its record, where it is declared that it cannot be verified: skipped, or failed for doing otherwise."""
@@ -145,6 +151,10 @@ class DeclaredModel(Declared):
     @property
     def scheme(self) -> Scheme:
         return self.model.scheme
+
+    @property
+    def lacking(self) -> Failure | None:
+        return absent(self.model.requires)
 
     @property
     def origins(self) -> tuple[Path, ...]:

@@ -58,6 +58,7 @@ class Tally:
         self._counts: dict[str, dict[str, Counter[str]]] = {}
         self._cases: dict[str, set[str]] = {}
         self._noise: dict[str, list[tuple[float, str]]] = {}
+        self._agreement: list[str] = []
         self._lost: list[tuple[str, str]] = []
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
@@ -78,6 +79,8 @@ class Tally:
         self._count(str(facts.get("operator", name[1])), str(facts.get("case", "")), name[2], verdict)
         if "sqnr_db" in facts and verdict == "verified":
             self._noise.setdefault(name[2], []).append((float(str(facts["sqnr_db"])), name[1]))
+        if "agreement" in facts:
+            self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
 
     def _count_the_lost(self) -> None:
         """Of a test that took its process with it only the name is known; its operator is known from others."""
@@ -98,7 +101,7 @@ class Tally:
         terminalreporter.section("verdicts")
         for line in self.table():
             terminalreporter.write_line(line)
-        for line in self.noise():
+        for line in (*self.noise(), *sorted(self._agreement)):
             terminalreporter.write_line(line)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
         colour = "red" if total["failed"] else "green" if total["verified"] == total.total() else "yellow"

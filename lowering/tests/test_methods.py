@@ -194,6 +194,7 @@ def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
         key({"one": one, "two": two}),
         key({"two": two, "one": one}),
         key({"one": replace(one, calibration_inputs=((torch.zeros(1, 4),),))}),
+        key({"one": replace(one, example_inputs=(torch.zeros(1, 4),))}),
     ]
     assert len(set(keys)) == len(keys)
 

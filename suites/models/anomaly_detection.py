@@ -8,12 +8,14 @@ FuseBatchNorm2dPass puts a convolution of images between them).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
-from suites.models.seeded import Example, seeded
+from lowering.model import Method
+from suites.models.seeded import seeded
 
 SHAPE = (1, 640)
 """Five windows of 128 Mel bands."""
@@ -48,8 +50,7 @@ def folded(model: Autoencoder) -> Autoencoder:
     return model
 
 
-def autoencoder() -> Example:
+def autoencoder() -> Method:
     """For `ethos-hil run`."""
     model = Autoencoder()
-    _, inputs, calibration = seeded(model, *SHAPE)
-    return folded(model), inputs, calibration
+    return replace(seeded(model, *SHAPE), module=folded(model))

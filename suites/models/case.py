@@ -21,6 +21,7 @@ class Model:
             with the reason. It is asserted that these are, and no others.
         delegates: by profile name, how many parts are delegated where it is not one.
         scratch: bytes of working memory beyond which a compiled program has become too large, in every NPU profile.
+        requires: packages of the extra `models` that making it imports: without them its tests are skipped.
         slow: profiles whose test takes more than ten seconds even when the model is lowered already.
     """
 
@@ -31,4 +32,5 @@ class Model:
     on_cpu: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     delegates: Mapping[str, int] = field(default_factory=dict)
     scratch: int | None = None
+    requires: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()

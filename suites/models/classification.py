@@ -15,6 +15,7 @@ from harness.cli import guard
 from harness.progress import Live, Reporter, Silent
 from harness.render import console, summary
 from harness.run import run
+from lowering.memory_mode import MemoryMode
 from lowering.model import ProgramFile, load_model
 from lowering.profile import Npu
 from results.record import Record
@@ -62,9 +63,14 @@ class Classification:
 
 
 def classify(
-    npu: Npu, target: str = "virtual", *, strict: bool = False, reporter: Reporter | None = None
+    npu: Npu,
+    target: str = "virtual",
+    memory_mode: str | None = None,
+    *,
+    strict: bool = False,
+    reporter: Reporter | None = None,
 ) -> Classification:
-    """Looks at all photographs.
+    """Looks at all photographs; the arguments are those of `harness.run.run`.
 
     Raises:
         As `harness.run.run`. That the device differs from the reference is not raised; it is the record's verdict.
@@ -77,7 +83,15 @@ def classify(
     with torch.no_grad():
         floating = [source.module(torch.from_numpy(image)).numpy() for image in images]
     inputs = tuple((image,) for image in images)
-    report = run(source, npu, target=target, inputs=inputs, strict=strict, reporter=reporter or Silent())
+    report = run(
+        source,
+        npu,
+        target=target,
+        memory_mode=MemoryMode.chosen(memory_mode, npu),
+        inputs=inputs,
+        strict=strict,
+        reporter=reporter or Silent(),
+    )
     answers = zip(PHOTOGRAPHS, floating, report.references, report.outcome.runs, strict=True)
     return Classification(
         report.record,

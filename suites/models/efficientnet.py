@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from lowering.model import Method
 from suites.models.extra import needing_extra
 from suites.models.photographs import PHOTOGRAPHS
-from suites.models.seeded import Example
 
 
 def network() -> nn.Module:
@@ -27,10 +27,8 @@ def network() -> nn.Module:
     return model.eval()
 
 
-def efficientnet_lite0() -> Example:
+def efficientnet_lite0() -> Method:
     """For `ethos-hil run`: the network, the photograph of a cat, and mirrored photographs to calibrate with."""
     inputs = [photograph.prepared() for photograph in PHOTOGRAPHS]
-    calibration: list[tuple[Tensor, ...]] = [
-        (torch.from_numpy(np.ascontiguousarray(image[..., ::-1])),) for image in inputs
-    ]
-    return network(), (torch.from_numpy(inputs[0]),), calibration
+    calibration = tuple((torch.from_numpy(np.ascontiguousarray(image[..., ::-1])),) for image in inputs)
+    return Method(network(), (torch.from_numpy(inputs[0]),), calibration)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from lowering.model import Method
 from suites.models.padding import same
-from suites.models.seeded import Example, seeded
+from suites.models.seeded import seeded
 from suites.models.stacks import Residual
 
 SHAPE = (1, 3, 32, 32)
@@ -48,6 +49,6 @@ class ResNet8(nn.Module):
         return self.classifier(self.pool(self.stacks(self.stem(images))).flatten(1)).softmax(-1)
 
 
-def resnet8() -> Example:
+def resnet8() -> Method:
     """For `ethos-hil run`."""
     return seeded(ResNet8(), *SHAPE)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from lowering.model import Method
 from suites.models.padding import same
-from suites.models.seeded import Example, seeded
+from suites.models.seeded import seeded
 
 SHAPE = (1, 1, 49, 10)
 """A second of sound: 49 windows of 10 Mel-frequency coefficients."""
@@ -48,6 +49,6 @@ class DsCnn(nn.Module):
         return self.classifier(features.flatten(1)).softmax(-1)
 
 
-def ds_cnn() -> Example:
+def ds_cnn() -> Method:
     """For `ethos-hil run`."""
     return seeded(DsCnn(), *SHAPE)

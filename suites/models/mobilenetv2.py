@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lowering.model import Method
+from suites.models.seeded import NOTE
 from suites.models.stacks import Residual
 
 # expansion, output channels, repeats, stride of the first
@@ -54,8 +56,9 @@ class MobileNetV2(nn.Module):
         return self.classifier(self.features(images).mean((2, 3)))
 
 
-def mobilenet_v2() -> tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]:
+def mobilenet_v2() -> Method:
     """For `ethos-hil run`."""
     torch.manual_seed(0)
     model = MobileNetV2().eval()
-    return model, (torch.randn(1, 3, 224, 224),), [(torch.randn(1, 3, 224, 224),) for _ in range(_CALIBRATION)]
+    example, *calibration = ((torch.randn(1, 3, 224, 224),) for _ in range(1 + _CALIBRATION))
+    return Method(model, example, tuple(calibration), notes=(NOTE,))

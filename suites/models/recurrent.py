@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from suites.models.seeded import Example, seeded
+from lowering.model import Method
+from suites.models.seeded import seeded
 
 SHAPE = (1, 8, 20)
 """Eight steps of twenty features: few, for each step becomes operators of its own and takes seconds to lower."""
@@ -31,7 +32,7 @@ class Lstm(nn.Module):
         return self.head(states)
 
 
-def lstm() -> Example:
+def lstm() -> Method:
     """For `ethos-hil run`."""
     model = Lstm()
     random = torch.Generator().manual_seed(0)

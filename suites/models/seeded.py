@@ -11,9 +11,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
-"""What a model's function returns: the module, example inputs, calibration inputs."""
+from lowering.model import Method
 
+NOTE = "its weights are random, from a seed: it was not trained"
+"""What a run of such a model says of it."""
 _CALIBRATION, _SETTLING = 4, 16
 _PATCHES = 2
 """To a side."""
@@ -26,7 +27,7 @@ errors (Yang et al., "A Mean Field Theory of Batch Normalization", 2019), and th
 what the answers of MobileNetV1 differ by from input to input; so they come to a sixth."""
 
 
-def seeded(module: nn.Module, *shape: int) -> Example:
+def seeded(module: nn.Module, *shape: int) -> Method:
     """`module` with weights of seed 0, and inputs of `shape`, float32 of a deviation about 1, to run and calibrate it.
 
     Weights of convolutions and dense layers are normal with variance 2 / fan-in, which what follows a ReLU needs,
@@ -43,9 +44,9 @@ def seeded(module: nn.Module, *shape: int) -> Example:
             nn.init.uniform_(part.weight, 0.7, 1.3, generator=random)
             nn.init.normal_(part.bias, _SHIFT, 0.3, generator=random)
     _settle(module, torch.cat([_input(shape, random) for _ in range(_SETTLING)]))
-    inputs = [(_input(shape, random),) for _ in range(_CALIBRATION)]
+    inputs = tuple((_input(shape, random),) for _ in range(_CALIBRATION))
     # The example is one of the calibration's sets: nothing in it saturates by surprise.
-    return module.eval(), inputs[0], list(inputs)
+    return Method(module.eval(), inputs[0], inputs, notes=(NOTE,))
 
 
 def _input(shape: tuple[int, ...], random: torch.Generator) -> Tensor:

@@ -1,6 +1,6 @@
 """EfficientNet-Lite0 classifies photographs on the target: the same five classes as the quantised reference.
 
-How far that agrees with the network in float goes into JUnit's XML, and is printed by
+How far that agrees with the network in float is printed at the end, and in JUnit's XML; for each photograph by
 `python -m suites.models.classification`.
 """
 
@@ -10,7 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
+from lowering.profile import Npu
+from suites import capability
+from suites.models import test_models
 from suites.options import OPTIONS
+from suites.settings import Settings
 
 Property = Callable[[str, object], None]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -32,17 +36,41 @@ def test_photographs_U85_BI(pytestconfig: pytest.Config, record_property: Proper
 
 
 def classify_photographs(profile: str, config: pytest.Config, record_property: Property) -> None:
-    from suites.models.classification import classify
-
     options = config.stash[OPTIONS]
     npu, settings = options.profiles[profile].npu, options.settings
     assert npu is not None
+    record_property("operator", "efficientnet_lite0")
+    record_property("case", "photographs")
+    reason = lacking(npu, settings)
+    if reason is not None:
+        record_property("verdict", "skipped")
+        pytest.skip(reason)
+    verdict = "failed"
+    try:
+        record_property("agreement", insist_on_the_same_five(npu, settings))
+        verdict = "verified"
+    finally:
+        record_property("verdict", verdict)
+
+
+def lacking(npu: Npu, settings: Settings) -> str | None:
+    """Why photographs cannot be looked at there, or None."""
     if settings.target is None or settings.replay is not None:
-        pytest.skip("photographs are looked at on a target only")
-    classification = classify(npu, settings.target, strict=settings.strict)
+        return "no target: photographs are looked at on one, and neither compiled only nor replayed"
+    packages = test_models.efficientnet_lite0.requires
+    missing = capability.absent(packages) or capability.missing(settings.target, npu, settings.memory_mode)
+    return None if missing is None else f"{missing.message}: {missing.hint}"
+
+
+def insist_on_the_same_five(npu: Npu, settings: Settings) -> str:
+    """Looks at all photographs; how far the answers agree with the network in float, in words."""
+    from suites.models.classification import classify
+
+    assert settings.target is not None
+    classification = classify(npu, settings.target, settings.memory_mode, strict=settings.strict)
     assert classification.record.verdict == "verified", classification.record.failure
     for answers in classification.answers:
         assert answers.device == answers.reference, answers
         shown = answers.photograph.shows
         assert not shown or shown & set(answers.device), f"none of the five classes names what it shows: {answers}"
-    record_property("agreement", classification.agreement())
+    return classification.agreement()

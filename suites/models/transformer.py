@@ -10,7 +10,8 @@ import math
 
 from torch import Tensor, nn
 
-from suites.models.seeded import Example, seeded
+from lowering.model import Method
+from suites.models.seeded import seeded
 
 SHAPE = (1, 32, 64)
 """A sequence of 32 embeddings of width 64."""
@@ -53,6 +54,6 @@ class EncoderBlock(nn.Module):
         return self.finished(x + self.dense(x))
 
 
-def transformer_encoder() -> Example:
+def transformer_encoder() -> Method:
     """For `ethos-hil run`."""
     return seeded(EncoderBlock(), *SHAPE)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from lowering.model import Method
 from suites.models.padding import same
-from suites.models.seeded import Example, seeded
+from suites.models.seeded import seeded
 
 SHAPE = (1, 3, 96, 96)
 _FIRST, _CLASSES = 8, 2
@@ -48,6 +49,6 @@ class MobileNetV1(nn.Module):
         return self.classifier(self.pool(self.features(images)).flatten(1)).softmax(-1)
 
 
-def mobilenet_v1() -> Example:
+def mobilenet_v1() -> Method:
     """For `ethos-hil run`."""
     return seeded(MobileNetV1(), *SHAPE)

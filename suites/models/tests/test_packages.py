@@ -1,0 +1,81 @@
+"""The packages of the extra `models`: declared where they are needed, and named where they are missing."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from lowering.errors import UsageError
+from lowering.model import load_model
+from suites.check import check
+from suites.declared import DeclaredModel
+from suites.models import test_models, test_photographs
+from suites.models.case import Model
+from suites.profile import PROFILES, parse
+from suites.settings import Settings
+from suites.tests.session import session
+
+ROOT = Path(__file__).parents[3]
+NEEDED = test_models.efficientnet_lite0.requires
+HINT = "pip install 'ethos-hil[models]'"
+
+
+@pytest.fixture
+def missing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A package that is not installed, for as long as the test runs."""
+    package: str = request.param
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    return package
+
+
+def test_the_extra_installs_them_and_make_setup_locks_them() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extra = {line.partition("=")[0].rstrip("~>") for line in project["project"]["optional-dependencies"]["models"]}
+    locked = {line.partition("==")[0] for line in (ROOT / "requirements.lock").read_text("utf-8").splitlines()}
+    distributions = packages_distributions()
+    for package in NEEDED:
+        assert {name.lower() for name in distributions[package]} & extra & locked, package
+
+
+@pytest.mark.parametrize("missing", NEEDED, indirect=True)
+def test_the_model_cannot_be_made_without_it_and_its_test_is_skipped(missing: str) -> None:
+    """So what is declared is needed, and what is missing is named: by the command line, and by the reason of a skip."""
+    with pytest.raises(UsageError, match=missing) as raised:
+        load_model("suites.models:efficientnet_lite0")
+    assert raised.value.hint == HINT
+    for profile in PROFILES:
+        record = check(DeclaredModel(profile, Path(__file__), test_models.efficientnet_lite0), Settings())
+        assert (record.verdict, record.outputs) == ("skipped", ())
+        assert record.failure is not None
+        assert (record.failure.kind, record.failure.message) == ("capability", f"not installed: {missing}")
+        assert record.failure.hint == HINT
+    u55 = parse("U55_BI").npu
+    assert u55 is not None
+    assert test_photographs.lacking(u55, Settings()) == f"not installed: {missing}: {HINT}"
+
+
+def test_nothing_is_missing_here() -> None:
+    """`make setup` installs all of them, so that no model is skipped where everything is tested."""
+    for model in vars(test_models).values():
+        if isinstance(model, Model):
+            assert DeclaredModel(parse("MI"), Path(__file__), model).lacking is None, model.name
+
+
+def test_the_session_says_why_and_is_not_red(tmp_path: Path) -> None:
+    declaring = """
+from suites.models.case import Model
+
+network = Model("network", "nowhere:nothing", requires=("no_such_package",))
+"""
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['suites.plugin']")
+    (tmp_path / "test_network.py").write_text(declaring)
+    found = session(tmp_path, "-rs", root=tmp_path)
+    assert found.status == 0, found.output
+    assert found.verdicts == {f"test_network_{profile.name}": "skipped" for profile in PROFILES}
+    assert f"not installed: no_such_package: {HINT}" in found.output
