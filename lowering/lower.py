@@ -19,6 +19,7 @@ from lowering.errors import UsageError, raise_if_interrupted
 from lowering.expected import evaluate, evaluate_in_double
 from lowering.explain import explain
 from lowering.export import export
+from lowering.imports import import_executorch
 from lowering.key import model_key
 from lowering.memory_mode import MemoryMode
 from lowering.model import Method, ProgramFile, TorchModel, load_model
@@ -146,6 +147,7 @@ def _compile(
     whole: bool,
 ) -> Artifact:
     with _stage("loading ExecuTorch", model.sources):
+        import_executorch()
         from executorch.exir import ExecutorchBackendConfig
 
         spec = toolchain.compile_spec

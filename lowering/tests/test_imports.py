@@ -1,0 +1,33 @@
+"""What was imported is out of the garbage collector's way, which goes on working."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from lowering import imports
+from lowering.imports import import_executorch
+
+
+def test_what_was_imported_is_not_gone_through_again_and_later_cycles_are_collected() -> None:
+    import_executorch()
+    assert gc.get_freeze_count() > 300_000
+    assert len(gc.get_objects()) < 300_000
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    later = weakref.ref(Cycle())
+    assert gc.isenabled()
+    gc.collect()
+    assert later() is None
+
+
+def test_an_import_that_fails_leaves_the_collector_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(imports, "_MODULES", ("executorch.absent",))
+    with pytest.raises(ModuleNotFoundError):
+        import_executorch.__wrapped__()
+    assert gc.isenabled()
