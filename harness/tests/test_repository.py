@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,23 +53,39 @@ def test_imports_follow_the_flow_of_data(path: Path) -> None:
         assert not imported(path) & {"torch", "executorch", "serial"}
 
 
+def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str, ...] = ()) -> str:
+    """A line for each module that cannot be imported with no other of the repository's, or imports one of `absent`."""
+    command = [sys.executable, *options, str(Path(__file__).with_name("alone.py"))]
+    command += [preloaded, ",".join(names), ",".join(absent)]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=250
+    )
+    return done.stdout + (done.stderr if done.returncode else "")
+
+
+MODELS = [name for name in map(name_of, MODULES) if name.startswith("suites.models.") or name == "suites.build"]
+"""A model is also what `suites.build` makes of a declaration."""
+
+
 def test_every_module_imports_alone_without_warnings_and_all_but_models_without_torch() -> None:
-    """What keeps --help, --collect-only and reports fast: torch and executorch cost seconds to import.
+    """What keeps --help, --collect-only and reports fast: torch and executorch cost seconds to import."""
+    names = [name for name in map(name_of, MODULES) if name not in MODELS]
+    assert len(names) > 200
+    assert problems(names, "-W", "error", preloaded="numpy,pytest,rich,typer", absent=HEAVY) == ""
 
-    A model is also what `suites.build` makes of a declaration.
-    """
 
-    def problem(path: Path) -> str | None:
-        name = name_of(path)
-        models = name.startswith("suites.models.") or name == "suites.build"
-        check = "" if models else f"heavy = [m for m in {HEAVY!r} if m in sys.modules]; assert not heavy, heavy"
-        command = [sys.executable, *(() if models else ("-W", "error")), "-c", f"import sys, {name}; {check}"]
-        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-        return f"{name}: {result.stderr.strip().splitlines()[-1]}" if result.returncode else None
+def test_every_model_imports_alone() -> None:
+    assert problems(MODELS, preloaded="torch") == ""
 
-    with ThreadPoolExecutor(2) as pool:
-        problems = [text for text in pool.map(problem, MODULES) if text]
-    assert not problems, "\n".join(problems)
+
+def test_what_cannot_be_imported_or_imports_too_much_is_seen() -> None:
+    """Each for itself: what one imports is not there for the next."""
+    names = ["antigravity_lacks", "decimal", "fractions", "imp"]
+    found = problems(names, "-W", "error", preloaded="numpy", absent=("decimal", "fractions")).splitlines()
+    assert [line.split()[0] for line in found] == ["antigravity_lacks:", "decimal", "fractions", "imp:"]
+    assert "ModuleNotFoundError" in found[0]
+    assert "imports decimal" in found[1]
+    assert "DeprecationWarning" in found[3]
 
 
 def test_no_file_has_outgrown_its_noun() -> None:
