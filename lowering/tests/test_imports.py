@@ -14,7 +14,6 @@ from lowering.imports import import_executorch
 def test_what_was_imported_is_not_gone_through_again_and_later_cycles_are_collected() -> None:
     import_executorch()
     assert gc.get_freeze_count() > 300_000
-    assert len(gc.get_objects()) < 300_000
 
     class Cycle:
         def __init__(self) -> None:
