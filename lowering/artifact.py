@@ -26,7 +26,7 @@ from lowering.quantize import Scheme
 from lowering.specification import TosaSpec
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 _DIGESTS = "SHA256SUMS"
 _ARRAYS = ("example_inputs", "floating", "quantised")
 """Fields that are tuples of arrays, each in an archive of its own."""
@@ -50,6 +50,7 @@ class NpuOp:
         tensor: the tensor it writes, or a part of it: a name of the compiled TOSA program where Vela kept it, else one
             that Vela made up; "" when unknown.
         operator: index of `tosa_op` among the operators of the compiled TOSA program, or -1.
+        sources: all lines whose operators are fused into it, in order; `source` is one of them.
     """
 
     id: str
@@ -63,6 +64,7 @@ class NpuOp:
     vela_cycles: int
     tensor: str = ""
     operator: int = -1
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -385,7 +387,7 @@ def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -
 def _delegate(entry: Mapping[str, Any], prefix: str, files: Mapping[str, bytes]) -> Delegate:
     name = f"{prefix}delegate-{entry['index']}"
     ops = tuple(
-        NpuOp(**{**op, "aten_ops": tuple(op["aten_ops"]), "debug_handles": tuple(op["debug_handles"])})
+        NpuOp(**{name: tuple(value) if isinstance(value, list) else value for name, value in op.items()})
         for op in entry["npu_ops"]
     )
     tosa = files[f"{name}.tosa"] if entry["has_tosa"] else None

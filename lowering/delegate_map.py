@@ -306,6 +306,7 @@ def _described(
         module=main.module if main is not None else "",
         source=main.source if main is not None else "",
         debug_handles=tuple(sorted(handles)),
+        sources=tuple(dict.fromkeys(call.source for call in calls if call.source)),
     )
 
 

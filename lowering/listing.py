@@ -105,7 +105,8 @@ def _delegate(delegate: Delegate) -> Iterator[str]:
         yield "    NPU"
     for row in delegate.npu_ops:
         aten = ", ".join(name.removeprefix("aten.") for name in row.aten_ops)
-        place = " ".join(filter(None, (row.module, row.source)))
+        lines = dict.fromkeys((row.source, *row.sources))
+        place = " ".join(filter(None, (row.module, *lines)))
         yield f"      {row.id}  {row.npu_op:<16} {row.tosa_op:<16} {row.vela_cycles:>9,} cycles (vela)  {aten}  {place}"
 
 

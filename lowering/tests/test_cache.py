@@ -26,7 +26,9 @@ KEY = "ab" * 32
 
 def make_artifact(key: str = KEY) -> Artifact:
     plain = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
-    op = NpuOp("npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120, "sum", 3)
+    op = NpuOp(
+        "npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120, "sum", 3, ("net.py:3",)
+    )
     summary: dict[str, float | str] = {"cycles_total": 120.0, "memory_mode": "M"}
     delegate = Delegate(0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), summary, hoisted=True)
     return Artifact(

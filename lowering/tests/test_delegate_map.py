@@ -85,11 +85,12 @@ STREAM = make_stream(CONV, CONV, ELEMENTWISE)
 def test_rows_name_everything_that_is_fused_into_them() -> None:
     rows = build_map({"main": GRAPH}, database(), STREAM, PARTITION, first_id=7)
     conv = ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default", "aten.sigmoid.default")
+    both, last = ("net.py:3", "net.py:4"), ("net.py:4",)
     assert rows == (
-        NpuOp("npu00007", "Conv2D", 8, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 51, "table", 2),
-        NpuOp("npu00008", "Conv2D", 20, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 50, "table", 2),
+        NpuOp("npu00007", "Conv2D", 8, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 51, "table", 2, both),
+        NpuOp("npu00008", "Conv2D", 20, "CONV2D", conv, "stem.0", "net.py:3", (4, 5, 6), 50, "table", 2, both),
         # The add has no trace: it belongs to what it reads.
-        NpuOp("npu00009", "Add", 32, "ADD", ("aten.sigmoid.default",), "", "net.py:4", (6,), 7, "sum", 5),
+        NpuOp("npu00009", "Add", 32, "ADD", ("aten.sigmoid.default",), "", "net.py:4", (6,), 7, "sum", 5, last),
     )
     assert sum(row.vela_cycles for row in rows) == 108
 
