@@ -130,9 +130,20 @@ def _loaded() -> dict[Path, ModuleType]:
     found = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and Path(file).is_absolute():
-            found[Path(file).resolve()] = module
-    return {path: module for path, module in found.items() if _counts(path)}
+        path = _of_project(file) if isinstance(file, str) else None
+        if path is not None:
+            found[path] = module
+    return found
+
+
+@functools.cache  # torch comes with thousands of modules, and every case asks again
+def _of_project(file: str) -> Path | None:
+    """A module's file, if it is one of the project."""
+    path = Path(file)
+    if not path.is_absolute():
+        return None
+    path = path.resolve()
+    return path if _counts(path) else None
 
 
 def _package(module: ModuleType | None) -> str:
