@@ -28,6 +28,8 @@ from lowering.tosa import TosaGraph, TosaOperator
 _FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "clamp", "clamp_"}
 # Operators that move values and compute none.
 _MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
+_TABLE = re.compile(r"b_(?P<kind>.+?)(?P<number>(_\d+)?)_table_constant(?P<region>|_.+)")
+"""The constant of a look-up: the kind of node it was made of, that one's number, and the branch it is in."""
 
 
 @dataclass(frozen=True)
@@ -226,9 +228,8 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
         root = operator.location.root if operator.location is not None else None
         identifier = root.identifier if root is not None else ""
         if identifier not in partition.calls and operator.op == "TABLE":
-            # The pass that makes TABLEs drops the trace, but names the table after the node it replaces.
-            match = re.fullmatch(r"b_(.+)_table_constant(|_.+)", operator.inputs[-1])
-            identifier = partition.nodes.get(match[1] + match[2], "") if match else ""
+            before = producers.get(operator.inputs[0])
+            identifier = _table_of(operator, graph, partition, origins[before.index] if before is not None else None)
         origins[operator.index] = partition.calls.get(identifier)
     # What a pass made from nothing belongs to what it reads, failing that to what reads it.
     for operator in graph.operators:
@@ -241,6 +242,24 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
             if source is not None and not source.is_constant and origins[source.index] is None:
                 origins[source.index] = origins[operator.index]
     return origins
+
+
+def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, before: Call | None) -> str:
+    """Identifier of the call that a look-up is a part of; `before` is that of what it reads.
+
+    The pass that makes TABLEs drops the trace, but names the table after the node it replaces. Where a node of the same
+    kind was folded away before that, the names had been given anew, and name another of its kind.
+    """
+    match = _TABLE.fullmatch(table.inputs[-1])
+    if match is None:
+        return ""
+    kind = match["kind"]
+    tables = [found for each in graph.operators if (found := _TABLE.fullmatch(each.inputs[-1] if each.inputs else ""))]
+    nodes = [name for name in partition.nodes if re.fullmatch(rf"{kind}(_\d+)?{match['region']}", name)]
+    alike = {partition.nodes[name] for name in nodes}
+    if before is not None and before.identifier in alike and len(nodes) != sum(kind == each["kind"] for each in tables):
+        return before.identifier
+    return partition.nodes.get(f"{kind}{match['number']}{match['region']}", "")
 
 
 def _folded(graph: TosaGraph, origins: Sequence[Call | None], partition: Partition) -> dict[int, list[Call]]:

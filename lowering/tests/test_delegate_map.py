@@ -127,6 +127,38 @@ def test_an_operation_made_by_vela_of_an_input_goes_by_who_reads_it() -> None:
         assert ("aten.conv2d.default" in rows[0].aten_ops) == (name == "CONV2D")
 
 
+def test_a_look_up_goes_by_what_it_reads_where_names_were_given_anew() -> None:
+    """A division by a number and a softmax both have a reciprocal; the number's is folded, and its name is free."""
+    table = "b_aten_reciprocal_default_table_constant"
+    graph = TosaGraph(
+        operators=(
+            TosaOperator(0, "CONST", (), (table,), None),
+            operator(1, "REDUCE_SUM", ("x",), "sum", "softmax.1"),
+            operator(2, "TABLE", ("sum", table), "table", "table.77"),
+        ),
+        inputs=GRAPH.inputs,
+        outputs=(TosaTensor("table", (1, 4, 4, 1), "INT16"),),
+    )
+    calls = {
+        "div.1": Call("div.1", "aten.div.Tensor", "", "net.py:3"),
+        "softmax.1": Call("softmax.1", "aten.softmax.int", "", "net.py:4", "div.1"),
+    }
+    text = database(
+        queue=["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30"],
+        optimised=["id,source_id,operator", "20,10,ReduceSum"],
+        source=["id,operator,ext_key", "10,ReduceSum,1", "11,Table,2"],
+        perf=["id,optimised_id,operator,name,op_cycles", "30,20,ReduceSum,table,5"],
+        group=["id,group_id"],
+    )
+    nodes = {"aten_reciprocal_default": "div.1", "aten_reciprocal_default_1": "softmax.1"}
+    (row,) = build_map({"main": graph}, text, make_stream(POOL), Partition(calls, nodes, {}), first_id=0)
+    assert (row.aten_ops, row.sources) == (("aten.softmax.int",), ("net.py:4",))
+    # Where there is a table for each, each keeps its name.
+    alone = {"aten_reciprocal_default": "div.1"}
+    (row,) = build_map({"main": graph}, text, make_stream(POOL), Partition(calls, alone, {}), first_id=0)
+    assert row.aten_ops == ("aten.softmax.int", "aten.div.Tensor")
+
+
 @pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])
 def test_a_damaged_database_is_an_error(text: str) -> None:
     with pytest.raises(CompileError, match="debug database"):

@@ -1,0 +1,65 @@
+"""The two shapes of mapping on real models: several operators in one NPU operation, one operator in several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lowering.artifact import NpuOp
+from lowering.cache import Cache
+from lowering.lower import lower
+from lowering.profile import Npu
+from lowering.tests.conftest import U55
+
+pytestmark = pytest.mark.slow
+FOLDER = Path(__file__).parents[2] / "suites" / "models"
+U85 = Npu("u85", 256)
+
+
+def line(file: str, text: str) -> str:
+    """The line of a model's file that has this text, as the map names it."""
+    lines = (FOLDER / file).read_text("utf-8").splitlines()
+    (number,) = [number for number, each in enumerate(lines, 1) if text in each]
+    return f"{file}:{number}"
+
+
+def rows(model: str, npu: Npu, cache: Cache) -> tuple[NpuOp, ...]:
+    return lower(f"suites.models:{model}", npu, cache=cache).npu_ops
+
+
+def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -> None:
+    """ResNet-8 normalises and activates what it convolves, and activates what it adds, in another file."""
+    found = rows("resnet8", U55, cache)
+    whole, residual = line("image_classification.py", ".softmax(-1)"), line("stacks.py", "+ self.shortcut(x)")
+    (stem,) = [row for row in found if row.module == "stem.1" and row.npu_op == "Conv2D"]
+    assert stem.aten_ops == ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default")
+    assert (stem.source, stem.sources) == (whole, (whole,))
+    sums = [row for row in found if row.npu_op == "Add" and "aten.add.Tensor" in row.aten_ops]
+    assert [row.module for row in sums] == ["stacks.0.0", "stacks.1.0", "stacks.2.0"]
+    for row in sums:
+        assert row.aten_ops == ("aten.add.Tensor", "aten.relu.default")
+        assert row.source == residual
+        assert row.sources == (residual, whole), "the activation stands where the stack is called"
+
+
+def test_an_operator_that_is_decomposed_has_several_rows_that_point_to_it(cache: Cache) -> None:
+    """A softmax and a layer norm are a dozen TOSA operators each; none of their rows names anything else."""
+    found = rows("transformer_encoder", U85, cache)
+    scores = line("transformer.py", "scores.softmax(-1)")
+    softmax = [row for row in found if "aten.softmax.int" in row.aten_ops]
+    assert {(row.aten_ops, row.module, row.source, row.sources) for row in softmax} == {
+        (("aten.softmax.int",), "attention", scores, (scores,))
+    }
+    assert [row.tosa_op for row in softmax if row.tosa_op in ("REDUCE_MAX", "SUB", "REDUCE_SUM", "MUL")] == [
+        "REDUCE_MAX",
+        "SUB",
+        "REDUCE_SUM",
+        "MUL",
+    ]
+    for module, text in (("attended", "self.attended(x"), ("finished", "self.finished(x")):
+        norm = [row for row in found if row.module == module]
+        assert len(norm) > 10
+        assert {(row.aten_ops, row.sources) for row in norm} == {
+            (("aten.layer_norm.default",), (line("transformer.py", text),))
+        }
