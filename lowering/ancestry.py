@@ -1,9 +1,9 @@
 """Where the nodes come from that upstream's quantiser puts in place of larger operators.
 
-Most of its passes hand the trace of a node on to those they make of it. The passes that replace matmul, einsum and
-scaled_dot_product_attention by what torch decomposes them into (executorch 1.4.1, backends/arm/_passes/
-get_decomposition_pass.py and decompose_sdpa_pass.py) copy nodes of a graph of their own, which have none, so that
-nothing computed for such an operator could be mapped to it.
+Most of its passes hand the trace of a node on to those they make of it. Some do not (executorch 1.4.1, backends/arm/
+_passes): those that replace matmul, einsum and scaled_dot_product_attention by what torch decomposes them into
+(get_decomposition_pass.py, decompose_sdpa_pass.py), and the one that replaces rsub by sub (scalars_to_attribute_pass.py).
+Nothing computed for such an operator could be mapped to it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def ancestry_kept() -> Iterator[None]:
     """While inside, those passes leave in each node they make a trace to the one it replaces."""
     from executorch.backends.arm._passes.decompose_sdpa_pass import DecomposeScaledDotProductAttentionPass
     from executorch.backends.arm._passes.get_decomposition_pass import GetDecompositionPass
+    from executorch.backends.arm._passes.scalars_to_attribute_pass import ScalarsToAttributePass
 
-    passes = (GetDecompositionPass, DecomposeScaledDotProductAttentionPass)
+    passes = (GetDecompositionPass, DecomposeScaledDotProductAttentionPass, ScalarsToAttributePass)
     calls = [each.call for each in passes]
     for each, call in zip(passes, calls, strict=True):
         each.call = _traced(call)
@@ -45,7 +46,8 @@ def _traced(call: Callable[..., Any]) -> Callable[..., Any]:
             # They go from node to node: what was made since the last one was erased stands in the place of this one.
             trace = node.meta.get(_TRACE) or [NodeSource(node, type(self).__name__, NodeSourceAction.CREATE)]
             for each in made:
-                each.meta.setdefault(_TRACE, list(trace))
+                if each.op == "call_function":
+                    each.meta.setdefault(_TRACE, list(trace))
             made.clear()
 
         module._register_create_node_hook(made.append)

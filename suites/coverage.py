@@ -266,6 +266,7 @@ def _defects(operators: Sequence[Operator]) -> Iterator[str]:
         for profile, defect in about.defects.items():
             grouped.setdefault((defect.what, defect.link, defect.kind), []).append(profile)
         for (what, link, kind), profiles in grouped.items():
+            link = link if "://" in link else f"../{link}"
             yield f"| {name} | {', '.join(profiles)} | {what} ([source]({link})) | {kind} |"
 
 

@@ -16,12 +16,12 @@ from lowering.profile import Npu
 
 
 def lower_products(cache: Path) -> Artifact:
-    """A matmul, an einsum and an attention, one after the other."""
+    """A subtraction from a number, a matmul, an einsum and an attention, one after the other."""
     import torch
 
     class Products(torch.nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            product = torch.einsum("bqd,bkd->bqk", x @ y, y)
+            product = torch.einsum("bqd,bkd->bqk", x @ y, 1 - y)
             return torch.nn.functional.scaled_dot_product_attention(product, product, product)
 
     inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 4))
@@ -35,6 +35,7 @@ def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:
     assert {name for row in artifact.npu_ops for name in row.aten_ops} >= {
         "aten.matmul.default",
         "aten.einsum.default",
+        "aten.rsub.Scalar",
         "aten.scaled_dot_product_attention.default",
     }
     assert {row.source.partition(":")[0] for row in artifact.npu_ops} == {Path(__file__).name}

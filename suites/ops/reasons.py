@@ -1,7 +1,7 @@
 """Why upstream leaves operators to the CPU.
 
-Those of Ethos-U55 and U65 are from backends/arm/operator_support/ethos_u55_support.py of ExecuTorch 1.4.1, which
-compiles for both what the U55 can do; those of the float profile from TOSA 1.0's tables of types; what is quantised is
+Those of Ethos-U55 and U65 are from backends/arm/operator_support of ExecuTorch 1.4.1 (ethos_u55_support.py,
+convolution_support.py, pool_2d_support.py), which compiles for both what the U55 can do; those of the float profile from TOSA 1.0's tables of types; what is quantised is
 in backends/arm/quantizer/quantization_annotator.py.
 """
 
@@ -11,10 +11,14 @@ U55_BITS = "the Ethos-U55 has no operations on bits"
 U55_BOOLS = "the Ethos-U55 has no truth values"
 U55_CASTS = "the Ethos-U55 casts from int8 and int16, and to no truth values"
 U55_COMPARES = "the Ethos-U55 has no comparisons"
+U55_CONV3D = "the Ethos-U55 convolves in two dimensions"
 U55_GATHERS = "the Ethos-U55 reads and writes nothing by indices in a tensor"
+U55_MATMULS = "upstream has the Ethos-U55 multiply matrices of int8 only"
+U55_POOLS = "upstream has the Ethos-U55 average one image at a time, with strides of at most 3"
 U55_RESIZES = "upstream resizes no images on the Ethos-U55"
 U55_REVERSES = "the Ethos-U55 cannot reverse a dimension"
 U55_SELECTS = "the Ethos-U55 chooses nothing by truth values"
+U55_STRIDES = "the Ethos-U55 transposes convolutions with strides of 1 or 2, the same in both directions"
 
 FLOAT_ONLY = "TOSA's float profile has it for floats only"
 NO_FLOATS = "a cast from or to float is none that an integer program can do"

@@ -30,7 +30,35 @@ def activation(
     )
 
 
-relu = activation("elu", layer("ELU", 0.75), fp="EXP SELECT")
+relu = activation("relu", layer("ReLU"), fp="CLAMP", int="CLAMP")
+relu6 = activation("relu6", layer("ReLU6"), "hardtanh.default", fp="CLAMP", int="CLAMP", low=-9.0, high=9.0)
+hardtanh = activation("hardtanh", layer("Hardtanh", -1.5, 2.5), fp="CLAMP", int="CLAMP")
+clamp = activation("clamp", call("clamp", min=-0.75, max=1.5), fp="CLAMP", int="CLAMP")
+clamp_min = activation("clamp_min", call("clamp", min=-0.5), "clamp.default", fp="CLAMP", int="CLAMP")
+leaky_relu = activation(
+    "leaky_relu",
+    layer("LeakyReLU", 0.1),
+    fp="CLAMP MUL ADD",
+    int="CLAMP MUL ADD",
+    aten_int=("add.Tensor", "clamp.default", "mul.Tensor"),
+)
+sigmoid = activation("sigmoid", layer("Sigmoid"), fp="SIGMOID")
+tanh = activation("tanh", layer("Tanh"), fp="TANH")
+hardsigmoid = activation(
+    "hardsigmoid",
+    layer("Hardsigmoid"),
+    *("add.Tensor", "clamp.default", "div.Tensor"),
+    fp="ADD CLAMP MUL",
+    aten_int=("hardsigmoid.default",),
+)
+hardswish = activation(
+    "hardswish",
+    layer("Hardswish"),
+    *("add.Tensor", "clamp.default", "div.Tensor", "mul.Tensor"),
+    fp="ADD CLAMP MUL",
+    aten_int=("hardswish.default",),
+)
+elu = activation("elu", layer("ELU", 0.75), fp="EXP SELECT")
 selu = activation("selu", layer("SELU"), fp="EXP SELECT", aten_int=("elu.default",))
 celu = activation("celu", layer("CELU", 1.5), fp="EXP SELECT", aten_int=("elu.default",))
 gelu = activation("gelu", layer("GELU"), fp="ERF")

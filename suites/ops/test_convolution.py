@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from suites.case import Defect, Operator, case, f32, layer
+from suites.case import Defect, Operator, case, f32, layer, u55
+from suites.ops import reasons
+
+NOT_REJECTED = Defect(
+    "Vela has no transposed convolution of int16 for the Ethos-U55, and upstream delegates it",
+    kind="compile",
+    says="Non-passthrough operation (Conv2D) could not run on NPU",
+    link="https://github.com/pytorch/executorch/issues/17668",
+)
 
 conv2d = Operator(
     "conv2d",
@@ -104,16 +112,20 @@ conv_transpose2d = Operator(
         case("padded", layer("ConvTranspose2d", 6, 5, 3, stride=2, padding=1, output_padding=1), f32(1, 6, 4, 5)),
         case("unstrided", layer("ConvTranspose2d", 3, 4, 3), f32(1, 3, 5, 4)),
         case("batch", layer("ConvTranspose2d", 3, 4, 2, stride=2), f32(2, 3, 4, 5)),
-        case("strides_differ", layer("ConvTranspose2d", 3, 4, 3, stride=(1, 2)), f32(1, 3, 4, 5)),
-        case("a16w8", layer("ConvTranspose2d", 4, 3, 2, stride=2), f32(1, 4, 5, 6), scheme="a16w8"),
+        case(
+            "strides_differ",
+            layer("ConvTranspose2d", 3, 4, 3, stride=(1, 2)),
+            f32(1, 3, 4, 5),
+            on_cpu=u55(reasons.U55_STRIDES),
+        ),
+        case(
+            "a16w8",
+            layer("ConvTranspose2d", 4, 3, 2, stride=2),
+            f32(1, 4, 5, 6),
+            scheme="a16w8",
+            defects=u55(NOT_REJECTED),
+        ),
     ),
-)
-
-STALE_IMPORT = Defect(
-    "the writer of CONV3D imports a module of an older tosa-tools",
-    kind="compile",
-    says="No module named 'serializer'",
-    link="https://github.com/pytorch/executorch/pull/21954",
 )
 
 conv3d = Operator(
@@ -121,7 +133,7 @@ conv3d = Operator(
     aten=("convolution.default",),
     fp=("CONV3D",),
     int=("CONV3D",),
-    defects={"MI": STALE_IMPORT, "BI": STALE_IMPORT, "U85_BI": STALE_IMPORT},
+    on_cpu=u55(reasons.U55_CONV3D),
     cases=(
         case("3x3x3", layer("Conv3d", 2, 4, 3), f32(1, 2, 5, 6, 7)),
         case("padded", layer("Conv3d", 3, 4, (1, 3, 3), padding=(0, 1, 1)), f32(1, 3, 4, 5, 6)),

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, case, everywhere, f32
+from suites.case import Operator, case, everywhere, f32, layer, npus
 
 NO_SORT = everywhere("TOSA cannot sort")
 
 topk = Operator("topk", aten=(), on_cpu=NO_SORT, cases=(case("three", lambda x: x.topk(3)[0], f32(2, 9)),))
 
 sort = Operator("sort", aten=(), on_cpu=NO_SORT, cases=(case("rows", lambda x: x.sort()[0], f32(2, 9)),))
+
+adaptive_max_pool2d = Operator(
+    "adaptive_max_pool2d",
+    aten=(),
+    on_cpu=everywhere("upstream has no pass that makes it a max pool"),
+    lacks=npus(("aten::adaptive_max_pool2d.out",)),
+    cases=(case("even", layer("AdaptiveMaxPool2d", (2, 4)), f32(1, 4, 6, 8)),),
+)

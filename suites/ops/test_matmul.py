@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suites.case import Operator, call, case, f32, layer
+from suites.case import Operator, call, case, f32, layer, u55
+from suites.ops import reasons
 
 
 def attend(queries: Any, keys: Any) -> Any:
@@ -13,6 +14,17 @@ def attend(queries: Any, keys: Any) -> Any:
 
     return torch.einsum("bqd,bkd->bqk", queries, keys)
 
+
+# Which query may see which key is computed of their numbers.
+CAUSAL_MI = dict.fromkeys(
+    ("aten::arange.start_out", "aten::unsqueeze_copy.out", "aten::sub.out", "aten::le.Scalar_out"), reasons.NO_INT64
+)
+CAUSAL_U55 = {
+    "aten::full.out": reasons.U55_BOOLS,
+    "aten::ge.Tensor_out": reasons.U55_COMPARES,
+    "aten::bitwise_and.Tensor_out": reasons.U55_BITS,
+    "aten::where.self_out": reasons.U55_SELECTS,
+}
 
 linear = Operator(
     "linear",
@@ -41,7 +53,7 @@ mm = Operator(
     cases=(
         case("odd", call("mm"), f32(3, 7), f32(7, 5)),
         case("row", call("mm"), f32(1, 16), f32(16, 8)),
-        case("a16w8", call("mm"), f32(3, 7), f32(7, 5), scheme="a16w8"),
+        case("a16w8", call("mm"), f32(3, 7), f32(7, 5), scheme="a16w8", on_cpu=u55(reasons.U55_MATMULS)),
     ),
 )
 
@@ -53,7 +65,7 @@ bmm = Operator(
     cases=(
         case("one", call("bmm"), f32(1, 4, 6), f32(1, 6, 5)),
         case("batch", call("bmm"), f32(3, 4, 6), f32(3, 6, 5)),
-        case("a16w8", call("bmm"), f32(2, 4, 6), f32(2, 6, 5), scheme="a16w8"),
+        case("a16w8", call("bmm"), f32(2, 4, 6), f32(2, 6, 5), scheme="a16w8", on_cpu=u55(reasons.U55_MATMULS)),
     ),
 )
 
@@ -65,8 +77,17 @@ matmul = Operator(
     cases=(
         case("rank4", lambda a, b: a @ b, f32(2, 3, 4, 5), f32(2, 3, 5, 6)),
         case("transposed", lambda a, b: a @ b.transpose(1, 2), f32(2, 4, 5), f32(2, 3, 5)),
-        case("broadcast", lambda a, b: a @ b, f32(2, 4, 5), f32(1, 5, 3)),
     ),
+)
+
+# Where one matrix multiplies all, the quantiser has torch fold the others into one.
+matmul_broadcast = Operator(
+    "matmul_broadcast",
+    aten=("bmm.default",),
+    fp=("MATMUL",),
+    int=("MATMUL",),
+    aten_int=("mm.default",),
+    cases=(case("second", lambda a, b: a @ b, f32(2, 4, 5), f32(1, 5, 3)),),
 )
 
 addmm = Operator(
@@ -97,6 +118,11 @@ attention = Operator(
     aten_int=("bmm.default", "exp.default"),
     cases=(
         case("heads", call("nn.functional.scaled_dot_product_attention"), *[f32(1, 2, 5, 8)] * 3),
-        case("causal", call("nn.functional.scaled_dot_product_attention", is_causal=True), *[f32(1, 2, 5, 8)] * 3),
+        case(
+            "causal",
+            call("nn.functional.scaled_dot_product_attention", is_causal=True),
+            *[f32(1, 2, 5, 8)] * 3,
+            leaves={"MI": CAUSAL_MI, **u55(CAUSAL_U55)},
+        ),
     ),
 )

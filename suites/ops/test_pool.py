@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, case, f32, layer
+from suites.case import Operator, case, f32, integer, layer, u55
+from suites.ops import reasons
 
 max_pool2d = Operator(
     "max_pool2d",
@@ -28,6 +29,7 @@ max_pool1d = Operator(
     aten=("max_pool2d_with_indices.default",),
     fp=("MAX_POOL2D",),
     int=("MAX_POOL2D",),
+    on_cpu=integer(reasons.NOT_ANNOTATED),
     cases=(case("3", layer("MaxPool1d", 3, 2), f32(1, 4, 17)),),
 )
 
@@ -43,8 +45,8 @@ avg_pool2d = Operator(
         case("rounded_up", layer("AvgPool2d", 3, 2, ceil_mode=True), f32(1, 4, 8, 6)),
         case("divisor", layer("AvgPool2d", 2, divisor_override=3), f32(1, 3, 4, 6)),
         case("uneven", layer("AvgPool2d", (1, 4), (1, 2)), f32(1, 4, 3, 10)),
-        case("far_strided", layer("AvgPool2d", 4), f32(1, 3, 8, 12)),
-        case("batch", layer("AvgPool2d", 2), f32(2, 4, 6, 6)),
+        case("far_strided", layer("AvgPool2d", 4), f32(1, 3, 8, 12), on_cpu=u55(reasons.U55_POOLS)),
+        case("batch", layer("AvgPool2d", 2), f32(2, 4, 6, 6), on_cpu=u55(reasons.U55_POOLS)),
         case("channels_last", layer("AvgPool2d", 2), f32(1, 8, 4, 6, channels_last=True)),
         case("a16w8", layer("AvgPool2d", 2), f32(1, 5, 6, 8), scheme="a16w8"),
     ),
@@ -55,6 +57,7 @@ avg_pool1d = Operator(
     aten=("avg_pool2d.default",),
     fp=("AVG_POOL2D",),
     int=("AVG_POOL2D",),
+    on_cpu=integer(reasons.NOT_ANNOTATED),
     cases=(case("3", layer("AvgPool1d", 3, 2), f32(1, 4, 17)),),
 )
 
@@ -63,17 +66,22 @@ adaptive_avg_pool2d = Operator(
     aten=("_adaptive_avg_pool2d.default",),
     fp=("AVG_POOL2D",),
     int=("AVG_POOL2D",),
+    aten_int=("avg_pool2d.default",),
     cases=(
-        case("one", layer("AdaptiveAvgPool2d", 1), f32(1, 8, 7, 5)),
         case("even", layer("AdaptiveAvgPool2d", (2, 4)), f32(1, 4, 6, 8)),
         case("uneven", layer("AdaptiveAvgPool2d", (3, 2)), f32(1, 4, 7, 5)),
     ),
 )
 
-adaptive_max_pool2d = Operator(
-    "adaptive_max_pool2d",
-    aten=("max_pool2d_with_indices.default",),
-    fp=("MAX_POOL2D",),
-    int=("MAX_POOL2D",),
-    cases=(case("even", layer("AdaptiveMaxPool2d", (2, 4)), f32(1, 4, 6, 8)),),
+# To one pixel it is a mean, which quantised programs take for an average pool.
+global_avg_pool2d = Operator(
+    "global_avg_pool2d",
+    aten=("mean.dim",),
+    fp=("REDUCE_SUM", "MUL"),
+    int=("AVG_POOL2D",),
+    aten_int=("avg_pool2d.default",),
+    cases=(
+        case("odd", layer("AdaptiveAvgPool2d", 1), f32(1, 8, 7, 5)),
+        case("a16w8", layer("AdaptiveAvgPool2d", 1), f32(1, 8, 5, 3), scheme="a16w8"),
+    ),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, call, case, f32
+from suites.case import Operator, call, case, f32, u55
+from suites.ops import reasons
 
 nearest = Operator(
     "nearest",
     aten=("upsample_nearest2d.vec",),
     fp=("RESIZE",),
     int=("RESIZE",),
+    on_cpu=u55(reasons.U55_RESIZES),
     cases=(
         case("2x", call("nn.functional.interpolate", scale_factor=2.0), f32(1, 4, 5, 3)),
         case("3x", call("nn.functional.interpolate", scale_factor=3.0), f32(1, 3, 4, 5)),
@@ -23,6 +25,7 @@ bilinear = Operator(
     aten=("upsample_bilinear2d.vec",),
     fp=("RESIZE",),
     int=("RESIZE",),
+    on_cpu=u55(reasons.U55_RESIZES),
     cases=(
         case("2x", call("nn.functional.interpolate", scale_factor=2.0, mode="bilinear"), f32(1, 4, 5, 3)),
         case(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from suites.case import Operator, boolean, call, case, f32, i8, i32, layer
+from suites.case import Operator, boolean, call, case, f32, i8, i32, layer, u55
+from suites.ops import reasons
 
 
 def joined(dimension: int) -> Callable[..., Any]:
@@ -198,6 +199,7 @@ flip = Operator(
     aten=("flip.default",),
     fp=("REVERSE",),
     int=("REVERSE",),
+    on_cpu=u55(reasons.U55_REVERSES),
     cases=(
         case("last", lambda x: x.flip(-1), f32(3, 7)),
         case("image", lambda x: x.flip(2, 3), f32(2, 3, 4, 5)),
@@ -251,6 +253,7 @@ unfold = Operator(
     aten=("unfold_copy.default",),
     fp=("GATHER",),
     int=("GATHER",),
+    on_cpu=u55(reasons.U55_GATHERS),
     cases=(case("windows", lambda x: x.unfold(1, 3, 2), f32(2, 9)),),
 )
 
