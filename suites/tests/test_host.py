@@ -18,8 +18,9 @@ from harness.firmware import find_firmware
 from harness.run import run_artifact
 from harness.targets.virtual import VirtualTarget
 from lowering.artifact import Artifact
-from lowering.bounds import approximated, graph, tolerance
-from lowering.bounds.value import Bounded, NoBound, Operation
+from lowering.bounds import approximated, graph, sums, tolerance
+from lowering.bounds.program import bounded
+from lowering.bounds.value import Bounded, NoBound, Operation, Rounding
 from lowering.errors import OracleError
 from lowering.profile import Npu
 from lowering.quantize import Scheme
@@ -56,11 +57,12 @@ DEEP = case(
     ),
     f32(1, 3, 8, 8),
 )
+MANY = dataclasses.replace(DEEP, name="many", forward=(*DEEP.forward[:-1], layer("Linear", 16 * 36, 1000)))  # type: ignore[index]
 
 
 @functools.cache
 def lowered(name: str, spec: TosaSpec | Npu, scheme: Scheme = "a8w8") -> Artifact:
-    one = {**CASES, "deep": DEEP, "sigmoid": WIDE}[name]
+    one = {**CASES, "deep": DEEP, "many": MANY, "sigmoid": WIDE}[name]
     return lower_case(one, spec, scheme)
 
 
@@ -133,6 +135,30 @@ def test_a_deep_quantised_network_gives_pytorchs_answer_when_its_roundings_fall_
     other[0, 3] += np.float32(3 * tolerance._step(artifact.plan, artifact.plan.outputs[0]))
     text = mismatch(verify_on_host("deep", dataclasses.replace(artifact, quantised=(other,))))
     assert "of 10 elements are too far from PyTorch, quantised" in text
+
+
+def test_of_many_elements_none_may_be_farther_than_the_farthest_when_roundings_fall_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer whose elements come each from another way is near to no way in all of them.
+
+    PyTorch is taken to compute in 15 bits: what comes of float32 only in a network of fifty layers is seen in this one.
+    """
+    artifact = lowered("many", INT)
+    monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-15)
+    step = tolerance._step(artifact.plan, artifact.plan.outputs[0])
+    worst = bounded(artifact, artifact.example_inputs, Rounding())
+    ways = np.stack([way for (way,) in tolerance._ways(artifact, artifact.example_inputs, worst)])
+    farthest = int(np.rint(np.abs(ways - ways[0]).max() / step))
+    mixed = np.where(ways.max(0) - ways[0] > ways[0] - ways.min(0), ways.max(0), ways.min(0)).astype(np.float32)
+    assert farthest >= 2
+    assert all(np.abs(way - mixed).max() > 1.5 * step for way in ways), "one step of a way is enough"
+    right = verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,)))
+    assert right.verdict == "verified", right.failure
+    assert "what the program's own answers differ by in" in right.notes[0]
+    mixed[0, 7] = np.float32(ways[0][0, 7] + (farthest + 1) * step)
+    text = mismatch(verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,))))
+    assert "1 of 1000 elements are too far from PyTorch, quantised" in text
 
 
 @pytest.mark.parametrize("name", ["add", "conv", "softmax", "layer_norm", "gelu", "matmul", "deep"])
