@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lowering.ancestry import ancestry_kept
 from lowering.export import export
+from lowering.histogram import searched_in_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +46,7 @@ def quantise(
     quantiser.set_global(
         arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
     )
-    with torch.no_grad(), ancestry_kept():
+    with torch.no_grad(), searched_in_numbers(), ancestry_kept():
         if get_cond_while_submodules(floating):
             # PT2E's own functions leave branches and bodies of loops as they are; upstream's tests call this.
             converted = quantiser._quantize_with_submodules(floating, list(calibration_inputs))
