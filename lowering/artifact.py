@@ -387,7 +387,7 @@ def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -
 def _delegate(entry: Mapping[str, Any], prefix: str, files: Mapping[str, bytes]) -> Delegate:
     name = f"{prefix}delegate-{entry['index']}"
     ops = tuple(
-        NpuOp(**{name: tuple(value) if isinstance(value, list) else value for name, value in op.items()})
+        NpuOp(**{**op, **{name: tuple(op[name]) for name in ("aten_ops", "debug_handles", "sources")}})
         for op in entry["npu_ops"]
     )
     tosa = files[f"{name}.tosa"] if entry["has_tosa"] else None

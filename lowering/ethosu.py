@@ -141,12 +141,12 @@ def capturing(capture: Capture) -> Iterator[None]:
         _current.reset(token)
 
 
-def partitioner(spec: Any) -> Any:
-    """Upstream's partitioner, delegating to our backend."""
+def partitioner(spec: Any, checks: list[Any]) -> Any:
+    """Upstream's partitioner with further checks, delegating to our backend."""
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir.backend.partitioner import DelegationSpec
 
-    chosen = EthosUPartitioner(spec)
+    chosen = EthosUPartitioner(spec, checks)
     chosen.delegation_spec = DelegationSpec(_backend().__name__, spec._to_list())
     return chosen
 

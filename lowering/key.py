@@ -35,6 +35,7 @@ def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: Torch
             {
                 "name": name,
                 "on_cpu": method.on_cpu,
+                "leave": list(method.leave),
                 "graph": _graph(exported[name].graph_module, model.sources),
                 "signature": [_signature_entry(spec) for spec in exported[name].graph_signature.input_specs],
                 "outputs": [str(spec) for spec in exported[name].graph_signature.output_specs],

@@ -21,6 +21,7 @@ from lowering.explain import explain
 from lowering.export import export
 from lowering.imports import import_executorch
 from lowering.key import model_key
+from lowering.left import insist
 from lowering.memory_mode import MemoryMode
 from lowering.model import Method, ProgramFile, TorchModel, load_model
 from lowering.profile import Npu
@@ -82,6 +83,10 @@ def lower(
         if isinstance(target, TosaSpec):
             raise UsageError(f"{model.label} is compiled already", hint="give the model it was made from")
         return _from_program(model, target, memory_mode, cache)
+    left = {name: method.leave for name, method in model.methods.items() if method.leave}
+    if whole and left:
+        names = ", ".join(f"{name} leaves {', '.join(operators)}" for name, operators in left.items())
+        raise UsageError(f"{model.label} cannot be lowered whole: {names} to the CPU", hint="leave out --whole")
     toolchain = (
         TosaToolchain(target, scheme)
         if isinstance(target, TosaSpec)
@@ -159,13 +164,19 @@ def _compile(
     given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
     borders: Mapping[str, Border] = {}
     progress(f"lowering to {toolchain.product}")
-    with _stage("lowering the model", model.sources), collected_once(), toolchain.lowering(given) as partitioners:
+    leave = {name: method.leave for name, method in model.methods.items()}
+    with (
+        _stage("lowering the model", model.sources),
+        collected_once(),
+        toolchain.lowering(given, leave) as partitioners,
+    ):
         if whole:
             inputs = {name: method.example_inputs for name, method in model.methods.items()}
             edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
         else:
             edge = by_partitioner(programs, partitioners)
         for name in programs:
+            insist(leave[name], name, edge.exported_program(name))
             toolchain.lowered(name, edge.exported_program(name))
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
         plans = Program.parse(pte, model.label)

@@ -23,7 +23,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,8 @@ class Method:
         example_inputs: the positional arguments of forward.
         calibration_inputs: sets of such arguments to calibrate the quantisation with; the example when none given.
         on_cpu: leave all of it to the CPU, in float.
+        leave: the operators that its partitioner leaves to the CPU, quantised as they are, by the edge operators' names
+            ("aten.sigmoid.default", as in `lowering.delegated`).
         notes: what a record of a run is to say of it, for example that nobody trained it.
     """
 
@@ -61,6 +63,7 @@ class Method:
     example_inputs: Inputs
     calibration_inputs: tuple[Inputs, ...] = ()
     on_cpu: bool = False
+    leave: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -276,8 +279,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     """What a function returned for one method, checked by calling it once."""
     import torch
 
-    on_cpu = isinstance(result, Method) and result.on_cpu
-    notes = result.notes if isinstance(result, Method) else ()
+    told = result if isinstance(result, Method) else None
     if isinstance(result, Method):
         result = (result.module, result.example_inputs, list(result.calibration_inputs))
     if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
@@ -296,7 +298,8 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
             f"{what}: calling the module with its example inputs failed: {summary(error)}{_at(error)}",
             hint=f"the example inputs are {_describe(example)}",
         ) from error
-    return Method(module, example, calibration or (example,), on_cpu, notes)
+    method = Method(module, example, calibration or (example,))
+    return replace(method, on_cpu=told.on_cpu, leave=told.leave, notes=told.notes) if told is not None else method
 
 
 def _calibration(value: Any, what: str, example: Inputs) -> tuple[Inputs, ...]:

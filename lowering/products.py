@@ -54,7 +54,7 @@ def _content(delegate: Delegate, product: Product) -> bytes:
 
 
 def artefacts(artifact: Artifact) -> dict[str, bytes]:
-    """The files of the folder of artefacts, by name; docs/formats.md describes them.
+    """The files of the folder of artefacts, by name; docs/lowering.md describes them.
 
     Where tosa_reference_model gives no answer, the files of its outputs are missing, and the manifest says why.
     """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lowering.artifact import Delegate
 from lowering.errors import CompileError
+from lowering.left import checks
 from lowering.memory_mode import MemoryMode
 from lowering.plan import Plan
 from lowering.profile import Npu
@@ -65,11 +66,18 @@ class Toolchain(abc.ABC):
         """Told of a method's float graph before it is quantised."""
 
     @contextmanager
-    def lowering(self, programs: Mapping[str, torch.export.ExportedProgram]) -> Iterator[dict[str, Any]]:
-        """Gives the partitioner with which each of the methods `programs` is to be lowered, while inside."""
+    def lowering(
+        self, programs: Mapping[str, torch.export.ExportedProgram], leave: Mapping[str, Sequence[str]]
+    ) -> Iterator[dict[str, Any]]:
+        """Gives the partitioner with which each of the methods `programs` is to be lowered, while inside.
+
+        Args:
+            programs: the methods.
+            leave: the operators that each of them leaves to the CPU (`lowering.model.Method.leave`).
+        """
         from executorch.backends.arm.util._factory import create_partitioner
 
-        yield {method: create_partitioner(self.compile_spec) for method in programs}
+        yield {method: create_partitioner(self.compile_spec, checks(leave[method])) for method in programs}
 
     @abc.abstractmethod
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
@@ -157,13 +165,15 @@ class EthosUToolchain(Toolchain):
         self._calls[method] = ethosu.collect_calls(floating, sources)
 
     @contextmanager
-    def lowering(self, programs: Mapping[str, torch.export.ExportedProgram]) -> Iterator[dict[str, Any]]:
+    def lowering(
+        self, programs: Mapping[str, torch.export.ExportedProgram], leave: Mapping[str, Sequence[str]]
+    ) -> Iterator[dict[str, Any]]:
         from lowering import ethosu
 
         surviving = {method: ethosu.surviving(program.graph_module) for method, program in programs.items()}
         self._capture = ethosu.Capture(self._calls, surviving)
         with ethosu.capturing(self._capture):
-            yield {method: ethosu.partitioner(self.compile_spec) for method in programs}
+            yield {method: ethosu.partitioner(self.compile_spec, checks(leave[method])) for method in programs}
 
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
         from lowering import ethosu

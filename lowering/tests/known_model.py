@@ -276,6 +276,18 @@ class Score(nn.Module):
         return self.linear(x.flatten(1))  # @score
 
 
+class Gated(nn.Module):
+    """A convolution, and how much of it is let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        return torch.sigmoid(y) * y
+
+
 class Ranked(nn.Module):
     """What is left to the CPU: weighted, sorted."""
 
@@ -399,6 +411,16 @@ def methods() -> dict[str, object]:
         "rank": Method(Ranked(weights), (torch.rand(1, 500),), on_cpu=True),
         "rank_again": Method(Ranked(weights), (torch.rand(1, 500),), on_cpu=True),
     }
+
+
+def partitioned() -> dict[str, object]:
+    torch.manual_seed(25)
+    gated, x = Gated(), torch.randn(1, 2, 6, 6)
+    return {"all": (gated, (x,)), "some": Method(gated, (x,), leave=("aten.sigmoid.default",))}
+
+
+def misspelt() -> Method:
+    return Method(Gated(), (torch.randn(1, 2, 6, 6),), leave=("aten.sigmiod.default",))
 
 
 def marked(name: str) -> str:

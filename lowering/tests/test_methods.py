@@ -191,6 +191,7 @@ def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
         key({"one": one}),
         key({"other": one}),
         key({"one": replace(one, on_cpu=True)}),
+        key({"one": replace(one, leave=("aten.add.Tensor",))}),
         key({"one": one, "two": two}),
         key({"two": two, "one": one}),
         key({"one": replace(one, calibration_inputs=((torch.zeros(1, 4),),))}),
@@ -203,3 +204,29 @@ def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
 def test_methods_are_lowered_for_an_ethos_u85_as_well(lowered: Lowered) -> None:
     artifact = lowered("methods", Npu("u85", 256))
     assert [len(artifact.of(name).delegates) for name in NAMES] == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.slow
+def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
+    artifact = lowered("partitioned")
+    whole, parts = artifact.of("all"), artifact.of("some")
+    assert set(whole.delegated) - set(parts.delegated) == {"aten.sigmoid.default"}
+    assert (len(whole.delegates), len(parts.delegates)) == (1, 2), "the sigmoid stands between two"
+    assert "aten::sigmoid.out" not in whole.cpu_ops
+    assert parts.cpu_ops.count("aten::sigmoid.out") == 1
+    answers = [Reference(seen).run(seen.example_inputs).outputs[0] for seen in (whole, parts)]
+    assert np.abs(answers[0] - answers[1]).max() <= 0.02 * np.ptp(answers[0])
+
+
+@pytest.mark.slow
+def test_an_operator_that_a_method_leaves_must_be_there(tmp_path: Path) -> None:
+    from lowering.cache import Cache
+
+    with pytest.raises(UsageError, match=r"forward leaves 'aten\.sigmiod\.default' to the CPU, and has no") as caught:
+        lower(f"{MODELS}:misspelt", U55, cache=Cache(tmp_path))
+    assert "did you mean aten.sigmoid.default? it has: aten.convolution.default, aten.mul.Tensor" in str(
+        caught.value.hint
+    )
+    with pytest.raises(UsageError, match="cannot be lowered whole: some leaves aten") as caught:
+        lower(f"{MODELS}:partitioned", U55, whole=True, cache=Cache(tmp_path))
+    assert "--whole" in str(caught.value.hint)
