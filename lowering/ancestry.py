@@ -2,8 +2,8 @@
 
 Most of its passes hand the trace of a node on to those they make of it. Some do not (executorch 1.4.1, backends/arm/
 _passes): those that replace matmul, einsum and scaled_dot_product_attention by what torch decomposes them into
-(get_decomposition_pass.py, decompose_sdpa_pass.py), and the one that replaces rsub by sub (scalars_to_attribute_pass.py).
-Nothing computed for such an operator could be mapped to it.
+(get_decomposition_pass.py, decompose_sdpa_pass.py), and the one that replaces rsub by sub
+(scalars_to_attribute_pass.py). Nothing computed for such an operator could be mapped to it.
 """
 
 from __future__ import annotations

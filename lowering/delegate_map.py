@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from lowering import branches
 from lowering.artifact import NpuOp
 from lowering.errors import CompileError
-from lowering.stream import COMPUTE, DMA_START, commands
+from lowering.stream import COMPUTE, DMA_START, commands, indexed_copies
 from lowering.tosa import TosaGraph, TosaOperator
 
 # Operators that disappear into the one before them: their effect is in its weights or its clamping.
@@ -100,7 +100,7 @@ def build_map(
     scheduled = {row["id"]: row for row in tables["perf"]}
     optimised = {row["id"]: row for row in tables["optimised"]}
     keys = {row["id"]: int(row["ext_key"]) for row in tables["source"] if row["ext_key"]}
-    queue = sorted(tables["queue"], key=lambda row: int(row["offset"]))
+    queue = sorted((*tables["queue"], *_indexed(tables, stream)), key=lambda row: int(row["offset"]))
     carried: dict[str, list[str]] = {}
     for row in tables.get("group", ()):
         if row["id"] != row["group_id"]:
@@ -192,6 +192,22 @@ def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
     return regions
 
 
+def _indexed(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -> list[Mapping[str, str]]:
+    """Entries that the queue lacks: of gathers and scatters, which are DMA by an index and no computation."""
+    queued = {row["scheduled_id"] for row in tables["queue"]}
+    moving = [row for row in tables["perf"] if row["operator"] in ("Gather", "Scatter") and row["id"] not in queued]
+    moving.sort(key=lambda row: int(row["id"]))  # in the order of the schedule
+    offsets = indexed_copies(stream)
+    each, rest = divmod(len(offsets), max(1, len(moving)))
+    if not moving or rest:  # it is not known which is whose: the run will tell of operations without a row
+        return []
+    return [
+        {"offset": str(offset), "optimised_id": row["optimised_id"], "scheduled_id": row["id"]}
+        for number, offset in enumerate(offsets)
+        for row in (moving[number // each],)
+    ]
+
+
 def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[str]:
     """The `optimised_id` of what reads what a scheduled operation writes."""
     readers = {row["id"] for row in tables.get("perf_debug_conn", ()) if row["input_op_id"] == scheduled}
@@ -222,7 +238,7 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
     origins: list[Call | None] = [None] * len(graph.operators)
     for operator in graph.operators:
         if operator.is_constant:  # has no trace; one that is more than weights is called after the node it is made of
-            node = operator.outputs[0].removesuffix("_pre_computed")
+            node = operator.outputs[0].removesuffix("_pre_computed").removesuffix("_fused_const")
             origins[operator.index] = partition.calls.get(partition.nodes.get(node, ""))
             continue
         root = operator.location.root if operator.location is not None else None

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 COMPUTE = frozenset({2, 3, 5, 6, 7})
 DMA_START = 0x10
 BRANCH = 0x100
+# DMA0_SRC_REGION and DMA0_DST_REGION, whose bit 11 says that the side is indexed.
+_DMA_REGIONS = (0x130, 0x131)
+_BY_INDEX = 1 << 11
 
 
 @dataclass(frozen=True)
@@ -44,3 +47,15 @@ def commands(stream: bytes) -> Iterator[Command]:
             return
         yield Command(at * 4, word & 0x3FF, word >> 16, words[at + 1] if extra else None)
         at += 1 + extra
+
+
+def indexed_copies(stream: bytes) -> tuple[int, ...]:
+    """Byte offsets of the DMA_STARTs that pick rows by an index, as an Ethos-U85 gathers and scatters."""
+    indexed: dict[int, bool] = {}
+    found = []
+    for one in commands(stream):
+        if one.payload is None and one.code in _DMA_REGIONS:
+            indexed[one.code] = bool(one.parameter & _BY_INDEX)
+        elif one.payload is None and one.code == DMA_START and any(indexed.values()):
+            found.append(one.offset)
+    return tuple(found)

@@ -10,6 +10,7 @@ from lowering.artifact import NpuOp
 from lowering.delegate_map import Call, Partition, build_map, compute_offsets, operation_offsets, read_tables
 from lowering.errors import CompileError
 from lowering.profile import Npu
+from lowering.stream import DMA_START
 from lowering.tests.conftest import Lowered
 from lowering.tests.known_model import marked
 from lowering.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
@@ -157,6 +158,26 @@ def test_a_look_up_goes_by_what_it_reads_where_names_were_given_anew() -> None:
     alone = {"aten_reciprocal_default": "div.1"}
     (row,) = build_map({"main": graph}, text, make_stream(POOL), Partition(calls, alone, {}), first_id=0)
     assert row.aten_ops == ("aten.softmax.int", "aten.div.Tensor")
+
+
+def test_a_gather_is_mapped_though_the_queue_has_none() -> None:
+    """It is DMA by an index. Two of them between the convolution and the addition are as many gathers, in order."""
+    by_index, plain = (struct.pack("<2I", 0x0130 | bit << 27, DMA_START) for bit in (1, 0))
+    stream = b"".join([make_stream(CONV, CONV)[:-4], by_index, plain, by_index, make_stream(ELEMENTWISE)])
+    queue = ["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30", "20,1,20,30", "56,1,21,31"]
+    optimised = [*TABLES["optimised"], "23,11,Gather", "24,12,Gather"]
+    # The second was scheduled first.
+    perf = [*TABLES["perf"], "34,23,Gather,table,5", "33,24,Gather,sum,6"]
+    rows = build_map(
+        {"main": GRAPH}, database(queue=queue, optimised=optimised, perf=perf), stream, PARTITION, first_id=0
+    )
+    assert [(row.npu_op, row.end_offset, row.tosa_op) for row in rows[2:]] == [
+        ("Gather", 28, "ADD"),
+        ("Gather", 44, "TABLE"),
+        ("Add", 56, "ADD"),
+    ]
+    one = build_map({"main": GRAPH}, database(queue=queue, perf=perf[:-2]), stream, PARTITION, first_id=0)
+    assert [row.npu_op for row in one] == ["Conv2D", "Conv2D", "Add"]
 
 
 @pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])

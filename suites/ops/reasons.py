@@ -1,8 +1,8 @@
 """Why upstream leaves operators to the CPU.
 
 Those of Ethos-U55 and U65 are from backends/arm/operator_support of ExecuTorch 1.4.1 (ethos_u55_support.py,
-convolution_support.py, pool_2d_support.py), which compiles for both what the U55 can do; those of the float profile from TOSA 1.0's tables of types; what is quantised is
-in backends/arm/quantizer/quantization_annotator.py.
+convolution_support.py, pool_2d_support.py), which compiles for both what the U55 can do; those of the float profile
+from TOSA 1.0's tables of types; what is quantised is in backends/arm/quantizer/quantization_annotator.py.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ U55_BOOLS = "the Ethos-U55 has no truth values"
 U55_CASTS = "the Ethos-U55 casts from int8 and int16, and to no truth values"
 U55_COMPARES = "the Ethos-U55 has no comparisons"
 U55_CONV3D = "the Ethos-U55 convolves in two dimensions"
+U55_DIVIDES = "the Ethos-U55 divides no integers: upstream quantises them and has the CPU choose how to round"
 U55_GATHERS = "the Ethos-U55 reads and writes nothing by indices in a tensor"
 U55_MATMULS = "upstream has the Ethos-U55 multiply matrices of int8 only"
 U55_POOLS = "upstream has the Ethos-U55 average one image at a time, with strides of at most 3"

@@ -131,6 +131,8 @@ div_integers = Operator(
     aten=("div.Tensor_mode",),
     fp=("INTDIV",),
     int=("INTDIV",),
+    on_cpu=u55(reasons.U55_DIVIDES),
+    beside=u55(("ceil.default", "floor.default", "full.default", "mul.Tensor", "reciprocal.default")),
     cases=(case("trunc", call("div", rounding_mode="trunc"), i32(3, 7, low=-99, high=99), i32(3, 7, low=1, high=9)),),
 )
 
@@ -285,14 +287,15 @@ shift_left = Operator(
     aten=("bitwise_left_shift.Tensor",),
     int=("LOGICAL_LEFT_SHIFT",),
     cases=(
-        case("int32", lambda a, b: a << b, i32(3, 7), i32(3, 7, low=0, high=7)),
-        case("int8", lambda a, b: a << b, i8(3, 7), i8(3, 7, low=0, high=3)),
+        case("int32", call("bitwise_left_shift"), i32(3, 7), i32(3, 7, low=0, high=7)),
+        case("int8", call("bitwise_left_shift"), i8(3, 7), i8(3, 7, low=0, high=3)),
     ),
 )
 
 shift_left_number = Operator(
     "shift_left_number",
     aten=("__lshift__.Scalar",),
+    aten_int=("bitwise_left_shift.Tensor", "full.default"),
     int=("LOGICAL_LEFT_SHIFT",),
     cases=(case("int32", lambda a: a << 3, i32(1, 4, 5, 3)),),
 )
@@ -302,14 +305,15 @@ shift_right = Operator(
     aten=("bitwise_right_shift.Tensor",),
     int=("ARITHMETIC_RIGHT_SHIFT",),
     cases=(
-        case("int32", lambda a, b: a >> b, i32(3, 7, low=-9999, high=9999), i32(3, 7, low=0, high=7)),
-        case("int8", lambda a, b: a >> b, i8(3, 7), i8(3, 7, low=0, high=6)),
+        case("int32", call("bitwise_right_shift"), i32(3, 7, low=-9999, high=9999), i32(3, 7, low=0, high=7)),
+        case("int8", call("bitwise_right_shift"), i8(3, 7), i8(3, 7, low=0, high=6)),
     ),
 )
 
 shift_right_number = Operator(
     "shift_right_number",
     aten=("__rshift__.Scalar",),
+    aten_int=("bitwise_right_shift.Tensor", "full.default"),
     int=("ARITHMETIC_RIGHT_SHIFT",),
     cases=(case("int32", lambda a: a >> 2, i32(1, 4, 5, 3)),),
 )

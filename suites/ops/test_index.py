@@ -86,6 +86,7 @@ index_put = Operator(
             f32(6, 5),
             i32(4, low=0, high=5),
             f32(4, 5),
+            beside=u55(("add.Tensor",)),
         ),
     ),
 )
