@@ -15,6 +15,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from harness.delegate import run_delegate
 from harness.errors import TargetError
@@ -43,6 +45,12 @@ NPU = Npu.parse("ethos-u55-128")
 
 def model() -> TorchModel:
     return from_module(*STACKS["plain"].example(0), label="plain-0")
+
+
+def one_layer() -> TorchModel:
+    """Soon lowered, and always the same."""
+    torch.manual_seed(0)
+    return from_module(nn.Linear(4, 3), (torch.zeros(1, 4),), label="linear")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +82,7 @@ def test_a_compiler_that_returns_zeros_is_red(monkeypatch: pytest.MonkeyPatch, t
 
     monkeypatch.setattr(backend, "vela_compile", lambda *_args, **_kwargs: bytes(64))
     with pytest.raises(EthosHilError):
-        lower(model(), NPU, cache=Cache(tmp_path))
+        lower(one_layer(), NPU, cache=Cache(tmp_path))
 
 
 def test_a_compiler_that_raises_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -85,7 +93,7 @@ def test_a_compiler_that_raises_is_red(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     monkeypatch.setattr(backend, "vela_compile", missing)
     with pytest.raises(EthosHilError, match="vela"):
-        lower(model(), NPU, cache=Cache(tmp_path))
+        lower(one_layer(), NPU, cache=Cache(tmp_path))
 
 
 def test_a_delegate_blob_of_zeros_is_red_on_the_device(artifact: Artifact) -> None:
@@ -314,12 +322,12 @@ def test_a_missing_simulator_is_told_before_lowering(monkeypatch: pytest.MonkeyP
 
 def test_a_cache_entry_that_was_tampered_with_is_made_again(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    first = lower(model(), NPU, cache=cache)
+    first = lower(one_layer(), NPU, cache=cache)
     (entry,) = tmp_path.rglob("model.pte")
     data = bytearray(entry.read_bytes())
     data[len(data) // 2] ^= 1
     entry.write_bytes(bytes(data))
-    assert lower(model(), NPU, cache=cache).pte == first.pte
+    assert lower(one_layer(), NPU, cache=cache).pte == first.pte
     (entry.parent / "artifact.json").write_text("{}")
     with pytest.raises(UsageError):
         Artifact.load(entry.parent)

@@ -1,4 +1,4 @@
-"""Ordinary networks, end to end on the virtual Corstone-300: every one verified bit for bit, at every size of NPU."""
+"""Ordinary networks, verified bit for bit: end to end on the virtual Corstone-300, and on every size of NPU."""
 
 from __future__ import annotations
 
@@ -19,20 +19,17 @@ from lowering.tosa import TosaGraph
 from lowering.vela import VelaBlob
 from suites.models.stacks import STACKS
 
-SEEDS = (0, 1, 2)
 SIZES = (32, 64, 128, 256)
 
 
-def npu_for(name: str, seed: int) -> Npu:
-    return Npu.parse(f"ethos-u55-{SIZES[(list(STACKS).index(name) + seed) % len(SIZES)]}")
+def npu_for(name: str) -> Npu:
+    return Npu.parse(f"ethos-u55-{SIZES[list(STACKS).index(name) % len(SIZES)]}")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", STACKS)
-def test_stack_is_verified(name: str, seed: int) -> None:
-    """Each network meets three of the four sizes; over the networks, each size meets all kinds of layers."""
-    source = from_module(*STACKS[name].example(seed), label=f"{name}-{seed}")
-    report = run(source, npu_for(name, seed), strict=True)
+def test_stack_is_verified(name: str) -> None:
+    """Each network on one of the four sizes; the programs for all others are compared below, without a board."""
+    report = run(from_module(*STACKS[name].example(0), label=name), npu_for(name), strict=True)
     assert report.record.verdict == "verified", report.record.failure
     assert report.record.ops
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]
@@ -44,7 +41,7 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
     from executorch.backends.arm.arm_vela import vela_compile
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    artifact = lower(from_module(*STACKS[name].example(0), label=name), npu_for(name, 0))
+    artifact = lower(from_module(*STACKS[name].example(0), label=name), npu_for(name))
     random = np.random.default_rng(0)
     for delegate in artifact.delegates:
         assert delegate.tosa is not None
