@@ -9,9 +9,8 @@ Of a float program that gives the standard deviation of its outputs. A quantised
 that falls otherwise moves an element by a whole one, and what follows by what that makes of it, so that answers differ
 by a few steps or not at all. Here PyTorch's answer must be one that the program gives, within a step, when its
 roundings fall in one of a few dozen ways. The first of these is near to PyTorch's: of real numbers, with halves
-rounded to even. Of many elements, such as a thousand scores, no two ways agree within a step in every one; there no
-element may be farther from the program's answer than the farthest of all elements in all ways. If PyTorch's answer is
-drawn as theirs are, its own is the farthest of all only once in some two dozen times.
+rounded to even. Of many elements, such as a thousand scores, no two ways agree within a step in every one; there each
+element must be within a step of what it is in some way.
 """
 
 from __future__ import annotations
@@ -86,29 +85,19 @@ def tolerances(
         return _worst(artifact, worst)
     if artifact.scheme is None:
         return _drawn(artifact, inputs, sides, worst)
-    distance, spread, found = _nearest(artifact, inputs, wanted, worst, steps)
+    distance, nearest, each = _nearest(artifact, inputs, wanted, worst, steps)
     if distance <= _STEP:
-        return found
+        return nearest
     if all(_within(MEANINGFUL, one, one.error, step) for one, step in zip(worst, steps, strict=True)):
         return _worst(artifact, worst)
-    spread_out = _spread(worst, spread)
-    if all(_within(MEANINGFUL, one, other.allowed, 0.0) for one, other in zip(worst, spread_out, strict=True)):
-        return spread_out
-    return found
+    if all(_within(MEANINGFUL, one, other.allowed, step) for one, other, step in zip(worst, each, steps, strict=True)):
+        return each
+    return nearest
 
 
 def _worst(artifact: Artifact, worst: Sequence[Bounded]) -> tuple[Tolerance, ...]:
     extra, exactly = approximation(artifact), artifact.scheme is not None
     return tuple(Tolerance(one.value, one.error * (not exactly), one.error + extra) for one in worst)
-
-
-def _spread(worst: Sequence[Bounded], spread: Sequence[float]) -> tuple[Tolerance, ...]:
-    """As far as the program's answers are apart in the ways in which its roundings may fall."""
-    note = f"what the program's own answers differ by in {WAYS} ways in which its roundings may fall"
-    return tuple(
-        Tolerance(one.value, np.zeros(one.value.shape), np.minimum(one.error, _STEP * farthest), note=note)
-        for one, farthest in zip(worst, spread, strict=True)
-    )
 
 
 def _within(part: float, x: Bounded, allowed: np.ndarray, step: float) -> bool:
@@ -154,11 +143,10 @@ def _nearest(
     wanted: Sequence[np.ndarray],
     worst: Sequence[Bounded],
     steps: Sequence[float],
-) -> tuple[float, np.ndarray, tuple[Tolerance, ...]]:
-    """A step around what the program gives in the way that is nearest to PyTorch's answer.
+) -> tuple[float, tuple[Tolerance, ...], tuple[Tolerance, ...]]:
+    """A step around what the program gives in the way that is nearest to PyTorch's answer, after how near that is.
 
-    Before it, how near that is, in steps; and of each output how far the farthest element of all ways is from the
-    program's, in the output's unit.
+    And, where none is within a step, a step around all that it gives of each element in any way.
     """
 
     def apart(way: Sequence[np.ndarray]) -> float:
@@ -170,20 +158,24 @@ def _nearest(
         return max(float(np.max(error, initial=0.0)) for error in errors)
 
     best: tuple[float, int, tuple[np.ndarray, ...]] = (math.inf, 0, ())
-    spread = np.zeros(len(worst))
+    least = most = tuple(one.value.astype(float) for one in worst)
     for number, way in enumerate(_ways(artifact, inputs, worst)):
         best = min(best, (apart(way), number, way), key=lambda each: each[0])
-        moved = (np.abs(one - two.value.astype(float)) for one, two in zip(way, worst, strict=True))
-        spread = np.maximum(spread, [float(np.max(np.nan_to_num(each), initial=0.0)) for each in moved])
+        least, most = (tuple(map(pick, ends, way)) for pick, ends in ((np.minimum, least), (np.maximum, most)))
         if best[0] <= _STEP:
             break
     distance, number, centres = best
     note = f"one step around what the program gives in the nearest of {number + 1} ways in which its roundings may fall"
-    found = tuple(
+    nearest = tuple(
         Tolerance(one.value, np.zeros(one.value.shape), np.minimum(one.error, _STEP * step), centre, note)
         for one, step, centre in zip(worst, steps, centres, strict=True)
     )
-    return distance, spread, found
+    note = f"one step around what the program gives of each element in {WAYS} ways in which its roundings may fall"
+    each = tuple(
+        Tolerance(one.value, np.zeros(one.value.shape), (high - low) / 2 + _STEP * step, (high + low) / 2, note)
+        for one, step, low, high in zip(worst, steps, least, most, strict=True)
+    )
+    return distance, nearest, each
 
 
 def _ways(

@@ -137,28 +137,25 @@ def test_a_deep_quantised_network_gives_pytorchs_answer_when_its_roundings_fall_
     assert "of 10 elements are too far from PyTorch, quantised" in text
 
 
-def test_of_many_elements_none_may_be_farther_than_the_farthest_when_roundings_fall_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer whose elements come each from another way is near to no way in all of them.
 
-    PyTorch is taken to compute in 15 bits: what comes of float32 only in a network of fifty layers is seen in this one.
+    PyTorch is taken to compute in 16 bits: what comes of float32 only in a network of fifty layers is seen in this one.
     """
     artifact = lowered("many", INT)
-    monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-15)
+    monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
     step = tolerance._step(artifact.plan, artifact.plan.outputs[0])
     worst = bounded(artifact, artifact.example_inputs, Rounding())
     ways = np.stack([way for (way,) in tolerance._ways(artifact, artifact.example_inputs, worst)])
-    farthest = int(np.rint(np.abs(ways - ways[0]).max() / step))
-    mixed = np.where(ways.max(0) - ways[0] > ways[0] - ways.min(0), ways.max(0), ways.min(0)).astype(np.float32)
-    assert farthest >= 2
-    assert all(np.abs(way - mixed).max() > 1.5 * step for way in ways), "one step of a way is enough"
+    least, most = ways.min(0) - step, ways.max(0) + step
+    mixed = np.where(np.arange(1000) % 2, least, most).astype(np.float32)
+    assert all(np.abs(way - mixed).max() > 1.5 * step for way in ways), "near to one way"
     right = verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,)))
     assert right.verdict == "verified", right.failure
-    assert "what the program's own answers differ by in" in right.notes[0]
-    mixed[0, 7] = np.float32(ways[0][0, 7] + (farthest + 1) * step)
+    assert "one step around what the program gives of each element in" in right.notes[0]
+    mixed[0, 8] = most[0, 8] + step
     text = mismatch(verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,))))
-    assert "1 of 1000 elements are too far from PyTorch, quantised" in text
+    assert "1 of 1000 elements are too far from PyTorch, quantised; first at index [0, 8]" in text
 
 
 @pytest.mark.parametrize("name", ["add", "conv", "softmax", "layer_norm", "gelu", "matmul", "deep"])
