@@ -2,8 +2,9 @@
 
 `python -m suites.bench_suites`; part of `make bench`. Ours lowers an operator for an Ethos-U55, packs it, boots it on
 the virtual board and compares every output; upstream's lowers it to TOSA INT and compares the reference model's answer.
-Both are run by pytest, operator by operator in turn. What counts is the median wall time of the tests themselves, but
-for the first one of each session, in which torch is imported. "Warm" is our session again, with what it lowered.
+Both are run by pytest, operator by operator in turn. What counts is the median time of the tests themselves, but for
+the first one of each session, in which torch is imported. "Warm" is our session again, with what it lowered. Wall times
+are what was asked for; ratios of CPU times tell as much where other programs want the machine, too.
 """
 
 from __future__ import annotations
@@ -53,13 +54,25 @@ PAIRS = (
 
 
 @dataclass(frozen=True)
+class Times:
+    """Median seconds of a test."""
+
+    wall: float
+    cpu: float
+
+    def over(self, other: Times) -> tuple[float, float]:
+        """How many times as long it takes: wall, CPU."""
+        return self.wall / other.wall, self.cpu / other.cpu
+
+
+@dataclass(frozen=True)
 class Compared:
-    """Median seconds of a test of an operator."""
+    """The tests of an operator."""
 
     operator: str
-    cold: float
-    upstream: float
-    warm: float
+    cold: Times
+    upstream: Times
+    warm: Times
 
 
 def session(arguments: Sequence[str], environment: dict[str, str], cwd: Path = REPOSITORY) -> float:
@@ -80,15 +93,15 @@ def session(arguments: Sequence[str], environment: dict[str, str], cwd: Path = R
     return seconds
 
 
-def timed(arguments: Sequence[str], folder: Path, environment: dict[str, str], cwd: Path = REPOSITORY) -> float:
-    """Median seconds of `TESTS` tests after the first of a session. Raises ToolError."""
+def timed(arguments: Sequence[str], folder: Path, environment: dict[str, str], cwd: Path = REPOSITORY) -> Times:
+    """Of `TESTS` tests after the first of a session. Raises ToolError."""
     path = folder / "timed.json"
     stopwatch = ["-p", "suites.stopwatch", "--stopwatch", str(path), "--stopwatch-tests", str(TESTS + 1)]
     session([*stopwatch, *arguments], environment, cwd)
     tests: tuple[Timed, ...] = read(path)
     if len(tests) < 3 or any(test.outcome != "passed" for test in tests):
         raise ToolError(f"of {' '.join(arguments)} not all tests passed, or there were less than 3: {tests}")
-    return statistics.median(test.seconds for test in tests[1:])
+    return Times(statistics.median(test.wall for test in tests[1:]), statistics.median(test.cpu for test in tests[1:]))
 
 
 def compare(pair: Pair, setting: Setting) -> Compared:
@@ -106,12 +119,10 @@ def compare(pair: Pair, setting: Setting) -> Compared:
 
 
 def workers(count: int, folder: Path) -> float:
-    """Wall seconds of the compared operators' tests for Ethos-U55 from an empty cache, with so many workers."""
-    files = sorted({f"suites/ops/{pair.ours}" for pair in PAIRS})
-    names = " or ".join(f"test_{pair.operator}_" for pair in PAIRS)
+    """Wall seconds of a quarter of the operators' tests for Ethos-U55, from an empty cache, with so many workers."""
     with tempfile.TemporaryDirectory() as cache:
-        options = ["--suffix", "U55_BI", "-k", names, "-n", str(count), "--dist", "worksteal", *_kept(folder)]
-        return session([*files, *options], os.environ | {_CACHE: cache})
+        options = ["--suffix", "U55_BI", "--one-in", "4", "-n", str(count), "--dist", "worksteal", *_kept(folder)]
+        return session(["suites/ops", *options], os.environ | {_CACHE: cache})
 
 
 def nightly(folder: Path, *, jobs: int) -> float:
@@ -127,19 +138,20 @@ def _kept(folder: Path) -> list[str]:
 def table(rows: Sequence[Compared]) -> Table:
     """A row for each operator, and all of them together."""
     found = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("seconds a test, median", "ours, cold", "upstream", "ratio", "ours, warm", "times faster"):
-        found.add_column(column, justify="left" if column.startswith("seconds") else "right")
+    for column in ("wall s a test, median", "ours, cold", "upstream", "ratio", "of CPU", "ours, warm", "times faster"):
+        found.add_column(column, justify="left" if column.startswith("wall") else "right")
     for row in (*rows, total(rows)):
-        cells = (f"{row.cold:.2f}", f"{row.upstream:.2f}", f"{row.cold / row.upstream:.2f}", f"{row.warm:.3f}")
-        found.add_row(row.operator, *cells, f"{row.upstream / row.warm:.0f}")
+        ratios = [f"{ratio:.2f}" for ratio in row.cold.over(row.upstream)]
+        cells = [f"{row.cold.wall:.2f}", f"{row.upstream.wall:.2f}", *ratios, f"{row.warm.wall:.3f}"]
+        found.add_row(row.operator, *cells, f"{row.upstream.over(row.warm)[0]:.0f}")
     return found
 
 
 def total(rows: Sequence[Compared]) -> Compared:
     """One test of each."""
-    return Compared(
-        "one of each", sum(row.cold for row in rows), sum(row.upstream for row in rows), sum(row.warm for row in rows)
-    )
+    times = ([getattr(row, name) for row in rows] for name in ("cold", "upstream", "warm"))
+    sums = (Times(sum(one.wall for one in column), sum(one.cpu for one in column)) for column in times)
+    return Compared("one of each", *sums)
 
 
 def main() -> int:
@@ -155,7 +167,7 @@ def main() -> int:
             rows.append(compare(pair, setting))
         seconds = []
         for count in (1, 2):
-            live.stage(f"Running the same with {count} worker{'s' * (count > 1)}")
+            live.stage(f"Running a quarter of the operators with {count} worker{'s' * (count > 1)}")
             seconds.append(workers(count, folder))
         jobs = os.cpu_count() or 1
         live.stage("Lowering what the cache lacks of all operators")
@@ -164,8 +176,10 @@ def main() -> int:
         whole = nightly(folder, jobs=jobs)
     out.print(table(rows))
     one = total(rows)
-    out.print(f"cold against upstream: {one.cold / one.upstream:.2f} times its time; asked: at most 1.3")
-    out.print(f"warm: {one.upstream / one.warm:.1f} times faster than upstream; asked: at least 8")
+    wall, cpu = one.cold.over(one.upstream)
+    out.print(f"cold against upstream: {wall:.2f} times its time ({cpu:.2f} times its CPU time); asked: at most 1.3")
+    wall, cpu = one.upstream.over(one.warm)
+    out.print(f"warm: {wall:.1f} times faster than upstream ({cpu:.1f} in CPU time); asked: at least 8")
     out.print(
         f"two workers: {seconds[0]:.0f} s become {seconds[1]:.0f} s, {seconds[0] / seconds[1]:.2f} times faster; "
         "asked: at least 1.7"

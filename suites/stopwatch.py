@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,12 +21,14 @@ class Timed:
     Attributes:
         name: as pytest has it.
         outcome: "passed", "failed" or "skipped", or another word of a plugin's.
-        seconds: wall time of the test itself, without set-up and what comes after.
+        wall: seconds of the test itself, without set-up and what comes after.
+        cpu: seconds that the session's process spent in it, and the processes that it started and that ended in it.
     """
 
     name: str
     outcome: str
-    seconds: float
+    wall: float
+    cpu: float
 
 
 def read(path: Path) -> tuple[Timed, ...]:
@@ -41,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One process writes: the one that hears of all tests."""
+    """For sessions of one process."""
     if config.getoption("stopwatch") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Stopwatch(Path(config.getoption("stopwatch"))))
 
@@ -59,10 +62,23 @@ class _Stopwatch:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._timed: list[Timed] = []
+        self._cpu = 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None]:
+        before = _cpu()
+        try:
+            yield
+        finally:
+            self._cpu = _cpu() - before
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call" or report.outcome != "passed":
-            self._timed.append(Timed(report.nodeid, report.outcome, report.duration))
+            self._timed.append(Timed(report.nodeid, report.outcome, report.duration, self._cpu))
 
     def pytest_sessionfinish(self) -> None:
         self._path.write_text(json.dumps([asdict(timed) for timed in self._timed]), "utf-8")
+
+
+def _cpu() -> float:
+    return sum(os.times()[:4])

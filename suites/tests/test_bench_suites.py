@@ -9,7 +9,7 @@ import pytest
 
 from lowering.errors import ToolError
 from suites import bench_suites
-from suites.bench_suites import Compared, timed, total
+from suites.bench_suites import Compared, Times, timed, total
 
 TESTS = """
 import time
@@ -21,7 +21,7 @@ def test_sleeps(number):
 """
 
 
-def times(folder: Path, text: str, *options: str) -> float:
+def times(folder: Path, text: str, *options: str) -> Times:
     file = folder / "test_it.py"
     file.write_text(text)
     # Of other packages' plugins, which take two seconds to import, none is needed here.
@@ -31,8 +31,26 @@ def times(folder: Path, text: str, *options: str) -> float:
 
 
 def test_the_median_of_tests_spread_over_the_file_but_for_the_first(tmp_path: Path) -> None:
-    assert 0.1 <= times(tmp_path, TESTS.format(slow="number % 5 == 0")) < 1.0  # numbers 5, 10, 15 ... of 40
-    assert 0.01 <= times(tmp_path, TESTS.format(slow="number % 5 == 1")) < 0.1
+    assert 0.1 <= times(tmp_path, TESTS.format(slow="number % 5 == 0")).wall < 1.0  # numbers 5, 10, 15 ... of 40
+    assert 0.01 <= times(tmp_path, TESTS.format(slow="number % 5 == 1")).wall < 0.1
+
+
+WORKS = """
+import subprocess, sys, time
+import pytest
+
+@pytest.mark.parametrize("number", range(4))
+def test_works(number):
+    {}
+"""
+
+
+def test_cpu_time_is_that_of_the_test_and_of_what_it_started(tmp_path: Path) -> None:
+    work = "until = time.process_time() + 0.3\n    while time.process_time() < until: pass"
+    child = "import time\\nwhile time.process_time() < 0.3: pass"
+    assert times(tmp_path, WORKS.format("time.sleep(0.2)")).cpu < 0.1
+    assert 0.29 < times(tmp_path, WORKS.format(work)).cpu < 0.5
+    assert 0.29 < times(tmp_path, WORKS.format(f"subprocess.run([sys.executable, '-c', '{child}'])")).cpu < 0.8
 
 
 @pytest.mark.parametrize(
@@ -52,4 +70,7 @@ def test_what_was_not_all_run_and_right_gives_no_figure(tmp_path: Path, text: st
 
 
 def test_all_together_are_one_test_of_each() -> None:
-    assert total([Compared("a", 1, 2, 3), Compared("b", 10, 20, 30)]) == Compared("one of each", 11, 22, 33)
+    first = Compared("a", Times(1, 10), Times(2, 20), Times(3, 30))
+    second = Compared("b", Times(10, 1), Times(20, 2), Times(30, 3))
+    assert total([first, second]) == Compared("one of each", Times(11, 11), Times(22, 22), Times(33, 33))
+    assert first.cold.over(first.upstream) == (0.5, 0.5)
