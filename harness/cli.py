@@ -167,15 +167,24 @@ def lower(
             "model, Vela's summary, example inputs and the reference's outputs, and a listing of it all.",
         ),
     ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write there what was made; - for stdout, instead of the files' names."
+        ),
+    ] = None,
     debug: DEBUG = False,
 ) -> None:
     """Lower MODEL without running it, and write what comes out. The files' names go to stdout.
 
     Example: ethos-hil lower net.py:net --npu ethos-u85-256 -o build/net.pte --artifacts build/net
+
+    Example: ethos-hil lower net.py:net --to tosa --tosa TOSA-1.0+FP
     """
     from harness import commands
 
-    commands.lower(commands.Order(model, product, npu, memory_mode, tosa, whole, output, artefacts))
+    order = commands.Order(model, product, npu, memory_mode, tosa, whole, output, artefacts)
+    commands.lower(order, json_file=json_file)
 
 
 @app.command()

@@ -106,20 +106,22 @@ class Order:
     artefacts: Path | None
 
 
-def lower(order: Order) -> None:
+def lower(order: Order, *, json_file: Path | None) -> None:
     """Lower a model, write what is asked for, and show which files there are now.
 
     Raises:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
     """
-    from harness import lowered
-
     with Live() as live:
         live.stage(f"Loading {order.model}")
-        files, lines = lowered.lower(order, live)
-    for path in files:
+        from harness import lowered
+
+        done = lowered.lower(order, live)
+    if json_file is not None:
+        _write(json_file, done.document)
+    for path in () if json_file == _STDOUT else (*done.files, *done.looked_into):
         sys.stdout.write(f"{path}\n")
-    for line in lines:
+    for line in done.lines:
         sys.stderr.write(f"{line}\n")
 
 

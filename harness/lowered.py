@@ -1,34 +1,90 @@
-"""`ethos-hil lower`: a model lowered, and files of it."""
+"""`ethos-hil lower`: a model lowered, and files of it.
+
+What cannot be written is refused before the model is lowered, as far as that can be told; what is written is whole.
+"""
 
 from __future__ import annotations
 
 import difflib
+import errno
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.progress import Reporter
+from lowering.artifact import Artifact
 from lowering.errors import UsageError
 from lowering.listing import summary
+from lowering.listing import target as target_of
 from lowering.lower import lower as lower_model
 from lowering.memory_mode import MemoryMode
 from lowering.model import ProgramFile, load_model
 from lowering.products import MANIFEST, PRODUCTS, Product, artefacts, products
 from lowering.profile import Npu
 from lowering.specification import TosaSpec
-from results.files import write_folder, write_whole
+from results.files import write_all, write_folder
 
 if TYPE_CHECKING:
     from harness.commands import Order
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TOSA = "TOSA-1.0+INT"
+SCHEMA_VERSION = 1
+"""Of `Lowered.document`."""
 
 
-def lower(order: Order, reporter: Reporter) -> tuple[list[Path], list[str]]:
+@dataclass(frozen=True)
+class Lowered:
+    """What there is now.
+
+    Attributes:
+        artifact: what the files are of.
+        product: what was asked for.
+        files: those of the product.
+        looked_into: those in the folder of artefacts.
+    """
+
+    artifact: Artifact
+    product: Product
+    files: tuple[Path, ...]
+    looked_into: tuple[Path, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """About it, for people."""
+        return [*summary(self.artifact), *(f"note: {note}" for note in self.artifact.notes)]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """About it, for programs; docs/lowering.md describes it."""
+        seen = [self.artifact.of(method.name) for method in self.artifact.methods]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.artifact.model,
+            "product": self.product,
+            "target": target_of(self.artifact),
+            "files": [str(path) for path in self.files],
+            "artifacts": [str(path) for path in self.looked_into],
+            "pte_sha256": self.artifact.sha256,
+            "methods": [
+                {
+                    "name": method.method,
+                    "scheme": method.scheme,
+                    "delegates": len(method.delegates),
+                    "npu_ops": len(method.npu_ops),
+                    "cpu_ops": list(method.cpu_ops),
+                    "delegated": list(method.delegated),
+                }
+                for method in seen
+            ],
+            "notes": list(self.artifact.notes),
+            "versions": dict(self.artifact.versions),
+        }
+
+
+def lower(order: Order, reporter: Reporter) -> Lowered:
     """Do what is asked for.
-
-    Returns:
-        The files written, and lines about them for people.
 
     Raises:
         UsageError: the arguments contradict one another, or a file cannot be written; CompileError, ToolError as
@@ -36,6 +92,8 @@ def lower(order: Order, reporter: Reporter) -> tuple[list[Path], list[str]]:
     """
     product = _product(order.product)
     target, mode = _target(order, product)
+    path = _path(order, product)
+    _check_file(path)
     if order.artefacts is not None:
         _check_folder(order.artefacts)
     model = load_model(order.model)
@@ -50,22 +108,19 @@ def lower(order: Order, reporter: Reporter) -> tuple[list[Path], list[str]]:
         whole=order.whole,
         progress=lambda stage: reporter.stage(f"{what}: {stage}"),
     )
-    written = []
-    contents = products(artifact, product)
-    looked_into = artefacts(artifact) if order.artefacts is not None else None
-    for ending, data in contents.items():
-        path = _path(order, product, ending)
-        _write(path, data)
-        written.append(path)
-    if order.artefacts is not None and looked_into is not None:
-        try:
-            write_folder(order.artefacts, looked_into)
-        except OSError as error:
-            raise UsageError(
-                f"cannot write {order.artefacts}: {error.strerror}", hint="nothing was written there"
-            ) from error
-        written += [order.artefacts / name for name in sorted(looked_into)]
-    return written, [*summary(artifact), *(f"note: {note}" for note in artifact.notes)]
+    files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
+    looked_into = artefacts(artifact) if order.artefacts is not None else {}
+    try:
+        write_all(files)
+    except OSError as error:
+        raise _unwritable(error.filename2 or path, error) from error
+    if order.artefacts is None:
+        return Lowered(artifact, product, tuple(files))
+    try:
+        write_folder(order.artefacts, looked_into)
+    except OSError as error:
+        raise _unwritable(order.artefacts, error) from error
+    return Lowered(artifact, product, tuple(files), tuple(order.artefacts / name for name in sorted(looked_into)))
 
 
 def _product(text: str) -> Product:
@@ -95,25 +150,32 @@ def _target(order: Order, product: Product) -> tuple[Npu | TosaSpec, MemoryMode 
     return npu, None if order.memory_mode is None else MemoryMode.chosen(order.memory_mode, npu)
 
 
-def _path(order: Order, product: Product, ending: str) -> Path:
-    """For example net.pte, out/net.pte, or net-1.tosa where there are several."""
+def _path(order: Order, product: Product) -> Path:
+    """For example net.pte, or out/net.pte."""
     name = f"{Path(order.model.rpartition(':')[2]).stem}.{product}"
     path = order.output or Path(name)
-    if path.is_dir():
-        path /= name
+    return path / name if path.is_dir() else path
+
+
+def _numbered(path: Path, ending: str) -> Path:
+    """For example net-1.tosa where there are several."""
     return path.with_name(f"{path.stem}-{ending}{path.suffix}") if ending else path
+
+
+def _check_file(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise _unwritable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
 
 
 def _check_folder(folder: Path) -> None:
     """A folder is replaced if it is ours, so that nothing of two lowerings is ever mixed."""
+    if folder.exists() and not folder.is_dir():
+        raise _unwritable(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
         raise UsageError(
             f"--artifacts {folder} has files that were not written by ethos-hil", hint="name an empty or a new folder"
         )
 
 
-def _write(path: Path, data: bytes) -> None:
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there") from error
+def _unwritable(path: Path | str, error: OSError) -> UsageError:
+    return UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")

@@ -33,6 +33,10 @@ class TosaSpec:
     }
     """By profile (executorch 1.4.1, backends/arm/tosa/specification.py); a test compares."""
 
+    def __post_init__(self) -> None:
+        """A version that is not supported is refused however it is asked for."""
+        self._check(self.version, str(self))
+
     @classmethod
     def parse(cls, text: str) -> TosaSpec:
         """The specification called `text`; a UsageError says what of it is not known and what is."""
@@ -40,8 +44,7 @@ class TosaSpec:
         if match is None:
             raise cls._unusable(text, "is not a TOSA specification")
         version, rest = match[1], match[2].lstrip("+")
-        if version not in cls.VERSIONS:
-            raise cls._unusable(text, f"asks for TOSA {version}, which is not supported")
+        cls._check(version, text)
         profiles = [name for name in get_args(TosaProfile) if name in rest.upper().split("+")]
         if len(profiles) != 1:
             raise cls._unusable(text, "names no profile" if not profiles else "names more than one profile")
@@ -54,6 +57,11 @@ class TosaSpec:
                 hint = f"{f'did you mean {close[0]}? ' if close else ''}extensions of {profile}: {known}"
                 raise UsageError(f"{text!r}: TOSA-{version}+{profile} has no extension {word!r}", hint=hint)
         return cls(version, profile, wanted)
+
+    @classmethod
+    def _check(cls, version: str, text: str) -> None:
+        if version not in cls.VERSIONS:
+            raise cls._unusable(text, f"asks for TOSA {version}, which is not supported")
 
     @classmethod
     def _unusable(cls, text: str, what: str) -> UsageError:

@@ -18,21 +18,37 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: the folder is missing, the disk is full, ...
     """
-    data = content.encode() if isinstance(content, str) else content
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-        return
-    descriptor, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
-    temporary = Path(name)
+    write_all({path: content.encode() if isinstance(content, str) else content})
+
+
+def write_all(files: Mapping[Path, bytes]) -> None:
+    """Write files as `write_whole` does, and none of them before all are on disk.
+
+    Raises:
+        OSError: as there; its `filename2` is the path that was meant.
+    """
+    fresh: dict[Path, Path] = {}
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(_permissions(0o666))
-        temporary.replace(path)
+        for path, data in files.items():
+            try:
+                if path.exists() and not path.is_file():
+                    path.write_bytes(data)
+                    continue
+                descriptor, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
+                fresh[path] = Path(name)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                fresh[path].chmod(_permissions(0o666))
+            except OSError as error:
+                error.filename2 = str(path)
+                raise
+        for path, temporary in fresh.items():
+            temporary.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        for temporary in fresh.values():
+            temporary.unlink(missing_ok=True)
         raise
 
 

@@ -141,10 +141,11 @@ def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path) -> None
     ],
 )
 def test_arguments_that_cannot_be_used(ethos_hil: Run, here: Path, arguments: list[str], words: list[str]) -> None:
+    started = "Lowering net.py:net"
     result = ethos_hil("lower", "net.py:net", *arguments)
     assert_one_clear_line(result, 2, *words)
-    left = [name for name in files(here) if name != "net.pte"]  # written before the folder that failed
-    assert left == ["net.py"]
+    assert started not in result.err, "what can be told at once is told before the model is lowered"
+    assert files(here) == ["net.py"]
 
 
 def test_models_that_cannot_be_lowered(ethos_hil: Run, here: Path, both: str) -> None:
@@ -189,8 +190,62 @@ def test_a_full_disk_leaves_nothing_half_written(here: Path) -> None:
     assert files(here) == ["elsewhere.pte", "net.pte", "net.py"]
 
 
+def test_what_was_made_is_told_to_programs_too(ethos_hil: Run, here: Path, both: str) -> None:
+    result = ethos_hil("lower", both, "--artifacts", "look", "--json", "made.json")
+    assert written(result)[0] == "both.pte"
+    told = json.loads((here / "made.json").read_text())
+    assert (told["schema_version"], told["product"], told["target"]) == (1, "pte", "ethos-u55-128, Shared_Sram")
+    assert [*told["files"], *told["artifacts"]] == written(result)
+    double, sort = told["methods"]
+    assert (double["name"], double["scheme"], double["delegates"], double["delegated"][0]) == (
+        "double",
+        "a8w8",
+        1,
+        "aten.add.Tensor",
+    )
+    assert (sort["name"], sort["scheme"], sort["delegates"], sort["cpu_ops"]) == (
+        "sort",
+        None,
+        0,
+        ["aten::sort.values"],
+    )
+    alone = ethos_hil("lower", both, "--to", "vela", "--json", "-")
+    assert json.loads(alone.out)["files"] == ["both.vela"]
+    assert "double: 1 delegate" in alone.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_lowering_leaves_nothing(
+    here: Path, tmp_path_factory: pytest.TempPathFactory, number: signal.Signals
+) -> None:
+    cache = str(tmp_path_factory.mktemp("cache"))  # an empty one, so that there is something to interrupt
+    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1]), "ETHOS_HIL_CACHE": cache}
+    command = [sys.executable, "-m", "harness.cli", "lower", "net.py:net", "--artifacts", "look", "--json", "made.json"]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=here
+    ) as process:
+        assert process.stderr is not None
+        stage = next(line for line in process.stderr if "lowering to" in line)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    assert "TOSA and Vela" in stage
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "ethos-hil: interrupted"
+    assert "Traceback" not in err
+    assert files(here) == ["net.py"]
+
+
 def test_help_teaches(ethos_hil: Run) -> None:
     result = ethos_hil("lower", "--help")
     assert result.status == 0
-    for word in ("--to", "pte|vela|tosa", "--tosa", "--npu", "--whole", "--artifacts", "Example: ethos-hil lower"):
+    for word in (
+        "--to",
+        "pte|vela|tosa",
+        "--tosa",
+        "--npu",
+        "--whole",
+        "--artifacts",
+        "--json",
+        "Example: ethos-hil lower",
+    ):
         assert word in result.out

@@ -48,6 +48,11 @@ def test_what_cannot_be_had_is_refused(text: str, said: str, hinted: str | None)
     assert hinted is None or hinted in (caught.value.hint or "")
 
 
+def test_a_version_is_refused_however_it_is_asked_for() -> None:
+    with pytest.raises(UsageError, match=r"'TOSA-1\.1\+INT' asks for TOSA 1\.1, which is not supported"):
+        TosaSpec("1.1", "INT")
+
+
 @pytest.mark.slow
 def test_the_tables_are_upstreams() -> None:
     from executorch.backends.arm.tosa.specification import Tosa_1_00, TosaSpecification

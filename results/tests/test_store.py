@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from results.files import write_whole
+from results.files import write_all, write_whole
 from results.store import RunFolder, Skipped, StoredRecord, new_name, read
 from results.table import COLUMNS, frame
 from results.tests.test_record import RECORD
@@ -131,6 +131,17 @@ def test_a_pipe_is_written_directly() -> None:
     assert not Path("/dev/null").is_file()
     with pytest.raises(OSError, match="No space left"):
         write_whole(Path("/dev/full"), "text")
+
+
+def test_of_files_that_are_written_together_there_are_all_or_none(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("before")
+    write_all({tmp_path / "a": b"after", tmp_path / "b": b"new"})
+    assert [(tmp_path / name).read_text() for name in "ab"] == ["after", "new"]
+    with pytest.raises(OSError, match="No such file") as caught:
+        write_all({tmp_path / "a": b"once more", tmp_path / "gone" / "c": b"new"})
+    assert caught.value.filename2 == str(tmp_path / "gone" / "c")
+    assert (tmp_path / "a").read_text() == "after"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_the_table_has_one_row_a_record(tmp_path: Path) -> None:
