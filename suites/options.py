@@ -25,7 +25,7 @@ class Options:
     Attributes:
         profiles: every profile by its name, for the NPU that is asked for.
         suffixes: the names of those whose tests are run; none for all.
-        one_in: of the cases, run every so many-th.
+        one_in: of each file's cases, run every so many-th, the first among them.
         settings: for each test.
         artifacts: folder for all that is known of a test that fails.
         runs: folder of run folders, which keep the records.
@@ -106,7 +106,7 @@ def add(parser: pytest.Parser) -> None:
     option("--target", default="virtual", help=f"where NPU profiles run: {', '.join(TARGETS)}")
     option("--strict-waits", action="store_true", help="fail where a command stream lacks a wait")
     option("--compile-only", action="store_true", help="run nothing; no test is verified then")
-    option("--one-in", type=int, default=1, metavar="N", help="run every Nth case only")
+    option("--one-in", type=int, default=1, metavar="N", help="run every Nth case of each file only")
     option("--artifacts", metavar="DIR", help="keep all that is known of a test that fails")
     option("--record", metavar="DIR", help="keep what the targets answer, for --replay")
     option("--replay", metavar="DIR", help="judge recorded answers; nothing is lowered or run")

@@ -85,12 +85,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if twice:
         raise pytest.UsageError(f"{twice[0]} is declared twice: give an operator or a case another name")
     asked = config.stash[OPTIONS]
-    numbers: dict[tuple[Path, tuple[str, str]], int] = {}
+    numbers: dict[Path, dict[tuple[str, str], int]] = {}
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
         if isinstance(item, DeclaredItem):
-            number, suffix = numbers.setdefault((item.path, item.labels), len(numbers)), item.profile_name
+            of_file = numbers.setdefault(item.path, {})
+            number, suffix = of_file.setdefault(item.labels, len(of_file)), item.profile_name
         else:
             number, suffix = 0, suffix_of(getattr(item, "originalname", item.name)) or ""
         right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0

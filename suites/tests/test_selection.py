@@ -118,6 +118,15 @@ def test_every_nth_case_is_taken_with_all_its_profiles(sample: pytest.Pytester) 
     assert set(names(sample, "--one-in=2", "-k", "not function")) == cases(ALL, ["plus_same", "wrong_operator"])
 
 
+def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
+    sample.makepyfile(
+        test_one="from suites.case import Operator, case, f32\n"
+        "one = Operator('one', ('add.Tensor',), (case('x', lambda a: a + a, f32(7)),))\n"
+    )
+    found = names(sample, "--one-in=9", "-k", "not function", "test_sample.py", "test_one.py")
+    assert set(found) == cases(ALL, ["plus_same", "one_x"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
