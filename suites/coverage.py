@@ -39,6 +39,7 @@ ATEN_UNTESTED: Mapping[str, str] = MappingProxyType(
         "scalar_tensor.default": "never gets there: export makes a constant of it",
         "split_copy.Tensor": _DECOMPOSED.format("`split_with_sizes_copy`"),
         "sub.Scalar": _DECOMPOSED.format("`sub.Tensor`"),
+        "var.dim": _DECOMPOSED.format("`var.correction`"),
     }
 )
 """Why no test has it delegated, by aten's name: of operators in upstream's lists."""
@@ -52,6 +53,7 @@ TOSA_UNTESTED: Mapping[str, str] = MappingProxyType(
         "COND_IF": "control flow is tested in lowering/tests/test_control_flow.py",
         "CUSTOM": "for shaders on GPUs (VGF)",
         "FFT2D": "of an extension that no Ethos-U has; upstream lists no Fourier transform",
+        "IDENTITY": "for what a delegate gives twice, which upstream's partitioner never asks for",
         "LOGICAL_RIGHT_SHIFT": _UNUSED,
         "REDUCE_ALL": _UNUSED,
         "REDUCE_PRODUCT": _UNUSED,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, case, everywhere, f32, layer, npus
+from suites.case import Operator, case, everywhere, f32, integer, layer, npus
+from suites.ops import reasons
 
 NO_SORT = everywhere("TOSA cannot sort")
 
@@ -16,4 +17,11 @@ adaptive_max_pool2d = Operator(
     on_cpu=everywhere("upstream has no pass that makes it a max pool"),
     lacks=npus(("aten::adaptive_max_pool2d.out",)),
     cases=(case("even", layer("AdaptiveMaxPool2d", (2, 4)), f32(1, 4, 6, 8)),),
+)
+
+roll = Operator(
+    "roll",
+    aten=(),
+    on_cpu={"MI": reasons.NO_INT64, **integer(reasons.NOT_ANNOTATED)},
+    cases=(case("rows", lambda x: x.roll(2, 1), f32(3, 7)),),
 )

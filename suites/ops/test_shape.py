@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from suites.case import Operator, boolean, call, case, f32, i8, i32, layer, u55
+from suites.case import Operator, boolean, call, case, f32, i8, i32, integer, layer, u55
 from suites.ops import reasons
+
+POSITIONS = ("arange.start_step", "view_copy.default")
+POSITIONS_ON_CPU = dict.fromkeys(
+    ("aten::arange.start_out", "aten::unsqueeze_copy.out", "aten::sub.out", "aten::le.Scalar_out"), reasons.NO_INT64
+)
 
 
 def joined(dimension: int) -> Callable[..., Any]:
@@ -42,11 +47,18 @@ def then_doubled(name: str) -> Callable[..., Any]:
     return forward
 
 
+def overwritten(x: Any, y: Any) -> Any:
+    """x with what is in y."""
+    import torch
+
+    return torch.ops.aten.copy(x, y)
+
+
 view = Operator(
     "view",
     aten=("view_copy.default",),
-    fp=("RESHAPE",),
-    int=("RESHAPE",),
+    fp=("RESHAPE", "CONST_SHAPE"),
+    int=("RESHAPE", "CONST_SHAPE"),
     cases=(
         # Alone it would be nothing but another look at the same memory, and stays outside.
         case("flatten", lambda x: x.relu().flatten(1), f32(1, 4, 5, 3)),
@@ -160,7 +172,7 @@ split = Operator(
 
 unbind = Operator(
     "unbind",
-    aten=("select_copy.int",),
+    aten=("slice_copy.Tensor", "squeeze_copy.dims"),
     fp=("SLICE",),
     int=("SLICE",),
     cases=(case("first", lambda x: x.unbind(0), f32(3, 4, 5)),),
@@ -177,8 +189,8 @@ slice_ = Operator(
         case("from_end", lambda x: x[..., -3:], f32(2, 3, 7)),
         case("steps", lambda x: x[:, ::2], f32(3, 8)),
         case("batch", lambda x: x[1:, :, 1:3], f32(3, 4, 5, 2)),
-        case("int32", lambda x: x[1:4], i32(7)),
-        case("bool", lambda x: x[:, 1:4], boolean(3, 7)),
+        case("int32", lambda x: x[1:4], i32(7), on_cpu={"MI": reasons.FLOAT_ONLY}),
+        case("bool", lambda x: x[:, 1:4], boolean(3, 7), on_cpu=u55(reasons.U55_BOOLS)),
         case("a16w8", lambda x: x[:, 2:5], f32(3, 7), scheme="a16w8"),
     ),
 )
@@ -208,7 +220,7 @@ flip = Operator(
 
 pad = Operator(
     "pad",
-    aten=("constant_pad_nd.default",),
+    aten=("pad.default",),
     fp=("PAD",),
     int=("PAD",),
     cases=(
@@ -219,6 +231,14 @@ pad = Operator(
         case("channels", call("nn.functional.pad", pad=(0, 0, 0, 0, 1, 2)), f32(1, 4, 5, 3)),
         case("a16w8", layer("ZeroPad2d", 1), f32(1, 4, 5, 3), scheme="a16w8"),
     ),
+)
+
+constant_pad = Operator(
+    "constant_pad",
+    aten=("constant_pad_nd.default",),
+    fp=("PAD",),
+    int=("PAD",),
+    cases=(case("value", call("ops.aten.constant_pad_nd", pad=[1, 2, 0, 1], value=0.5), f32(2, 3, 5)),),
 )
 
 pixel_shuffle = Operator(
@@ -245,6 +265,7 @@ channel_shuffle = Operator(
     aten=("permute_copy.default", "view_copy.default"),
     fp=("RESHAPE", "TRANSPOSE"),
     int=("RESHAPE", "TRANSPOSE"),
+    on_cpu=integer(reasons.NOT_ANNOTATED),
     cases=(case("2", layer("ChannelShuffle", 2), f32(1, 6, 3, 5)),),
 )
 
@@ -253,34 +274,57 @@ unfold = Operator(
     aten=("unfold_copy.default",),
     fp=("GATHER",),
     int=("GATHER",),
-    on_cpu=u55(reasons.U55_GATHERS),
+    on_cpu=integer(reasons.NOT_ANNOTATED),
     cases=(case("windows", lambda x: x.unfold(1, 3, 2), f32(2, 9)),),
 )
 
 tril = Operator(
     "tril",
     aten=("where.self",),
-    cases=(case("square", lambda x: x.tril(), f32(5, 5)), case("offset", lambda x: x.tril(1), f32(4, 6))),
+    fp=("SELECT",),
+    int=("SELECT",),
+    on_cpu=u55(reasons.U55_SELECTS),
+    leaves={"MI": POSITIONS_ON_CPU},
+    cases=(
+        case("square", lambda x: x.tril(), f32(5, 5), beside=u55(POSITIONS)),
+        case("offset", lambda x: x.tril(1), f32(4, 6), beside=u55(("add.Tensor", "full.default", *POSITIONS))),
+    ),
 )
 
 select_scatter = Operator(
     "select_scatter",
-    aten=(),
+    aten=("where.self",),
+    leaves={
+        "MI": dict.fromkeys(("aten::arange.start_out", "aten::eq.Scalar_out"), reasons.NO_INT64),
+        **u55({"aten::eq.Tensor_out": reasons.U55_COMPARES, "aten::where.self_out": reasons.U55_SELECTS}),
+    },
     cases=(case("channel", lambda x, y: x.select_scatter(y, 1, 2), f32(3, 5, 2), f32(3, 2)),),
 )
 
 slice_scatter = Operator(
     "slice_scatter",
     aten=("slice_scatter.default",),
-    cases=(
-        case("columns", lambda x, y: x.slice_scatter(y, 1, 2, 5), f32(3, 7), f32(3, 3)),
-        case("steps", lambda x, y: x.slice_scatter(y, 1, 0, 8, 2), f32(3, 8), f32(3, 4)),
-    ),
+    aten_int=("cat.default", "slice_copy.Tensor"),
+    cases=(case("columns", lambda x, y: x.slice_scatter(y, 1, 2, 5), f32(3, 7), f32(3, 3)),),
+)
+
+slice_scatter_steps = Operator(
+    "slice_scatter_steps",
+    aten=("slice_scatter.default",),
+    aten_int=("arange.start_step", "index_put.default", "permute_copy.default"),
+    fp=("SCATTER",),
+    int=("SCATTER",),
+    on_cpu=u55(reasons.U55_GATHERS),
+    beside=u55(("arange.start_step", "permute_copy.default")),
+    lacks=u55(("aten::index_put.out",)),
+    cases=(case("two", lambda x, y: x.slice_scatter(y, 1, 0, 8, 2), f32(3, 8), f32(3, 4)),),
 )
 
 as_strided = Operator(
     "as_strided",
     aten=("as_strided_copy.default",),
+    on_cpu=integer(reasons.NOT_ANNOTATED),
+    beside=integer(("relu.default",)),
     cases=(case("matrix", lambda x: x.relu().as_strided((3, 4), (4, 1)), f32(2, 6)),),
 )
 
@@ -292,7 +336,12 @@ detach_copy = Operator(
     "detach_copy", aten=("detach_copy.default",), cases=(case("doubled", then_doubled("detach_copy"), f32(3, 5)),)
 )
 
-copy = Operator("copy", aten=("copy.default",), cases=(case("doubled", then_doubled("copy"), f32(3, 5), f32(3, 5)),))
+copy = Operator(
+    "copy",
+    aten=("copy.default", "mul.Tensor"),
+    aten_int=("mul.Tensor",),
+    cases=(case("multiplied", lambda x, y: overwritten(x, y) * x, f32(3, 5), f32(3, 5)),),
+)
 
 clone = Operator(
     "clone",
@@ -302,16 +351,8 @@ clone = Operator(
 
 twice = Operator(
     "twice",
-    aten=(),
-    fp=("IDENTITY",),
-    int=("IDENTITY",),
+    aten=("relu.default",),
+    fp=("CLAMP",),
+    int=("CLAMP",),
     cases=(case("output", lambda x: (x.relu(),) * 2, f32(3, 5)),),
-)
-
-roll = Operator(
-    "roll",
-    aten=("cat.default", "slice_copy.Tensor"),
-    fp=("CONCAT", "SLICE"),
-    int=("CONCAT", "SLICE"),
-    cases=(case("rows", lambda x: x.roll(2, 1), f32(3, 7)),),
 )

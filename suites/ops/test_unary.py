@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from suites.case import Call, Operator, call, case, f32, i32
+from suites.case import Call, Defect, Operator, call, case, f32, i32, u55
+from suites.ops import reasons
+
+NOT_REJECTED = Defect(
+    "nothing keeps absolute values of int32 out of float programs, whose TOSA has none",
+    kind="compile",
+    says="TOSA spec TOSA-1.0+FP doesn't support int32 for ABS",
+    link="https://github.com/pytorch/executorch/pull/13866",
+)
+BEYOND_ITS_RANGE = Defect(
+    "a polynomial for small numbers is taken for all negative ones, too",
+    kind="mismatch",
+    says="elements are too far from PyTorch, float64",
+    link="https://github.com/pytorch/executorch/pull/16318",
+)
 
 
 def unary(
@@ -12,15 +26,16 @@ def unary(
     high: float = 2.0,
     fp: str = "",
     int: str = "TABLE",
-    forward: Call | None = None,
+    aten_int: tuple[str, ...] | None = None,
 ) -> Operator:
     """torch's function `name` of values from `low` to `high`, and the same in 16 bits."""
-    forward = forward or call(name)
+    forward: Call = call(name)
     return Operator(
         name,
         aten=aten or (f"{name}.default",),
         fp=tuple(fp.split()),
         int=tuple(int.split()),
+        aten_int=aten_int,
         cases=(
             case("batch", forward, f32(2, 3, 7, 5, low=low, high=high)),
             case("a16w8", forward, f32(3, 4, 9, low=low, high=high), scheme="a16w8"),
@@ -30,16 +45,14 @@ def unary(
 
 abs_ = unary("abs", fp="ABS", int="ABS")
 neg = unary("neg", fp="NEGATE", int="NEGATE")
-sign = unary("sign", int="")
 ceil = unary("ceil", fp="CEIL", low=-5, high=5)
 floor = unary("floor", fp="FLOOR", low=-5, high=5)
 round_ = unary("round", low=-5, high=5)
 exp = unary("exp", fp="EXP")
 expm1 = unary("expm1")
 log = unary("log", fp="LOG", low=0.05, high=4)
-log1p = unary("log1p", fp="LOG", low=-0.9, high=4)
-log10 = unary("log10", fp="LOG", low=0.05, high=4)
-sqrt = unary("sqrt", low=0, high=9)
+log1p = unary("log1p", fp="LOG", low=0.01, high=4)
+sqrt = unary("sqrt", low=0, high=9, aten_int=("pow.Tensor_Scalar",))
 rsqrt = unary("rsqrt", fp="RSQRT", low=0.1, high=9)
 reciprocal = unary("reciprocal", fp="RECIPROCAL", low=0.25, high=4)
 sin = unary("sin", fp="SIN", low=-6, high=6)
@@ -56,9 +69,44 @@ atanh = unary("atanh", fp="LOG", low=-0.95, high=0.95)
 erf = unary("erf", fp="ERF")
 erfinv = unary("erfinv", low=-0.9, high=0.9)
 
+log10 = Operator(
+    "log10",
+    aten=("log10.default",),
+    int=("TABLE",),
+    on_cpu={"MI": "upstream lists it for quantised programs only"},
+    cases=(
+        case("batch", call("log10"), f32(2, 3, 7, 5, low=0.05, high=4)),
+        case("a16w8", call("log10"), f32(3, 4, 9, low=0.05, high=4), scheme="a16w8"),
+    ),
+)
+
+log1p_negative = Operator(
+    "log1p_negative",
+    aten=("log1p.default",),
+    fp=("LOG",),
+    int=("TABLE",),
+    defects={"MI": BEYOND_ITS_RANGE},
+    cases=(case("near_pole", call("log1p"), f32(2, 3, 7, low=-0.9, high=0.5)),),
+)
+
+sign = Operator(
+    "sign",
+    aten=("sign.default",),
+    aten_int=("gt.Tensor", "lt.Tensor", "where.self"),
+    fp=("GREATER", "SELECT"),
+    int=("GREATER", "SELECT"),
+    on_cpu=u55(reasons.U55_COMPARES),
+    beside=u55(("add.Tensor", "full.default", "mul.Tensor", "neg.default")),
+    cases=(
+        case("batch", call("sign"), f32(2, 3, 7, 5)),
+        case("a16w8", call("sign"), f32(3, 4, 9), scheme="a16w8"),
+    ),
+)
+
 absolute_int32 = Operator(
     "abs_int32",
     aten=("abs.default",),
     int=("ABS",),
+    defects={"MI": NOT_REJECTED},
     cases=(case("matrix", call("abs"), i32(5, 9)),),
 )
