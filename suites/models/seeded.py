@@ -36,7 +36,7 @@ def seeded(module: nn.Module, *shape: int) -> Method:
     """
     random = torch.Generator().manual_seed(0)
     for part in module.modules():
-        if isinstance(part, nn.Conv2d | nn.Linear):
+        if isinstance(part, nn.Conv1d | nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(part.weight, nonlinearity="relu", generator=random)
             if part.bias is not None:
                 nn.init.normal_(part.bias, 0, 0.1, generator=random)

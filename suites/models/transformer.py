@@ -1,7 +1,12 @@
 """A small transformer encoder block, seeded, not trained.
 
-Self-attention and two dense layers, each with a shortcut and normalised after it: section 3.1 of Vaswani et al.,
-"Attention Is All You Need" (2017), with GELU between the dense layers, as most have had it since BERT.
+Self-attention and a feed-forward network, each with a shortcut and normalised after it: section 3.1 of Vaswani et al.,
+"Attention Is All You Need" (2017), with GELU in the latter, as most have had it since BERT.
+
+The feed-forward network is the same for every position, so that it can be written as two dense layers or as two
+convolutions with a kernel of 1 (section 3.3). Here it is convolutions: ExecuTorch makes of dense layers over a sequence
+convolutions over a batch of as many images, and those with a look-up between them Vela 5.1 compiles wrongly
+(docs/decisions/0004-where-lowering-departs-from-upstream.md, "Known limits").
 """
 
 from __future__ import annotations
@@ -38,6 +43,18 @@ class SelfAttention(nn.Module):
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
 
+class FeedForward(nn.Module):
+    """At every position by itself: a wider layer, GELU, and back."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv1d(width, inner, 1), nn.GELU(), nn.Conv1d(inner, width, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, L, width] -> the same."""
+        return self.layers(x.transpose(1, 2)).transpose(1, 2)
+
+
 class EncoderBlock(nn.Module):
     """float32 [N, L, 64] -> the same."""
 
@@ -45,13 +62,13 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.attention = SelfAttention(width, heads)
         self.attended = nn.LayerNorm(width)
-        self.dense = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+        self.forwarded = FeedForward(width, inner)
         self.finished = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
         """The sequence, each position with what it learned of the others."""
         x = self.attended(x + self.attention(x))
-        return self.finished(x + self.dense(x))
+        return self.finished(x + self.forwarded(x))
 
 
 def transformer_encoder() -> Method:
