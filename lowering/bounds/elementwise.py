@@ -288,9 +288,11 @@ def _table(operation: Operation, x: Bounded, table: Bounded) -> Bounded:
     """A table of 256 is PyTorch's answer for each number of 8 bits; of 513, its answers in steps of 128.
 
     Between two of those the program interpolates a straight line. The function departs from it by at most half the
-    largest bend of the table thereabouts: an eighth if it is smooth, a half if it has an edge there. Its entries are
-    rounded, or cut, to integers, which makes one step, and bends of up to 2. The last entry repeats the one before
-    (executorch 1.4.1, insert_table_ops.py), so that the bend there is all that is missing.
+    largest bend of the table thereabouts: an eighth if it is smooth, a half if it has an edge there. Where it jumps, as
+    ceil does, it departs by the height of the jump: that is by how much the line is steeper than both its neighbours,
+    and one half of it is in the bends already. Its entries are rounded, or cut, to integers, which makes one step, and
+    bends of up to 2. The last entry repeats the one before (executorch 1.4.1, insert_table_ops.py), so that the bend
+    there is all that is missing.
     """
     entries = table.value
     if entries.size == 256:
@@ -305,7 +307,12 @@ def _table(operation: Operation, x: Bounded, table: Bounded) -> Bounded:
     slopes = np.diff(entries)
     bends = np.concatenate(([0], np.abs(np.diff(slopes)), [0]))  # at each entry
     around = np.maximum.reduce([bends[np.clip(place + step, 0, 512)] for step in (-1, 0, 1, 2)])
-    own = 128 * (np.where(place == 511, 1.0, 0.5) * around + 2)
+    before, after = (slopes[np.clip(place + step, 0, 511)] for step in (-1, 1))
+    before, after = np.where(place == 0, after, before), np.where(place == 511, before, after)
+    slope = slopes[place]
+    steeper = np.maximum(slope - np.maximum(before, after), np.minimum(before, after) - slope)
+    jump = np.where(steeper > 2, steeper + 2, 0)  # two are what rounding the entries makes, either way
+    own = 128 * (np.where(place == 511, 1.0, 0.5) * around + 0.5 * jump + 2)
     reach = np.ceil(np.minimum(x.error, 65536) / 128).astype(np.int64)
     steepest = np.zeros(code.shape)
     for step in range(-int(np.max(reach, initial=0)), int(np.max(reach, initial=0)) + 1):

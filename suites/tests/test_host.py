@@ -117,6 +117,18 @@ def test_sixteen_bits_are_verified_within_what_a_table_of_straight_lines_may_be_
     assert 0 < output.max_abs_error <= output.tolerance <= 32 / 32768
 
 
+def test_sixteen_bits_of_a_function_that_jumps_may_be_off_by_the_jump() -> None:
+    """Between the entries of its table it climbs a straight line."""
+    grid = case("ceil", lambda a: a.ceil(), f32(1, 4001, low=-3, high=3), scheme="a16w8")
+    artifact = lower_case(grid, INT, "a16w8")
+    record = verify_on_host("ceil", artifact)
+    (output,) = record.outputs
+    assert record.verdict == "verified", record.failure
+    assert 0.75 < output.max_abs_error <= output.tolerance <= 1.01
+    (one,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
+    assert np.count_nonzero(one.allowed > 0.01) < one.allowed.size / 5
+
+
 def test_a_deep_float_network_has_a_bound_that_means_something() -> None:
     """In the worst case its errors are larger than its answer: its roundings are drawn at random."""
     artifact = lowered("deep", FP)
