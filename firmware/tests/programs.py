@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.fuzz.programs import delegated
+from lowering.imports import import_executorch
 
 
 def raw(tensor: Any) -> bytes:
@@ -43,6 +44,8 @@ def export(
         preserve: keep every operator that the module calls, instead of decomposing it.
     """
     import torch
+
+    import_executorch()
     from executorch.exir import EdgeCompileConfig, to_edge
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lowering.imports import import_executorch
+
 
 @dataclass(frozen=True)
 class Seed:
@@ -146,6 +148,8 @@ def seeds() -> tuple[Seed, ...]:
 def exported(module: Any, *inputs: Any) -> bytes:
     """Without a delegate."""
     import torch
+
+    import_executorch()
     from executorch.exir import EdgeCompileConfig, to_edge
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
@@ -157,6 +161,8 @@ def exported(module: Any, *inputs: Any) -> bytes:
 def delegated(module: Any, *inputs: Any, npu: str = "ethos-u55-128", segments: bool = False) -> bytes:
     """Quantised, and compiled for an NPU; with its blobs in the flatbuffer or in segments behind it."""
     import torch
+
+    import_executorch()
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower

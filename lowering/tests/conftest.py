@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +22,9 @@ Lowered = Callable[..., Artifact]
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
-    return Cache(tmp_path_factory.mktemp("cache"))
+    """One for all workers of pytest-xdist, whose folders lie beside one another."""
+    folder = tmp_path_factory.getbasetemp()
+    return Cache((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "lowered")
 
 
 @pytest.fixture(scope="session")
