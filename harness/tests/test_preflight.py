@@ -263,6 +263,12 @@ def test_a_footprint_is_read_from_the_program() -> None:
     assert memory_mode(mute, dataclasses.replace(found, fast_scratch=1), None) is MemoryMode.DEDICATED_SRAM
 
 
+def test_a_program_without_delegates_needs_no_fast_scratch() -> None:
+    nothing = dataclasses.replace(in_mode("Dedicated_Sram_384KB"), delegates=())
+    found = Footprint.of(nothing)
+    assert (found.scratch, found.constants, found.fast_scratch, found.unknown) == (0, (), 0, None)
+
+
 def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> None:
     data = bytearray(ADD.pte)
     start = data.index(b"COP1") + 32

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from suites import coverage
-from suites.case import Operator
+from suites.case import PROFILES, Operator
 from suites.coverage import Upstream
 
 
@@ -43,6 +44,36 @@ def test_what_is_declared_is_in_upstreams_lists(upstream: Upstream, operators: S
     assert aten <= upstream.fp | upstream.int
     tosa = {name for operator in operators for profile in ("MI", "BI") for name in operator.tosa_in(profile)}
     assert tosa <= set(coverage.tosa_operators())
+
+
+def test_every_defect_is_described_somewhere(operators: Sequence[Operator]) -> None:
+    """In an issue or a change of upstream's, or in a section of a document of this repository."""
+    found = [(name, defect.link) for name, about in coverage._about(operators) for defect in about.defects.values()]
+    assert len({link for _, link in found}) >= 5
+    for name, link in found:
+        if re.fullmatch(r"https://github\.com/pytorch/executorch/(issues|pull)/\d+", link):
+            continue
+        path, _, section = link.partition("#")
+        headings = re.findall(r"^#+ (.+)$", (coverage.PATH.parent.parent / path).read_text("utf-8"), re.MULTILINE)
+        assert section in [heading.lower().replace(" ", "-") for heading in headings], name
+
+
+def test_every_profile_that_is_left_to_the_cpu_has_a_reason(operators: Sequence[Operator]) -> None:
+    for name, about in coverage._about(operators):
+        reasons = [*about.on_cpu.values(), *(why for kernels in about.leaves.values() for why in kernels.values())]
+        assert all(reasons), name
+        profiles = {*about.on_cpu, *about.leaves, *about.beside, *about.lacks, *about.defects}
+        assert profiles <= set(PROFILES), name
+
+
+def test_an_operator_that_nobody_tests_is_found(upstream: Upstream, operators: Sequence[Operator]) -> None:
+    """One that a newer wheel supports, say."""
+    newer = Upstream(upstream.fp | {"brand_new.default"}, upstream.int)
+    rows = [row for row in coverage.aten_rows(newer, operators) if not row.tested and not row.reason]
+    assert [row.name for row in rows] == ["brand_new.default"]
+    others = [operator for operator in operators if operator.name != "cumsum"]
+    rows = [row for row in coverage.aten_rows(upstream, others) if not row.tested and not row.reason]
+    assert [row.name for row in rows] == ["cumsum.default"]
 
 
 def test_there_are_as_many_as_were_asked_for(operators: Sequence[Operator]) -> None:
