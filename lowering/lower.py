@@ -29,6 +29,7 @@ from lowering.program import Program
 from lowering.provenance import versions
 from lowering.quantize import Scheme
 from lowering.quiet import quiet
+from lowering.registration import quick_registration
 from lowering.source import Sources
 from lowering.specification import TosaSpec
 from lowering.toolchain import EthosUToolchain, Toolchain, TosaToolchain
@@ -168,6 +169,7 @@ def _compile(
     with (
         _stage("lowering the model", model.sources),
         collected_once(),
+        quick_registration(),
         toolchain.lowering(given, leave) as partitioners,
     ):
         if whole:

@@ -84,7 +84,7 @@ def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["branching"])
+@pytest.mark.parametrize("name", ["two_partitions"])
 def test_the_program_is_the_same_byte_for_byte_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collections: list[int], name: str
 ) -> None:
