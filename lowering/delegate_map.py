@@ -28,6 +28,7 @@ from lowering.tosa import TosaGraph, TosaOperator
 _FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "clamp", "clamp_"}
 # Operators that move values and compute none.
 _MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
+_NUMBER = re.compile(r"_\d+$")
 _TABLE = re.compile(r"b_(?P<kind>.+?)(?P<number>(_\d+)?)_table_constant(?P<region>|_.+)")
 """The constant of a look-up: the kind of node it was made of, that one's number, and the branch it is in."""
 
@@ -140,7 +141,9 @@ def build_map(
             primary = last
         fused = set() if primary is None else _between(primary, last, producers, taken)
         if primary is None:  # made of an input, as where its truth values become bytes of 0 and 255: go by who reads it
-            fused = {each.index for each in map(operator, _readers(entry["scheduled_id"], tables)) if each is not None}
+            readers = _readers(entry["scheduled_id"], tables)
+            found = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in readers)
+            fused = {each.index for each in found if each is not None}
             primary = graph.operators[min(fused)] if fused else None
         for member in carried.get(entry["scheduled_id"], ()):
             other = operator(scheduled.get(member, {}).get("optimised_id"))
@@ -201,17 +204,15 @@ def _indexed(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -
     each, rest = divmod(len(offsets), max(1, len(moving)))
     if not moving or rest:  # it is not known which is whose: the run will tell of operations without a row
         return []
-    return [
-        {"offset": str(offset), "optimised_id": row["optimised_id"], "scheduled_id": row["id"]}
-        for number, offset in enumerate(offsets)
-        for row in (moving[number // each],)
-    ]
+    rows = [moving[number // each] for number in range(len(offsets))]
+    keys = [{"optimised_id": row["optimised_id"], "scheduled_id": row["id"]} for row in rows]
+    return [{"offset": str(offset), **key} for offset, key in zip(offsets, keys, strict=True)]
 
 
-def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[str]:
-    """The `optimised_id` of what reads what a scheduled operation writes."""
+def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Mapping[str, str]]:
+    """What reads what a scheduled operation writes."""
     readers = {row["id"] for row in tables.get("perf_debug_conn", ()) if row["input_op_id"] == scheduled}
-    return [row["optimised_id"] for row in tables["perf"] if row["id"] in readers]
+    return [row for row in tables["perf"] if row["id"] in readers]
 
 
 def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
@@ -239,7 +240,9 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
     for operator in graph.operators:
         if operator.is_constant:  # has no trace; one that is more than weights is called after the node it is made of
             node = operator.outputs[0].removesuffix("_pre_computed").removesuffix("_fused_const")
-            origins[operator.index] = partition.calls.get(partition.nodes.get(node, ""))
+            alike = {call for name, call in partition.nodes.items() if _NUMBER.sub("", name) == _NUMBER.sub("", node)}
+            only = alike.pop() if len(alike) == 1 else ""  # passes number nodes anew
+            origins[operator.index] = partition.calls.get(partition.nodes.get(node, only))
             continue
         root = operator.location.root if operator.location is not None else None
         identifier = root.identifier if root is not None else ""

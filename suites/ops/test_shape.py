@@ -9,6 +9,7 @@ from suites.case import Operator, boolean, call, case, f32, i8, i32, integer, la
 from suites.ops import reasons
 
 POSITIONS = ("arange.start_step", "view_copy.default")
+SELECTED = ("unsqueeze_copy.default", *POSITIONS)
 POSITIONS_ON_CPU = dict.fromkeys(
     ("aten::arange.start_out", "aten::unsqueeze_copy.out", "aten::sub.out", "aten::le.Scalar_out"), reasons.NO_INT64
 )
@@ -294,10 +295,9 @@ tril = Operator(
 select_scatter = Operator(
     "select_scatter",
     aten=("where.self",),
-    leaves={
-        "MI": dict.fromkeys(("aten::arange.start_out", "aten::eq.Scalar_out"), reasons.NO_INT64),
-        **u55({"aten::eq.Tensor_out": reasons.U55_COMPARES, "aten::where.self_out": reasons.U55_SELECTS}),
-    },
+    on_cpu=u55(reasons.U55_SELECTS),
+    beside=u55(("dim_order_ops._clone_dim_order.default", "expand_copy.default", "full.default", *SELECTED)),
+    leaves={"MI": dict.fromkeys(("aten::arange.start_out", "aten::eq.Scalar_out"), reasons.NO_INT64)},
     cases=(case("channel", lambda x, y: x.select_scatter(y, 1, 2), f32(3, 5, 2), f32(3, 2)),),
 )
 
@@ -340,6 +340,7 @@ copy = Operator(
     "copy",
     aten=("copy.default", "mul.Tensor"),
     aten_int=("mul.Tensor",),
+    leaves=integer({"aten::copy.out": reasons.NOT_ANNOTATED}),
     cases=(case("multiplied", lambda x, y: overwritten(x, y) * x, f32(3, 5), f32(3, 5)),),
 )
 
