@@ -29,6 +29,7 @@ _FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "c
 # Operators that move values and compute none.
 _MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
 _NUMBER = re.compile(r"_\d+$")
+_MADE = re.compile(r"(_pre_computed|_fused_const|_common)+$")
 _TABLE = re.compile(r"b_(?P<kind>.+?)(?P<number>(_\d+)?)_table_constant(?P<region>|_.+)")
 """The constant of a look-up: the kind of node it was made of, that one's number, and the branch it is in."""
 
@@ -239,7 +240,7 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
     origins: list[Call | None] = [None] * len(graph.operators)
     for operator in graph.operators:
         if operator.is_constant:  # has no trace; one that is more than weights is called after the node it is made of
-            node = operator.outputs[0].removesuffix("_pre_computed").removesuffix("_fused_const")
+            node = _MADE.sub("", operator.outputs[0])
             alike = {call for name, call in partition.nodes.items() if _NUMBER.sub("", name) == _NUMBER.sub("", node)}
             only = alike.pop() if len(alike) == 1 else ""  # passes number nodes anew
             origins[operator.index] = partition.calls.get(partition.nodes.get(node, only))
