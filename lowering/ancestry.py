@@ -2,8 +2,8 @@
 
 Most of its passes hand the trace of a node on to those they make of it. Some do not (executorch 1.4.1, backends/arm/
 _passes): those that replace matmul, einsum and scaled_dot_product_attention by what torch decomposes them into
-(get_decomposition_pass.py, decompose_sdpa_pass.py), and the one that replaces rsub by sub
-(scalars_to_attribute_pass.py). Nothing computed for such an operator could be mapped to it.
+(get_decomposition_pass.py, decompose_sdpa_pass.py), rsub by sub (scalars_to_attribute_pass.py), and embedding by
+index_select (decompose_embedding_pass.py). Nothing computed for such an operator could be mapped to it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,17 @@ _TRACE = "from_node"
 @contextmanager
 def ancestry_kept() -> Iterator[None]:
     """While inside, those passes leave in each node they make a trace to the one it replaces."""
+    from executorch.backends.arm._passes.decompose_embedding_pass import DecomposeEmbeddingPass
     from executorch.backends.arm._passes.decompose_sdpa_pass import DecomposeScaledDotProductAttentionPass
     from executorch.backends.arm._passes.get_decomposition_pass import GetDecompositionPass
     from executorch.backends.arm._passes.scalars_to_attribute_pass import ScalarsToAttributePass
 
-    passes = (GetDecompositionPass, DecomposeScaledDotProductAttentionPass, ScalarsToAttributePass)
+    passes = (
+        DecomposeEmbeddingPass,
+        DecomposeScaledDotProductAttentionPass,
+        GetDecompositionPass,
+        ScalarsToAttributePass,
+    )
     calls = [each.call for each in passes]
     for each, call in zip(passes, calls, strict=True):
         each.call = _traced(call)
