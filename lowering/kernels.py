@@ -2,15 +2,15 @@
 
 Quantise and dequantise are written out in float32: that equals ExecuTorch's own C++ kernels bit for bit (a test
 compares with the ones in the wheel), whereas torch's Python version of quantize_per_tensor multiplies by a
-reciprocal rounded differently and differs on values near a rounding boundary. Pools, means and batch normalisation are
-written out as well: torch adds up, and treats NaN and -0.0, in another way. `lowering.exact_kernels` has operators for
-which NumPy does; all others run in torch.
+reciprocal rounded differently and differs on values near a rounding boundary. Pools, means, batch normalisation and
+bilinear interpolation are written out as well: torch adds up, and treats NaN and -0.0, in another way.
+`lowering.exact_kernels` has operators for which NumPy does; all others run in torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -214,6 +214,51 @@ def _batch_norm(call: KernelCall, store: Store) -> None:
     store.set(call.args[7], result)
 
 
+def _bilinear(call: KernelCall, store: Store) -> None:
+    """aten::upsample_bilinear2d.vec_out: two rows, each between two columns, then between the rows; all in float32."""
+    values, _, corners, factors = (_plain(store, index) for index in call.args[:4])
+    if values.dtype != np.float32:
+        _torch_kernel(call, store)
+        return
+    out = store.tensor(call.args[-1])
+    rows, columns = (
+        _between(values.shape[axis], out.sizes[axis], factor, corners=corners)
+        for axis, factor in zip((2, 3), factors or (None, None), strict=True)
+    )
+    with np.errstate(all="ignore"):
+        top, bottom = (
+            values[:, :, row[:, None], columns.first] * columns.first_weight
+            + values[:, :, row[:, None], columns.second] * columns.second_weight
+            for row in (rows.first, rows.second)
+        )
+        store.set(call.args[-1], top * rows.first_weight[:, None] + bottom * rows.second_weight[:, None])
+
+
+class _Between(NamedTuple):
+    """For each place of an axis, its two neighbours in the input, and how much each counts."""
+
+    first: np.ndarray
+    second: np.ndarray
+    first_weight: np.ndarray
+    second_weight: np.ndarray
+
+
+def _between(size: int, count: int, factor: float | None, *, corners: bool) -> _Between:
+    """`size` elements stretched to `count`, by `factor` if that is given; `corners`: the ends stay where they are."""
+    at = np.arange(count, dtype=np.float32)
+    if size == count:
+        same = np.arange(count)
+        return _Between(same, same, np.ones_like(at), np.zeros_like(at))
+    if corners:
+        position = at * np.float32((size - 1) / (count - 1) if count > 1 else 0)
+    else:
+        scale = np.float32(1 / (factor if factor is not None else count / size))
+        position = np.maximum(scale * (at + np.float32(0.5)) - np.float32(0.5), np.float32(0))
+    first = np.floor(position).astype(np.int64).clip(0, size - 1)
+    weight = (position - first.astype(np.float32)).clip(0, 1)
+    return _Between(first, (first + 1).clip(0, size - 1), np.float32(1) - weight, weight)
+
+
 _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "quantized_decomposed::quantize_per_tensor.out": _quantise,
     "quantized_decomposed::dequantize_per_tensor.out": _dequantise,
@@ -226,6 +271,7 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "aten::mean.out": _mean,
     "aten::max_pool2d_with_indices.out": _max_pool,
     "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
+    "aten::upsample_bilinear2d.vec_out": _bilinear,
 }
 
 

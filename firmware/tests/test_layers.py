@@ -183,6 +183,20 @@ def test_means_equal_the_host(run_program: RunProgram) -> None:
     check_floats(run_program(exported.pte, [exported.input_set]), exported)
 
 
+def test_bilinear_interpolations_equal_the_host(run_program: RunProgram) -> None:
+    from torch import nn
+
+    layers = [
+        nn.Upsample(scale_factor=2.0, mode="bilinear"),
+        nn.Upsample(scale_factor=(1.7, 0.6), mode="bilinear"),
+        nn.Upsample(size=(3, 21), mode="bilinear"),
+        nn.Upsample(size=(9, 7), mode="bilinear", align_corners=True),
+        nn.Upsample(size=(1, 1), mode="bilinear", align_corners=True),
+        nn.Upsample(size=(5, 7), mode="bilinear"),
+    ]
+    run_all(run_program, layers, (odd_values(2, 3, 5, 7, share=0.03), odd_values(1, 2, 5, 3, share=0.0, seed=6)))
+
+
 def make_norm(kind: Any, channels: int, seed: int, *, affine: bool = True, eps: float = 1e-5) -> Any:
     """A batch norm whose variances are ordinary, huge, tiny, 0, infinite, NaN and, unlike any real one's, negative."""
     import torch
