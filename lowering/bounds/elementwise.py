@@ -306,18 +306,19 @@ def _table(operation: Operation, x: Bounded, table: Bounded) -> Bounded:
     place, fraction = (code + 32768) >> 7, code & 0x7F
     slopes = np.diff(entries)
     bends = np.concatenate(([0], np.abs(np.diff(slopes)), [0]))  # at each entry
-    around = np.maximum.reduce([bends[np.clip(place + step, 0, 512)] for step in (-1, 0, 1, 2)])
-    before, after = (slopes[np.clip(place + step, 0, 511)] for step in (-1, 1))
-    before, after = np.where(place == 0, after, before), np.where(place == 511, before, after)
-    slope = slopes[place]
-    steeper = np.maximum(slope - np.maximum(before, after), np.minimum(before, after) - slope)
-    jump = np.where(steeper > 2, steeper + 2, 0)  # two are what rounding the entries makes, either way
-    own = 128 * (np.where(place == 511, 1.0, 0.5) * around + 0.5 * jump + 2)
+    places = np.arange(512)
+    around = np.maximum.reduce([bends[np.clip(places + step, 0, 512)] for step in (-1, 0, 1, 2)])
+    before, after = np.append(slopes[1], slopes[:-1]), np.append(slopes[1:], slopes[-2])
+    steeper = np.maximum(slopes - np.maximum(before, after), np.minimum(before, after) - slopes)
+    jumps = np.where(steeper > 2, steeper + 2, 0)  # two are what rounding the entries makes, either way
+    departs = 128 * (np.where(places == 511, 1.0, 0.5) * around + 0.5 * jumps + 2)
+    # All that the input's error may lead to: steeper places, and worse ones.
     reach = np.ceil(np.minimum(x.error, 65536) / 128).astype(np.int64)
-    steepest = np.zeros(code.shape)
+    steepest, own = np.zeros(code.shape), np.zeros(code.shape)
     for step in range(-int(np.max(reach, initial=0)), int(np.max(reach, initial=0)) + 1):
-        slope = np.abs(slopes[np.clip(place + step, 0, 511)])
-        steepest = np.where(np.abs(step) <= reach, np.maximum(steepest, slope), steepest)
+        there, reached = np.clip(place + step, 0, 511), np.abs(step) <= reach
+        steepest = np.where(reached, np.maximum(steepest, np.abs(slopes[there])), steepest)
+        own = np.where(reached, np.maximum(own, departs[there]), own)
     value = (entries[place] << 7) + slopes[place] * fraction
     return operation.quantised(value, known(steepest * x.error, x), own)
 

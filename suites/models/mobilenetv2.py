@@ -5,34 +5,26 @@ The architecture is table 2 of Sandler et al., "MobileNetV2: Inverted Residuals 
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from lowering.model import Method
-from suites.models.seeded import NOTE
+from suites.models.seeded import seeded
 from suites.models.stacks import Residual
 
 # expansion, output channels, repeats, stride of the first
 _BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-_CALIBRATION = 2
 
 
 def _layer(inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    return [_convolution(inputs, outputs, kernel, stride, groups), nn.BatchNorm2d(outputs), nn.ReLU6()]
-
-
-def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Conv2d:
-    """With weights that keep the variance of what goes through, so that a wrong value anywhere reaches the output."""
     convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
-    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
-    return convolution
+    return [convolution, nn.BatchNorm2d(outputs), nn.ReLU6()]
 
 
 def _block(inputs: int, outputs: int, expansion: int, stride: int) -> nn.Module:
     wide = inputs * expansion
     layers = _layer(inputs, wide, 1) if expansion != 1 else []
     layers += _layer(wide, wide, 3, stride=stride, groups=wide)
-    layers += [_convolution(wide, outputs, 1), nn.BatchNorm2d(outputs)]
+    layers += [nn.Conv2d(wide, outputs, 1, bias=False), nn.BatchNorm2d(outputs)]
     body = nn.Sequential(*layers)
     return Residual(body) if stride == 1 and inputs == outputs else body
 
@@ -58,7 +50,4 @@ class MobileNetV2(nn.Module):
 
 def mobilenet_v2() -> Method:
     """For `ethos-hil run`."""
-    torch.manual_seed(0)
-    model = MobileNetV2().eval()
-    example, *calibration = ((torch.randn(1, 3, 224, 224),) for _ in range(1 + _CALIBRATION))
-    return Method(model, example, tuple(calibration), notes=(NOTE,))
+    return seeded(MobileNetV2(), 1, 3, 224, 224)

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from suites.case import Operator, call, case, f32, integer, layer
 
-batch_norm = Operator(
-    "batch_norm",
-    aten=("_native_batch_norm_legit_no_training.default",),
-    fp=("DEPTHWISE_CONV2D",),
-    on_cpu=integer("upstream quantises a batch norm only with the convolution before it"),
-    cases=(case("alone", layer("BatchNorm2d", 4), f32(1, 4, 5, 3)),),
-)
-
 batch_norm_folded = Operator(
     "batch_norm_folded",
     aten=("convolution.default",),
@@ -40,6 +32,14 @@ layer_norm = Operator(
         case("plain", layer("LayerNorm", 9, elementwise_affine=False), f32(3, 9)),
         case("a16w8", layer("LayerNorm", 16), f32(2, 5, 16), scheme="a16w8"),
     ),
+)
+
+batch_norm = Operator(
+    "batch_norm",
+    aten=("_native_batch_norm_legit_no_training.default",),
+    fp=("DEPTHWISE_CONV2D",),
+    on_cpu=integer("upstream quantises a batch norm only with the convolution before it"),
+    cases=(case("alone", layer("BatchNorm2d", 4), f32(1, 4, 5, 3)),),
 )
 
 group_norm = Operator(

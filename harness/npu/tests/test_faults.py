@@ -50,12 +50,12 @@ def changed(one: Compiled, values: dict[str, int], repeat: int = 1) -> bytes:
 
 
 def fault_of(one: Compiled, stream: bytes) -> Fault:
-    """What running a stream on a program's memory ends in, within a second of this process."""
+    """What running a stream on a program's memory ends in, within 3 s of this process; a hang takes minutes."""
     started = process_time()
     npu = Npu(Configuration.parse(one.npu))
     with pytest.raises(Fault) as caught:
         npu.run(npu.decode(stream), one.memory([]))
-    assert process_time() - started < 1
+    assert process_time() - started < 3
     return caught.value
 
 
