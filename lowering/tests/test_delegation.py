@@ -11,13 +11,13 @@ from lowering.artifact import Artifact
 from lowering.cache import Cache
 from lowering.errors import CompileError
 from lowering.lower import lower
-from lowering.model import TorchModel, load_model
 from lowering.plan import DelegateCall
 from lowering.profile import Npu
 from lowering.reference import Reference
 from lowering.specification import TosaSpec
 from lowering.tests.conftest import MODELS, U55, Lowered
 from lowering.tests.known_model import marked
+from lowering.tests.upstream import quantised_by_upstream
 
 pytestmark = [
     pytest.mark.slow,
@@ -65,26 +65,15 @@ def test_its_map_is_as_complete_as_that_of_partitions(cache: Cache) -> None:
 
 def upstream_by_id(name: str, npu: Npu, border: tuple[np.ndarray, ...]) -> bytes:
     """The blob that upstream's backend gives for a quantised program whose border is taken off by upstream's passes."""
-    import torch
-    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
-    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge
     from executorch.exir.backend.backend_api import to_backend
     from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from lowering.quiet import quiet
 
-    model = load_model(f"{MODELS}:{name}")
-    assert isinstance(model, TorchModel)
     with quiet():
-        spec = EthosUCompileSpec(npu.name)
-        quantiser = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config())
-        floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
-        prepared = prepare_pt2e(floating, quantiser)
-        for inputs in model.calibration_inputs:
-            prepared(*inputs)
-        exported = torch.export.export(convert_pt2e(prepared), model.example_inputs)
+        spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)
         kept = EthosUPartitioner(spec).ops_to_not_decompose(exported.run_decompositions({}))[0]
         edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False, preserve_ops=kept))
         sides = list(range(len(border))), [0]

@@ -19,6 +19,7 @@ from lowering.profile import Npu
 from lowering.reference import Reference
 from lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from lowering.tests.known_model import marked
+from lowering.tests.upstream import quantised_by_upstream
 from lowering.toolchain import EthosUToolchain
 
 # What upstream warns of when it is run without our redirection.
@@ -32,24 +33,13 @@ COMPILING = {"quantising", "lowering to TOSA and Vela"}
 
 def upstream_alone(name: str, npu: Npu) -> bytes:
     """The program as ExecuTorch's documented flow makes it, with nothing of ours."""
-    import torch
-    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
-    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from lowering.quiet import quiet
 
-    model = load_model(f"{MODELS}:{name}")
-    assert isinstance(model, TorchModel)
     with quiet():
-        spec = EthosUCompileSpec(npu.name)
-        quantiser = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config())
-        floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
-        prepared = prepare_pt2e(floating, quantiser)
-        for inputs in model.calibration_inputs:
-            prepared(*inputs)
-        exported = torch.export.export(convert_pt2e(prepared), model.example_inputs)
+        spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)
         edge = to_edge_transform_and_lower(
             exported,
             partitioner=[EthosUPartitioner(spec)],

@@ -1,0 +1,29 @@
+"""What ExecuTorch's documented flow makes of the models of these tests, with nothing of ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lowering.model import TorchModel, load_model
+from lowering.profile import Npu
+
+if TYPE_CHECKING:
+    import torch
+
+
+def quantised_by_upstream(model: str, npu: Npu) -> tuple[Any, torch.export.ExportedProgram]:
+    """The EthosUCompileSpec for `npu`, and the program of a MODEL calibrated and quantised for it."""
+    import torch
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    loaded = load_model(model)
+    assert isinstance(loaded, TorchModel)
+    spec = EthosUCompileSpec(npu.name)
+    quantiser = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config())
+    floating = torch.export.export(loaded.module, loaded.example_inputs).module(check_guards=False)
+    prepared = prepare_pt2e(floating, quantiser)
+    for inputs in loaded.calibration_inputs:
+        prepared(*inputs)
+    return spec, torch.export.export(convert_pt2e(prepared), loaded.example_inputs)
