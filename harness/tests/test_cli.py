@@ -321,19 +321,24 @@ def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(e
     assert ethos_hil("runs").out.count("verified") == 2
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(here: Path) -> None:
-    (here / "r.json").write_text("before")
+def in_a_process(arguments: list[str], here: Path, largest: int | None = None) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own; a file beyond `largest` bytes fails half-way, as on a full disk."""
 
     def small_files() -> None:
-        # The next file that grows beyond 100 bytes fails half-way, as on a full disk.
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+        if largest is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
 
-    command = [sys.executable, "-m", "harness.cli", "run", "absent.py:net", "--json", "r.json"]
+    command = [sys.executable, "-m", "harness.cli", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
-    result = subprocess.run(
+    return subprocess.run(
         command, capture_output=True, text=True, preexec_fn=small_files, env=environment, cwd=here, check=False
     )
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(here: Path) -> None:
+    (here / "r.json").write_text("before")
+    result = in_a_process(["run", "absent.py:net", "--json", "r.json"], here, largest=100)
     assert result.returncode == 2
     assert [line for line in result.stderr.splitlines() if line.startswith("ethos-hil: cannot write r.json")]
     assert "Traceback" not in result.stderr

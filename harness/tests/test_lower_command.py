@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from harness import cli
-from harness.tests.test_cli import Result, Run, assert_one_clear_line, ethos_hil, here
+from harness.tests.test_cli import Result, Run, assert_one_clear_line, ethos_hil, here, in_a_process
 
 __all__ = ["ethos_hil", "here"]
 METHODS = """
@@ -170,19 +169,9 @@ def test_a_whole_program_takes_integers(ethos_hil: Run, here: Path) -> None:
 
 def test_a_full_disk_leaves_nothing_half_written(here: Path) -> None:
     (here / "net.pte").write_text("before")
-
-    def small_files() -> None:
-        # A file that grows beyond 2,000 bytes fails half-way, as on a full disk: the program has more.
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-
-    warm = [sys.executable, "-m", "harness.cli", "lower", "net.py:net", "-o", "elsewhere.pte"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[1])}
-    subprocess.run(warm, check=True, capture_output=True, env=environment, cwd=here)
-    command = [*warm[:-2], "--artifacts", "look"]
-    result = subprocess.run(
-        command, capture_output=True, text=True, preexec_fn=small_files, env=environment, cwd=here, check=False
-    )
+    assert in_a_process(["lower", "net.py:net", "-o", "elsewhere.pte"], here).returncode == 0
+    # The program has more bytes.
+    result = in_a_process(["lower", "net.py:net", "--artifacts", "look"], here, largest=2000)
     assert result.returncode == 2, result.stderr
     assert "ethos-hil: cannot write net.pte: File too large" in result.stderr
     assert "Traceback" not in result.stderr
