@@ -9,8 +9,10 @@ index_select (decompose_embedding_pass.py). Nothing computed for such an operato
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
+
+from lowering.replaced import replaced
 
 if TYPE_CHECKING:
     import torch
@@ -32,14 +34,10 @@ def ancestry_kept() -> Iterator[None]:
         GetDecompositionPass,
         ScalarsToAttributePass,
     )
-    calls = [each.call for each in passes]
-    for each, call in zip(passes, calls, strict=True):
-        each.call = _traced(call)
-    try:
+    with ExitStack() as stack:
+        for each in passes:
+            stack.enter_context(replaced(each, "call", _traced(each.call)))
         yield
-    finally:
-        for each, call in zip(passes, calls, strict=True):
-            each.call = call
 
 
 def _traced(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from lowering.artifact import Artifact, LoweredMethod
 from lowering.cache import Cache
-from lowering.composites import collected_once
 from lowering.delegated import delegated
 from lowering.delegation import Border, by_backend_id, by_partitioner
 from lowering.errors import UsageError, raise_if_interrupted
@@ -29,7 +28,7 @@ from lowering.program import Program
 from lowering.provenance import versions
 from lowering.quantize import Scheme
 from lowering.quiet import quiet
-from lowering.registration import quick_registration
+from lowering.shortcuts import shortcuts
 from lowering.source import Sources
 from lowering.specification import TosaSpec
 from lowering.toolchain import EthosUToolchain, Toolchain, TosaToolchain
@@ -94,10 +93,11 @@ def lower(
         else EthosUToolchain(target, memory_mode or MemoryMode.default(target), scheme)
     )
     progress("exporting")
-    with _stage("exporting the model", model.sources):
-        exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
-        key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))
-    artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress, whole=whole))
+    with shortcuts():
+        with _stage("exporting the model", model.sources):
+            exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
+            key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))
+        artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress, whole=whole))
     return artifact.called(model.label)
 
 
@@ -168,8 +168,6 @@ def _compile(
     leave = {name: method.leave for name, method in model.methods.items()}
     with (
         _stage("lowering the model", model.sources),
-        collected_once(),
-        quick_registration(),
         toolchain.lowering(given, leave) as partitioners,
     ):
         if whole:

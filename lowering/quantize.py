@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lowering.ancestry import ancestry_kept
 from lowering.export import export
-from lowering.histogram import searched_in_numbers
+from lowering.shortcuts.histogram import searched_in_numbers
 
 if TYPE_CHECKING:
     import torch

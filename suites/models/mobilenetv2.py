@@ -50,4 +50,4 @@ class MobileNetV2(nn.Module):
 
 def mobilenet_v2() -> Method:
     """For `ethos-hil run`."""
-    return seeded(MobileNetV2(), 1, 3, 224, 224)
+    return seeded(MobileNetV2(), 1, 3, 224, 224, spread=False)

@@ -1,17 +1,11 @@
-"""torch's composite operators collected once: the same programs, and no operator missed that is registered later."""
+"""torch's composite operators are collected once, and none is missed that is registered later."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from lowering.cache import Cache
-from lowering.composites import collected_once
-from lowering.lower import lower
-from lowering.tests.conftest import MODELS, U55
+from lowering.shortcuts import composites
+from lowering.shortcuts.composites import collected_once
 
 
 @pytest.fixture
@@ -20,6 +14,7 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     from torch._export import utils
     from torch.export import decomp_utils, exported_program
 
+    monkeypatch.setattr(composites, "_known", {})
     found: list[int] = []
     collect = utils._collect_all_valid_cia_ops
 
@@ -66,34 +61,3 @@ def test_what_is_registered_meanwhile_is_seen(collections: list[int]) -> None:
             assert len(collections) == 2
         finally:
             library._destroy()
-
-
-def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
-    from torch._export import utils
-    from torch.export import decomp_utils, exported_program
-
-    def fails() -> None:
-        with collected_once():
-            assert decomp_utils._collect_all_valid_cia_ops is not utils._collect_all_valid_cia_ops
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fails()
-    for module in (decomp_utils, exported_program):
-        assert module._collect_all_valid_cia_ops is utils._collect_all_valid_cia_ops
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["two_partitions"])
-def test_the_program_is_the_same_byte_for_byte_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collections: list[int], name: str
-) -> None:
-    with_it = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "with"))
-    few = len(collections)
-    monkeypatch.setattr("lowering.lower.collected_once", nullcontext)
-    without = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "without"))
-    assert with_it.pte == without.pte
-    # Vela numbers the tensors it makes on through a process.
-    maps = [[replace(row, tensor="") for row in each.npu_ops] for each in (with_it, without)]
-    assert maps[0] == maps[1]
-    assert len(collections) - few > few, "it was not the same that was measured"

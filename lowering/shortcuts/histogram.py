@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lowering.replaced import replaced
+
 if TYPE_CHECKING:
     import torch
 
@@ -28,12 +30,8 @@ def searched_in_numbers() -> Iterator[None]:
     """While inside, torchao's observers search that way."""
     from torchao.quantization.pt2e.observer import HistogramObserver
 
-    upstream = HistogramObserver._non_linear_param_search
-    HistogramObserver._non_linear_param_search = search
-    try:
+    with replaced(HistogramObserver, "_non_linear_param_search", search):
         yield
-    finally:
-        HistogramObserver._non_linear_param_search = upstream
 
 
 def search(observer: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torchao.quantization.pt2e.observer import HistogramObserver
 
-from lowering.histogram import search, searched_in_numbers
+from lowering.shortcuts.histogram import search, searched_in_numbers
 
 UPSTREAM = HistogramObserver._non_linear_param_search
 DRAWN: dict[str, Callable[[int], torch.Tensor]] = {
