@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 
 from lowering.shortcuts.composites import collected_once
 from lowering.shortcuts.generation import generated_on_demand
-from lowering.shortcuts.history import shared_history
 from lowering.shortcuts.overrides import remembered_overrides
 
 
@@ -19,6 +18,6 @@ from lowering.shortcuts.overrides import remembered_overrides
 def shortcuts() -> Iterator[None]:
     """While inside, torch takes none of the detours of these modules. Imports torch."""
     with ExitStack() as stack:
-        for each in (collected_once, generated_on_demand, remembered_overrides, shared_history):
+        for each in (collected_once, generated_on_demand, remembered_overrides):
             stack.enter_context(each())
         yield

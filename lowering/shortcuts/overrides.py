@@ -8,6 +8,7 @@ operator is as it was before.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class _Override:
 
 
 _known: dict[Any, _Override] = {}
-"""Of the operators that were to be kept whole."""
+"""By operator and how it is to be decomposed (`_identity`)."""
 
 
 @contextmanager
@@ -39,21 +40,21 @@ def remembered_overrides() -> Iterator[None]:
     from torch.export import exported_program
 
     by_torch = exported_program._override_composite_implicit_decomp
-    whole = exported_program._special_op_to_preserve_cia
 
     @contextmanager
     def override(decompositions: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
         again: dict[Any, _Override] = {}
-        for operator, how in decompositions.items():
-            known = _known.get(operator) if how is whole else None
+        asked = {operator: (operator, *_identity(how)) for operator, how in decompositions.items()}
+        for operator, key in asked.items():
+            known = _known.get(key)
             if known and known.before == operator.py_kernels and known.ruled_before == (operator in rules):
                 again[operator] = known
         anew = {operator: how for operator, how in decompositions.items() if operator not in again}
         before = {operator: (dict(operator.py_kernels), operator in rules) for operator in anew}
         with by_torch(anew):
-            for operator, how in anew.items():
-                if how is whole:
-                    _known[operator] = _Override(*before[operator], dict(operator.py_kernels), rules[operator])
+            for operator in anew:
+                kernels = dict(operator.py_kernels)
+                _known[asked[operator]] = _Override(*before[operator], kernels, rules[operator])
             for operator, known in again.items():
                 _set_kernels(operator, known.kernels)
                 rules[operator] = known.rule
@@ -66,6 +67,14 @@ def remembered_overrides() -> Iterator[None]:
 
     with replaced(exported_program, by_torch.__name__, override):
         yield
+
+
+def _identity(how: Callable[..., Any]) -> tuple[Any, ...]:
+    """Equal for functions that do the same: every table of decompositions has its own copies of torch's local ones."""
+    call = how if isinstance(how, functools.partial) else functools.partial(how)
+    if getattr(call.func, "__closure__", ()) is not None or call.func.__defaults__ is not None:
+        return (how,)
+    return call.func.__code__, call.args, *sorted(call.keywords.items())
 
 
 def _set_kernels(operator: Any, kernels: Kernels) -> None:

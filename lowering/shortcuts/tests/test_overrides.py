@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
 
 from lowering.shortcuts import overrides
-from lowering.shortcuts.overrides import remembered_overrides
+from lowering.shortcuts.overrides import _identity, remembered_overrides
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +61,39 @@ def test_torch_overrides_an_operator_once() -> None:
             with overridden():
                 kernels.append(operator.py_kernels[key])
     assert kernels[0] is kernels[1]
+
+
+def test_tables_of_decompositions_have_their_own_copies_of_the_same_functions() -> None:
+    import torch
+    from torch.export import default_decompositions
+
+    operator: Any = torch.ops.aten.linear.default
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    tables = [dict(default_decompositions().items()) for _ in range(2)]
+    assert tables[0][operator] is not tables[1][operator]
+    kernels = []
+    with remembered_overrides():
+        for table in tables:
+            with overridden(table):
+                kernels.append(operator.py_kernels[key])
+    assert kernels[0] is kernels[1] is not operator.py_kernels.get(key)
+
+
+def test_functions_are_told_apart() -> None:
+    def local(value: int) -> Any:
+        return lambda: value
+
+    def other(value: int = 1) -> int:
+        return value
+
+    def copied() -> Any:
+        return lambda: 0
+
+    different = [len, abs, local(1), local(2), other, partial(len, ""), partial(copied(), 1), copied()]
+    different += [partial(copied(), one=1), partial(copied(), one=2), partial(other, 1)]
+    assert len({_identity(each) for each in different}) == len(different)
+    assert _identity(copied()) == _identity(copied())
+    assert _identity(partial(copied(), a=1, b=2)) == _identity(partial(copied(), b=2, a=1))
 
 
 def test_an_operator_that_changed_is_overridden_anew() -> None:
