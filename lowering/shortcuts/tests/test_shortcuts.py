@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -16,7 +17,7 @@ from lowering.lower import lower
 from lowering.replaced import replaced
 from lowering.tests.conftest import MODELS, U55
 
-EACH = ("collected_once", "generated_on_demand", "remembered_overrides")
+EACH = ("collected_once", "generated_on_demand", "remembered_overrides", "shared_history")
 
 
 @pytest.mark.slow
@@ -66,6 +67,16 @@ def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
     with pytest.raises(ZeroDivisionError):
         fails()
     assert [getattr(owner, name) for owner, name in owners] == before
+
+
+def test_histories_are_shared_only_inside() -> None:
+    from torch.fx.traceback import NodeSource
+
+    entry = NodeSource(None, "a pass")
+    with shortcuts.shared_history():
+        assert copy.deepcopy([entry])[0] is entry
+    assert copy.deepcopy([entry])[0] is not entry
+    assert "__deepcopy__" not in vars(NodeSource)
 
 
 class _Owner:
