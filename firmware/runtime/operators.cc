@@ -111,6 +111,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::gt", "Tensor_out", elementwise<GREATER>},
     {"aten::hardtanh", "out", elementwise<HARDTANH>},
     {"aten::index", "Tensor_out", index_tensor},
+    {"aten::index_put", "out", index_put},
     {"aten::index_select", "out", index_select},
     {"aten::isinf", "out", elementwise<IS_INFINITE>},
     {"aten::isnan", "out", elementwise<IS_NAN>},

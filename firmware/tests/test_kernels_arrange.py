@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -150,8 +151,16 @@ def picks() -> Cases:
     def index(*places: int | None) -> Any:
         return lambda x, *picks: aten.index.Tensor(x, [None if place is None else picks[place] for place in places])
 
+    def put(*places: int | None, add: bool = False) -> Any:
+        return lambda x, values, *picks: aten.index_put.default(
+            x, [None if place is None else picks[place] for place in places], values, add
+        )
+
     cases = Cases()
     for dtype in TYPES:
+        for add in (False, True):
+            inputs = (values(dtype, 3, 4, 2), values(dtype, 3, 1, 2, seed=2), three)
+            cases.append(Case("aten::index_put.out", put(0, add=add), inputs))
         cases.append(Case("aten::index_select.out", select(1), (values(dtype, 2, 3, 4), three)))
         cases.add("embedding.out", "embedding.default", [(values(dtype, 5, 7), grid.abs())])
         cases.append(Case("aten::index.Tensor_out", index(None, 0), (values(dtype, 2, 3, 4), grid)))
@@ -160,6 +169,12 @@ def picks() -> Cases:
     cases.append(Case("aten::index.Tensor_out", index(0, 1), (values("int8", 3, 3, 4), grid, column)))
     cases.append(Case("aten::index.Tensor_out", index(0, None, 1), (values("int64", 3, 2, 3, 5), grid, column)))
     cases.append(Case("aten::index.Tensor_out", index(None, 0, 1), (values("float32", 2, 3, 3, 2), grid, three)))
+    put_case = partial(Case, "aten::index_put.out")
+    cases.append(put_case(put(None, 0), (values("int8", 2, 3, 4), values("int8", 2, 2, 3, 4, seed=2), grid)))
+    cases.append(put_case(put(0, 1, add=True), (values("float32", 3, 3, 4), values("float32", 4), grid, column)))
+    cases.append(put_case(put(0, None, 1), (values("int64", 3, 2, 3, 5), values("int64", 2, 3, 2, 1), grid, column)))
+    cases.append(put_case(put(None, 0, 1), (values("float32", 2, 3, 3, 2), values("float32", 2, 3, 2), grid, three)))
+    cases.append(put_case(put(0), (values("float32", 4, 3), values("float32", 1), three.to(torch.int32))))
     indices = torch.randint(0, 2, (2, 3, 2))
     for dtype, dimension in (("float32", 0), ("int16", -1)):
         pair = (values(dtype, 2, 4, 3), indices)

@@ -77,7 +77,6 @@ index_put = Operator(
     fp=("SCATTER",),
     int=("SCATTER",),
     on_cpu=u55(reasons.U55_GATHERS),
-    lacks=u55(("aten::index_put.out",)),
     cases=(
         case("row", lambda x, i, v: x.index_put((i,), v), f32(6, 5), i32(1, low=0, high=5), f32(1, 5)),
         case(

@@ -316,7 +316,6 @@ slice_scatter_steps = Operator(
     int=("SCATTER",),
     on_cpu=u55(reasons.U55_GATHERS),
     beside=u55(("arange.start_step", "permute_copy.default")),
-    lacks=u55(("aten::index_put.out",)),
     cases=(case("two", lambda x, y: x.slice_scatter(y, 1, 0, 8, 2), f32(3, 8), f32(3, 4)),),
 )
 

@@ -119,6 +119,9 @@ struct Picks {
   std::uint32_t rank = 0;
   std::uint32_t shape[MAX_RANK];
   bool adjacent = true;
+
+  // Where the dimensions of the indices are among those of what is picked.
+  std::uint32_t first() const { return adjacent && count > 0 ? dimensions[0] : 0; }
 };
 
 void broadcast_picks(const Arguments& arguments, Picks& picks) {
@@ -157,6 +160,48 @@ Picks take_picks(const Arguments& arguments, std::uint32_t position, std::uint32
   return picks;
 }
 
+// For each place of the picks, in order: a view of `whole` without the indexed dimensions, where the indices say, and
+// `other` without the dimensions of the picks, at that place. Those come first in `other`, unless all indexed
+// dimensions stand together.
+template <typename Body>
+void at_each_pick(const Arguments& arguments, const Picks& picks, const View& whole, View other, Body body) {
+  View rest = whole;
+  for (std::uint32_t t = picks.count; t > 0; --t) {
+    if (whole.sizes[picks.dimensions[t - 1]] == 0) arguments.reject(Text() << "an indexed dimension is empty");
+    select(rest, picks.dimensions[t - 1], 0);
+  }
+  const std::uint32_t start = picks.first();
+  bool fits = other.rank == rest.rank + picks.rank;
+  bool empty = false;
+  std::uint32_t other_strides[MAX_RANK] = {};
+  std::uint32_t count = 1;
+  for (std::uint32_t d = 0; fits && d < picks.rank; ++d) {
+    other_strides[d] = other.strides[start + d];
+    fits = other.sizes[start + d] == picks.shape[d];
+    count *= picks.shape[d];
+  }
+  if (!fits) arguments.reject_shapes();
+  for (std::uint32_t d = 0; d < other.rank; ++d) empty = empty || other.sizes[d] == 0;
+  if (empty) return;
+  for (std::uint32_t d = 0; d < picks.rank; ++d) select(other, start, 0);
+
+  std::uint32_t place[MAX_RANK] = {};
+  for (std::uint32_t i = 0; i < count; ++i) {
+    View picked = rest;
+    View there = other;
+    for (std::uint32_t d = 0; d < picks.rank; ++d) move_along(there, place[d], other_strides[d]);
+    for (std::uint32_t t = 0; t < picks.count; ++t) {
+      std::uint32_t offset = 0;
+      for (std::uint32_t d = 0; d < picks.rank; ++d) offset += place[d] * picks.strides[t][d];
+      const std::uint32_t dimension = picks.dimensions[t];
+      move_along(picked, read_index(arguments, *picks.tensors[t], offset, whole.sizes[dimension]),
+                 whole.strides[dimension]);
+    }
+    body(picked, there);
+    for (std::uint32_t d = picks.rank; d > 0 && ++place[d - 1] == picks.shape[d - 1]; --d) place[d - 1] = 0;
+  }
+}
+
 }  // namespace
 
 void index_tensor(const Arguments& arguments) {
@@ -165,44 +210,47 @@ void index_tensor(const Arguments& arguments) {
   const Tensor& in = arguments.tensor(INPUT);
   Tensor& out = arguments.out(OUT);
   arguments.expect_same_type(in, out);
-  const Picks picks = take_picks(arguments, INDICES, in.rank);
-  // What is picked from, without the indexed dimensions; and what is written, without the dimensions of the indices.
-  // Those come first unless all indexed dimensions stand together.
-  const View whole = view_of(in);
-  View from = whole;
-  for (std::uint32_t t = picks.count; t > 0; --t) {
-    if (whole.sizes[picks.dimensions[t - 1]] == 0) arguments.reject(Text() << "an indexed dimension is empty");
-    select(from, picks.dimensions[t - 1], 0);
-  }
-  View to = view_of(out);
-  const std::uint32_t start = picks.adjacent && picks.count > 0 ? picks.dimensions[0] : 0;
-  bool fits = to.rank == from.rank + picks.rank;
-  std::uint32_t out_strides[MAX_RANK] = {};
-  std::uint32_t count = 1;
-  for (std::uint32_t d = 0; fits && d < picks.rank; ++d) {
-    out_strides[d] = to.strides[start + d];
-    fits = to.sizes[start + d] == picks.shape[d];
-    count *= picks.shape[d];
-  }
-  if (!fits) arguments.reject_shapes();
-  if (out.elements == 0) return;
-  for (std::uint32_t d = 0; d < picks.rank; ++d) select(to, start, 0);
+  at_each_pick(arguments, take_picks(arguments, INDICES, in.rank), view_of(in), view_of(out),
+               [&](const View& picked, const View& there) { copy(arguments, picked, there); });
+}
 
-  std::uint32_t place[MAX_RANK] = {};
-  for (std::uint32_t i = 0; i < count; ++i) {
-    View source = from;
-    View target = to;
-    for (std::uint32_t d = 0; d < picks.rank; ++d) move_along(target, place[d], out_strides[d]);
-    for (std::uint32_t t = 0; t < picks.count; ++t) {
-      std::uint32_t offset = 0;
-      for (std::uint32_t d = 0; d < picks.rank; ++d) offset += place[d] * picks.strides[t][d];
-      const std::uint32_t dimension = picks.dimensions[t];
-      move_along(source, read_index(arguments, *picks.tensors[t], offset, whole.sizes[dimension]),
-                 whole.strides[dimension]);
+void index_put(const Arguments& arguments) {
+  enum : std::uint32_t { INPUT, INDICES, VALUES, ACCUMULATE, OUT, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  const Tensor& in = arguments.tensor(INPUT);
+  const Tensor& values = arguments.tensor(VALUES);
+  Tensor& out = arguments.out(OUT);
+  arguments.expect_same_type(in, out);
+  arguments.expect_same_type(values, out);
+  const bool accumulate = arguments.integer(ACCUMULATE) != 0;
+  const Picks picks = take_picks(arguments, INDICES, in.rank);
+  const View whole = view_of(out);
+  copy(arguments, view_of(in), whole);
+  // What the values are broadcast to: the shape of index()'s output.
+  std::uint32_t sizes[MAX_RANK];
+  std::uint32_t rank = 0;
+  std::uint32_t next = 0;
+  for (std::uint32_t d = 0; d <= whole.rank; ++d) {
+    if (d == picks.first()) {
+      if (whole.rank - picks.count + picks.rank > MAX_RANK) arguments.reject_shapes();
+      for (std::uint32_t i = 0; i < picks.rank; ++i) sizes[rank++] = picks.shape[i];
     }
-    copy(arguments, source, target);
-    for (std::uint32_t d = picks.rank; d > 0 && ++place[d - 1] == picks.shape[d - 1]; --d) place[d - 1] = 0;
+    if (d == whole.rank) break;
+    if (next < picks.count && picks.dimensions[next] == d) {
+      ++next;
+    } else {
+      sizes[rank++] = whole.sizes[d];
+    }
   }
+  View source = view_of(values);
+  expand(arguments, source, sizes, rank);
+  at_each_pick(arguments, picks, whole, source, [&](const View& picked, const View& there) {
+    if (accumulate) {
+      add(arguments, there, picked);
+    } else {
+      copy(arguments, there, picked);
+    }
+  });
 }
 
 }  // namespace ethos_hil

@@ -16,6 +16,13 @@ bool is_empty(const View& view) {
   return false;
 }
 
+void expect_same_sizes(const Arguments& arguments, const View& from, const View& to) {
+  if (from.rank != to.rank) arguments.reject_shapes();
+  for (std::uint32_t i = 0; i < to.rank; ++i) {
+    if (from.sizes[i] != to.sizes[i]) arguments.reject_shapes();
+  }
+}
+
 // Through both views, in the order of the second one's memory as far as it has one.
 Walk make_walk(const View& from, const View& to) {
   std::uint8_t order[MAX_RANK];
@@ -54,6 +61,18 @@ void convert_all(const View& from, const View& to) {
   Walk walk = make_walk(from, to);
   do {
     store(to.data + walk.offset(1) * to_size, load(from.data + static_cast<std::int32_t>(walk.offset(0) * from_size)));
+  } while (walk.next());
+}
+
+template <typename T>
+void add_all(const View& from, const View& to) {
+  const Load<T> load = load_as<T>(to.type);
+  const Store<T> store = store_as<T>(to.type);
+  const std::uint32_t size = element_size(to.type);
+  Walk walk = make_walk(from, to);
+  do {
+    std::uint8_t* sum = to.data + walk.offset(1) * size;
+    store(sum, plus(load(sum), load(from.data + static_cast<std::int32_t>(walk.offset(0) * size))));
   } while (walk.next());
 }
 
@@ -133,10 +152,7 @@ void expand(const Arguments& arguments, View& view, const std::uint32_t* sizes, 
 }
 
 void copy(const Arguments& arguments, const View& from, const View& to) {
-  if (from.rank != to.rank) arguments.reject_shapes();
-  for (std::uint32_t i = 0; i < to.rank; ++i) {
-    if (from.sizes[i] != to.sizes[i]) arguments.reject_shapes();
-  }
+  expect_same_sizes(arguments, from, to);
   const bool same = from.type == to.type;
   if (!same && (load_as<float>(from.type) == nullptr || store_as<float>(to.type) == nullptr)) {
     arguments.reject(Text() << type_name(from.type) << " to " << type_name(to.type) << " is not supported");
@@ -157,6 +173,17 @@ void copy(const Arguments& arguments, const View& from, const View& to) {
   if (from.type == ScalarType::DOUBLE) return convert_all<double>(from, to);
   if (is_floating(from.type)) return convert_all<float>(from, to);
   convert_all<std::int64_t>(from, to);
+}
+
+void add(const Arguments& arguments, const View& from, const View& to) {
+  expect_same_sizes(arguments, from, to);
+  if (from.type != to.type || store_as<float>(to.type) == nullptr) {
+    arguments.reject(Text() << type_name(from.type) << " to " << type_name(to.type) << " is not supported");
+  }
+  if (is_empty(to)) return;
+  if (to.type == ScalarType::DOUBLE) return add_all<double>(from, to);
+  if (is_floating(to.type)) return add_all<float>(from, to);
+  add_all<std::int64_t>(from, to);
 }
 
 void fill(const Arguments& arguments, std::uint32_t position, const View& to) {

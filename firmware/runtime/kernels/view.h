@@ -33,6 +33,10 @@ void expand(const Arguments& arguments, View& view, const std::uint32_t* sizes, 
 // Copies and converts every element; ends in reject() unless sizes are equal and there is such a conversion.
 void copy(const Arguments& arguments, const View& from, const View& to);
 
+// Adds every element to the one that is there, in the type that both have, integers modulo 2^n. Ends in reject() unless
+// sizes and types are equal and numbers or bools.
+void add(const Arguments& arguments, const View& from, const View& to);
+
 // A number as every element of `to`. An argument is converted as upstream's check_overflow_scalar_cast does, except
 // that no negative number becomes an unsigned one; what does not fit ends in reject().
 void fill(const Arguments& arguments, std::uint32_t position, const View& to);
