@@ -52,4 +52,4 @@ def _rows(npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) 
 
 
 def _row(op: NpuOp, cycles: int, provenance: str) -> Op:
-    return Op(op.id, op.npu_op, op.tosa_op, op.aten_ops, op.module, op.source, cycles, provenance)
+    return Op(op.id, op.npu_op, op.tosa_op, op.aten_ops, op.module, op.source, cycles, provenance, op.sources)

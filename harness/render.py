@@ -84,6 +84,17 @@ def checks_table(checks: tuple[Check, ...]) -> Table:
     return table
 
 
+def _lines(sources: tuple[str, ...]) -> str:
+    """ "net.py:12, 14": a file is named once for the lines of it that follow each other."""
+    words: list[str] = []
+    before = ""
+    for source in sources:
+        file, _, line = source.rpartition(":")
+        words.append(line if words and file == before else source)
+        before = file
+    return ", ".join(words)
+
+
 def ops_table(ops: tuple[Op, ...]) -> Table:
     """One row per NPU operation, and their sum."""
     counted = [op.cycles for op in ops if op.cycles is not None]
@@ -101,5 +112,5 @@ def ops_table(ops: tuple[Op, ...]) -> Table:
         cycles = "" if op.cycles is None else f"{op.cycles:,}"
         share = "" if op.cycles is None or not total else f"{op.cycles / total:.1%}"
         aten = ", ".join(name.removeprefix("aten.") for name in op.aten_ops)
-        table.add_row(op.npu_op, op.tosa_op, aten, op.module, op.source, cycles, share)
+        table.add_row(op.npu_op, op.tosa_op, aten, op.module, _lines(op.sources or (op.source,)), cycles, share)
     return table

@@ -105,6 +105,7 @@ class Op:
         source: "file.py:12", the line of the user's forward.
         cycles: NPU cycles of one execution, or None where the target reports none.
         provenance: of the cycles.
+        sources: all lines whose operators are fused into it, in order; `source` is one of them.
     """
 
     id: str
@@ -115,6 +116,7 @@ class Op:
     source: str
     cycles: int | None
     provenance: str
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,7 @@ class Record:
                 outputs=tuple(_output(item) for item in data["outputs"]),
                 accuracy=tuple(_accuracy(item) for item in data.get("accuracy", ())),
                 metrics=tuple(_known(Metric, item) for item in data["metrics"]),
-                ops=tuple(_known(Op, {**item, "aten_ops": tuple(item["aten_ops"])}) for item in data["ops"]),
+                ops=tuple(_op(item) for item in data["ops"]),
                 artifact=None if data["artifact"] is None else _artifact(data["artifact"]),
                 versions=dict(data["versions"]),
                 executions=int(data.get("executions", 0)),
@@ -311,6 +313,10 @@ def _accuracy(data: Mapping[str, Any]) -> Accuracy:
     names = ("sqnr_db", "cosine", "max_abs_error", "expected", "found")
     numbers = {name: None if data[name] is None else float(data[name]) for name in names}
     return _known(Accuracy, {**data, "index": tuple(data["index"]), **numbers})
+
+
+def _op(data: dict[str, Any]) -> Op:
+    return _known(Op, {**data, "aten_ops": tuple(data["aten_ops"]), "sources": tuple(data.get("sources", ()))})
 
 
 def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:

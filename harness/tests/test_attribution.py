@@ -1,8 +1,13 @@
-"""Cycles on the rows of the delegate map: every cycle in one row, and the rows sum to the total."""
+"""Cycles on the rows of the delegate map: every cycle in one row, and the rows sum to the total; the rows as shown."""
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
 from harness.attribution import attribute, estimated
+from harness.render import ops_table
 from harness.targets.base import DelegateRun, OpEvent, Run
 from lowering.artifact import Artifact, Delegate, NpuOp
 
@@ -43,3 +48,20 @@ def test_what_no_row_covers_is_shown_and_nothing_is_lost() -> None:
 
 def test_estimates_say_that_they_are_the_compilers() -> None:
     assert [(row.cycles, row.provenance) for row in estimated(ARTIFACT)] == [(11, "vela")] * 3
+
+
+@pytest.mark.parametrize(
+    ("sources", "shown"),
+    [
+        ((), "net.py:0"),
+        (("net.py:3",), "net.py:3"),
+        (("net.py:3", "net.py:7", "block.py:7", "net.py:9"), "net.py:3, 7, block.py:7, net.py:9"),
+    ],
+)
+def test_a_row_shows_all_lines_that_are_fused_into_it(sources: tuple[str, ...], shown: str) -> None:
+    op = dataclasses.replace(npu_op(0, 40), sources=sources)
+    artifact = dataclasses.replace(ARTIFACT, delegates=(Delegate(0, 1, b"", b"", (op,)),))
+    (row,) = attribute(artifact, run((8, 1)), "modelled")
+    assert (row.source, row.sources) == ("net.py:0", sources)
+    (column,) = [each for each in ops_table((row,)).columns if each.header == "source"]
+    assert list(column.cells) == [shown]

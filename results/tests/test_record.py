@@ -52,7 +52,7 @@ RECORD = Record(
     outputs=(Output("output 0", (1, 10), "float32", "tosa_reference_model", 10, 3, math.inf, "[0, 4]", 0.25),),
     accuracy=(Accuracy("output 0", "PyTorch, float64", -math.inf, None, math.inf, (0, 4), 1.5, math.inf),),
     metrics=(Metric("npu_cycles", 1234, "cycles", "modelled"),),
-    ops=(Op("npu00000", "Conv2D", "CONV2D", ("aten.convolution.default",), "stem.0", "model.py:12", 7, "modelled"),),
+    ops=(Op("npu0", "Conv2D", "CONV2D", ("aten.conv2d.default",), "stem", "net.py:12", 7, "modelled", ("net.py:12",)),),
     artifact=ArtifactInfo("ab" * 32, 4096, 1, ("quantized_decomposed::quantize_per_tensor.out",)),
     versions={"torch": "2.13.0"},
     executions=1,
@@ -86,18 +86,20 @@ def test_json_has_the_documented_fields() -> None:
         *("name", "reference", "sqnr_db", "cosine", "max_abs_error", "index", "expected", "found")
     }
     assert {"name", "value", "unit", "provenance"} == data["metrics"][0].keys()
-    assert {"id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"} == data["ops"][0].keys()
+    assert data["ops"][0].keys() == {
+        *("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance", "sources")
+    }
     assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops"} == data["artifact"].keys()
     assert {"path", "sha256"} == data["runner"].keys()
     assert {"id", "operator", "case", "profile", "source"} == data["test"].keys()
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
 
 
-def test_a_record_of_before_divergences_runners_and_preflights_is_read() -> None:
+def test_a_record_of_before_divergences_runners_preflights_and_several_sources_is_read() -> None:
     data = RECORD.to_json()
     for name in ("divergence", "memory_mode", "runner", "preflight", "test", "accuracy"):
         del data[name]
-    del data["outputs"][0]["tolerance"]
+    del data["outputs"][0]["tolerance"], data["ops"][0]["sources"]
     older = dataclasses.replace(
         RECORD,
         divergence=None,
@@ -107,6 +109,7 @@ def test_a_record_of_before_divergences_runners_and_preflights_is_read() -> None
         test=None,
         accuracy=(),
         outputs=(dataclasses.replace(RECORD.outputs[0], tolerance=0.0),),
+        ops=(dataclasses.replace(RECORD.ops[0], sources=()),),
     )
     assert Record.from_json(data) == older
 
