@@ -26,7 +26,7 @@ from lowering.quantize import Scheme
 from lowering.specification import TosaSpec
 from lowering.vela import VelaBlob
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 _DIGESTS = "SHA256SUMS"
 _ARRAYS = ("example_inputs", "floating", "quantised")
 """Fields that are tuples of arrays, each in an archive of its own."""

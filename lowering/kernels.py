@@ -104,7 +104,7 @@ def _dequantise(call: KernelCall, store: Store) -> None:
 
 
 def _copy(call: KernelCall, store: Store) -> None:
-    """dim_order_ops::_to_dim_order_copy: another element type or memory layout, the same logical values."""
+    """Another element type or memory layout, or none, the same logical values."""
     out = store.tensor(call.args[-1])
     store.set(call.args[-1], store.get(call.args[0]).astype(out.dtype).reshape(out.sizes))
 
@@ -265,6 +265,7 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "cortex_m::quantize_per_tensor.out": _quantise,
     "cortex_m::dequantize_per_tensor.out": _dequantise,
     "dim_order_ops::_to_dim_order_copy.out": _copy,
+    "dim_order_ops::_clone_dim_order.out": _copy,
     "aten::unsqueeze_copy.out": _reshape,
     "aten::squeeze_copy.dims_out": _reshape,
     "aten::avg_pool2d.out": _average_pool,

@@ -184,15 +184,12 @@ def _root(trace: Any) -> Ancestor | None:
     """The end of the chain that starts at the first entry of upstream's flattened from_node list."""
     if not isinstance(trace, list) or not trace:
         return None
-    # Entries are pushed parents first and each names the graph of the entry it was reached from; of several sources
-    # upstream's debug handles follow the last, which is the first one in this list.
-    following: dict[int, int] = {}
-    for index, entry in enumerate(trace):
-        following.setdefault(entry["parent_graph_id"], index)
-    at, seen = 0, {0}
-    while (next_at := following.get(trace[at]["graph_id"], at)) not in seen:
-        at = next_at
-        seen.add(at)
+    # Each entry names the graph of the one it was reached from, and its own last source, which upstream's debug handles
+    # follow, comes right after it. Only neighbours are compared: ids of graphs that are gone are given to others, so
+    # that one may occur twice.
+    at = 0
+    while at + 1 < len(trace) and trace[at + 1]["parent_graph_id"] == trace[at]["graph_id"]:
+        at += 1
     entry = trace[at]
     return Ancestor(f"{entry['name']}.{entry['graph_id']}", entry["name"], str(entry["target"]))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -211,3 +213,12 @@ def test_every_operator_that_numpy_computes_is_compared() -> None:
 )
 def test_what_is_not_as_simple_is_left_to_torch(operator: str, arguments: list[Any], dtype: str) -> None:
     assert not kernels._run_exact(*call_of(operator, arguments, np.zeros(1, dtype)))
+
+
+def test_what_only_executorch_registers_is_written_out() -> None:
+    """A program from the cache is verified in a process that never imported ExecuTorch."""
+    table = (Path(__file__).parents[2] / "firmware/runtime/operators.cc").read_text("utf-8")
+    names = {f"{name}.{overload}" for name, overload in re.findall(r'\{"([a-z_]+::\w+)", "(\w+)",', table)}
+    others = {name for name in names if not name.startswith("aten::")}
+    assert {"dim_order_ops::_clone_dim_order.out", "quantized_decomposed::quantize_per_tensor.out"} <= others
+    assert others <= kernels._KERNELS.keys()

@@ -1,0 +1,53 @@
+"""Where an operator of TOSA comes from: the first of a chain of graphs, whatever ids these have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lowering.tosa import _root
+
+
+def source(name: str, graph: int, *origins: Any) -> Any:
+    from torch.fx.traceback import NodeSource
+
+    found = NodeSource(None)
+    found.node_info = NodeSource.NodeInfo(name, f"aten.{name}", graph)
+    found.from_node = list(origins)
+    return found
+
+
+def root(*sources: Any) -> str:
+    """Of the trace as upstream writes it."""
+    from executorch.backends.arm.debug.schema import TorchDebugSchema
+
+    ancestor = _root(TorchDebugSchema.serialize_node_trace(list(sources)))
+    assert ancestor is not None
+    return ancestor.identifier
+
+
+@pytest.mark.parametrize("graphs", [(4, 3, 2, 1), (4, 3, 4, 1), (4, 4, 4, 4), (2, 1, 2, 1)])
+def test_it_is_the_end_of_the_chain_though_ids_of_graphs_occur_twice(graphs: tuple[int, ...]) -> None:
+    """An id is an address: a graph may be where another one was."""
+    first, *others = reversed(graphs)
+    chain = source("add", first)
+    for number, graph in enumerate(others):
+        chain = source(f"add_{number}", graph, chain)
+    assert root(chain) == f"add.{first}"
+
+
+def test_of_several_sources_the_last_is_followed_as_debug_handles_do() -> None:
+    from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
+    from torch.fx import Graph
+
+    a, b = source("a_1", 2, source("a", 1)), source("b_1", 2, source("c", 1), source("b", 1))
+    node = Graph().placeholder("x")
+    for sources in ([a, b], [b, a], [source("both", 3, a, b)], [source("both", 3, b, a)], [source("one", 3, b)]):
+        node.meta["from_node"] = sources
+        assert root(*sources) == get_greatest_ancestor_node_identifier(node)
+
+
+def test_without_a_trace_there_is_none() -> None:
+    assert _root("No node trace available.") is None
+    assert _root([]) is None
