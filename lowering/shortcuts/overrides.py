@@ -1,9 +1,9 @@
 """torch's overrides of composite operators, made once.
 
 To keep composite operators whole, torch 2.13 gives each of the 550 there are a dozen Python kernels whenever a program
-is decomposed, and takes them away again (torch/export/exported_program.py, `_override_composite_implicit_decomp`): three
-times a lowering. Here torch does so the first time, and what it made of an operator is put in place again whenever the
-operator is as it was before.
+is decomposed, three times a lowering, and takes them away again (torch/export/exported_program.py,
+`_override_composite_implicit_decomp`). Here torch does so the first time, and what it made of an operator is put in
+place again whenever the operator is as it was before.
 """
 
 from __future__ import annotations
