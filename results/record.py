@@ -315,7 +315,7 @@ def _accuracy(data: Mapping[str, Any]) -> Accuracy:
     return _known(Accuracy, {**data, "index": tuple(data["index"]), **numbers})
 
 
-def _op(data: dict[str, Any]) -> Op:
+def _op(data: Mapping[str, Any]) -> Op:
     return _known(Op, {**data, "aten_ops": tuple(data["aten_ops"]), "sources": tuple(data.get("sources", ()))})
 
 

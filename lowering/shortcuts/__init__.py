@@ -26,7 +26,7 @@ from lowering.shortcuts.overrides import remembered_overrides
 
 @contextmanager
 def shortcuts() -> Iterator[None]:
-    """While inside, torch takes none of the detours of these modules. Imports torch."""
+    """While inside, torch takes no detours. Imports torch; torchao's is left out where something is quantised."""
     with ExitStack() as stack:
         for each in (collected_once, generated_on_demand, remembered_overrides, shared_history):
             stack.enter_context(each())

@@ -160,16 +160,22 @@ Picks take_picks(const Arguments& arguments, std::uint32_t position, std::uint32
   return picks;
 }
 
-// For each place of the picks, in order: a view of `whole` without the indexed dimensions, where the indices say, and
-// `other` without the dimensions of the picks, at that place. Those come first in `other`, unless all indexed
-// dimensions stand together.
-template <typename Body>
-void at_each_pick(const Arguments& arguments, const Picks& picks, const View& whole, View other, Body body) {
+// A view without the indexed dimensions, at index 0 of each.
+View without_picked(const Arguments& arguments, const Picks& picks, const View& whole) {
   View rest = whole;
   for (std::uint32_t t = picks.count; t > 0; --t) {
     if (whole.sizes[picks.dimensions[t - 1]] == 0) arguments.reject(Text() << "an indexed dimension is empty");
     select(rest, picks.dimensions[t - 1], 0);
   }
+  return rest;
+}
+
+// For each place of the picks, in order: a view of `whole` without the indexed dimensions, where the indices say, and
+// `other` without the dimensions of the picks, at that place. Those come first in `other`, unless all indexed
+// dimensions stand together.
+template <typename Body>
+void at_each_pick(const Arguments& arguments, const Picks& picks, const View& whole, View other, Body body) {
+  const View rest = without_picked(arguments, picks, whole);
   const std::uint32_t start = picks.first();
   bool fits = other.rank == rest.rank + picks.rank;
   bool empty = false;
@@ -226,24 +232,14 @@ void index_put(const Arguments& arguments) {
   const Picks picks = take_picks(arguments, INDICES, in.rank);
   const View whole = view_of(out);
   copy(arguments, view_of(in), whole);
-  // What the values are broadcast to: the shape of index()'s output.
-  std::uint32_t sizes[MAX_RANK];
-  std::uint32_t rank = 0;
-  std::uint32_t next = 0;
-  for (std::uint32_t d = 0; d <= whole.rank; ++d) {
-    if (d == picks.first()) {
-      if (whole.rank - picks.count + picks.rank > MAX_RANK) arguments.reject_shapes();
-      for (std::uint32_t i = 0; i < picks.rank; ++i) sizes[rank++] = picks.shape[i];
-    }
-    if (d == whole.rank) break;
-    if (next < picks.count && picks.dimensions[next] == d) {
-      ++next;
-    } else {
-      sizes[rank++] = whole.sizes[d];
-    }
+  // The values are broadcast to the shape of index()'s output.
+  View shape = without_picked(arguments, picks, whole);
+  for (std::uint32_t d = picks.rank; d > 0; --d) {
+    insert(arguments, shape, picks.first());
+    shape.sizes[picks.first()] = picks.shape[d - 1];
   }
   View source = view_of(values);
-  expand(arguments, source, sizes, rank);
+  expand(arguments, source, shape.sizes, shape.rank);
   at_each_pick(arguments, picks, whole, source, [&](const View& picked, const View& there) {
     if (accumulate) {
       add(arguments, there, picked);
