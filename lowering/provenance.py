@@ -15,7 +15,8 @@ _PACKAGES = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "fl
 def versions() -> dict[str, str]:
     """Versions by package name, "missing" for one that isn't installed; plus Python's and this package's own.
 
-    "ethos-hil-lowering" is the digest of this package's source: an artifact made by other code is another artifact.
+    "ethos-hil-lowering" is the digest of this package's source, with all its subpackages: an artifact made by other
+    code is another artifact.
     """
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
@@ -23,8 +24,18 @@ def versions() -> dict[str, str]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[package] = "missing"
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    found["ethos-hil-lowering"] = digest.hexdigest()[:16]
+    found["ethos-hil-lowering"] = source_digest(Path(__file__).parent)[:16]
     return found
+
+
+def source_digest(folder: Path) -> str:
+    """The SHA-256 of all modules below a folder, by their paths in it; hexadecimal.
+
+    Tests are left out: they make no artifact.
+    """
+    digest = hashlib.sha256()
+    modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
+    for name, path in sorted(modules.items()):
+        if "tests" not in name.split("/"):
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
