@@ -21,7 +21,7 @@ help: ## Show this list
 setup: build/.apt .venv/.installed $(ELFS) ## Everything the other commands need: apt packages, .venv, firmware
 
 demo: setup ## Train a digit classifier and run it, verified, on the virtual Corstone-300
-	@$(BIN)/python -m suites.demo
+	@$(BIN)/python -m ethos_hil.suites.demo
 
 test: setup lint ## All tests, with every third case of the suites
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --one-in 3
@@ -41,19 +41,19 @@ format: setup ## Format the code in place
 	clang-format -i $$(git ls-files 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
 
 bench: setup ## Print sizes, times and ratios, measured now on this machine
-	@$(BIN)/python -m suites.bench
+	@$(BIN)/python -m ethos_hil.suites.lab.self_bench
 
 conformance: setup ## Compare every operator on every Ethos-U with the TOSA reference model (minutes)
-	@$(BIN)/python -m harness.npu.conformance -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab.conformance -j $(JOBS)
 
 fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes, SECONDS=1200 MUTANTS=5000 for an hour
-	@$(BIN)/python -m harness.npu.conformance.fuzz -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.streams -j $(JOBS)
 	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
-	@$(BIN)/python -m harness.fuzz --seconds $(SECONDS)
-	@$(BIN)/python -m harness.virtual.mutants build/fuzz/seeds/board/*.pte -n $(MUTANTS) -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.firmware --seconds $(SECONDS)
+	@$(BIN)/python -m ethos_hil.suites.lab.mutants build/fuzz/seeds/board/*.pte -n $(MUTANTS) -j $(JOBS)
 
 upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
-	@$(BIN)/python -m suites.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --table docs/upstream.md)
+	@$(BIN)/python -m ethos_hil.suites.lab.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --table docs/upstream.md)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done

@@ -15,4 +15,4 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-pytest_plugins = ["suites.plugin"]
+pytest_plugins = ["ethos_hil.suites.plugin.hooks"]

@@ -2,7 +2,7 @@
 // that answers semihosting calls and gives arguments: the runner of files (runner/runner.h).
 //
 // The conversation: HELLO, LOADED, then for every run of the plan RUN_BEGIN, results, RUN_END; at last END. Frames are
-// described in harness/formats.py. Anything that goes wrong ends it earlier, with an ERROR or FAULT frame and END.
+// described in harness/image/formats.py. Anything that goes wrong ends it earlier, with an ERROR or FAULT frame and END.
 #include <cstring>
 
 #include "boards/board.h"

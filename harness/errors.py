@@ -1,8 +1,8 @@
-"""Errors of the target's side, under the root that lowering.errors defines."""
+"""Errors of the target's side, under the root that ethos_hil.lowering.errors defines."""
 
 from __future__ import annotations
 
-from lowering.errors import EthosHilError, ToolError
+from ethos_hil.lowering.errors import EthosHilError, ToolError
 
 
 class TargetError(EthosHilError):

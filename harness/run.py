@@ -10,29 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from harness import tracefile
-from harness.accuracy import accuracies
-from harness.divergence import localise
-from harness.firmware import Firmware, find_firmware
-from harness.footprint import Footprint, memory_mode
-from harness.image import Image, Plan, pack
-from harness.inputs import InputFile, InputSet
-from harness.link.runner import Job, run_program
-from harness.metrics import metrics, rows
-from harness.preflight import Place, examine, insist
-from harness.progress import Reporter, Silent
-from harness.targets import make_target
-from harness.targets.base import Outcome, Target
-from harness.verify import verify
-from lowering.artifact import Artifact
-from lowering.errors import UsageError
-from lowering.lower import lower
-from lowering.memory_mode import MemoryMode
-from lowering.model import ProgramFile, TorchModel
-from lowering.profile import Npu
-from lowering.reference import Reference, ReferenceRun
-from results import environment
-from results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint, memory_mode
+from ethos_hil.harness.image.inputs import InputFile, InputSet
+from ethos_hil.harness.image.pack import Image, Plan, pack
+from ethos_hil.harness.image.preflight import Place, examine, insist
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.executor_runner import Job, run_program
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.verdict import trace_file
+from ethos_hil.harness.verdict.accuracy import accuracies
+from ethos_hil.harness.verdict.divergence import localise
+from ethos_hil.harness.verdict.metrics import metrics, rows
+from ethos_hil.harness.verdict.verify import verify
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import ProgramFile, TorchModel
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.results import environment
+from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
 
 BATCH_HINT = (
     "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
@@ -53,7 +54,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Runner:
-    """A runner of the user's: an ELF that speaks ExecuTorch's semihosting protocol (`harness.link.runner`)."""
+    """A runner of the user's: an ELF that speaks ExecuTorch's semihosting protocol.
+
+    See `ethos_hil.harness.targets.executor_runner`.
+    """
 
     path: Path
     elf: bytes
@@ -92,9 +96,9 @@ def run(
     """Lower `source` (or take it from the cache), run it on `target`, and verify every output.
 
     Args:
-        source: the model, from `lowering.model`.
+        source: the model, from `ethos_hil.lowering.model`.
         npu: what it is compiled for, and what the target must have.
-        target: name of a target, as `harness.targets.make_target` takes it.
+        target: name of a target, as `ethos_hil.harness.targets.registry.make_target` takes it.
         memory_mode: what it is compiled for, by default as ExecuTorch has it for that NPU.
         runner: an ELF to run it with in place of the firmware.
         fast: let an FVP leave out the NPU's timing; no cycles are reported then.
@@ -107,7 +111,8 @@ def run(
         reporter: hears of progress.
 
     Raises:
-        UsageError, ToolError, TargetError, OracleError: see `lowering.errors` and `harness.errors`. A mismatch is not
+        UsageError, ToolError, TargetError, OracleError: see `ethos_hil.lowering.errors` and `ethos_hil.harness.errors`.
+        A mismatch is not
             raised; it is the record's verdict.
     """
     reporter = reporter or Silent()
@@ -126,7 +131,7 @@ def run(
     ).of(method)
     seconds = {"lowering": time.monotonic() - started}
     if trace is not None:
-        tracefile.write(artifact, npu, trace)
+        trace_file.write(artifact, npu, trace)
     report = run_artifact(
         artifact,
         board,

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from lowering.errors import UsageError
-from lowering.memory_mode import MemoryMode
-from lowering.plan import FORWARD, KernelCall, Plan, default_method
-from lowering.profile import Npu
-from lowering.program import Program
-from lowering.quantize import Scheme
-from lowering.specification import TosaSpec
-from lowering.vela import VelaBlob
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.formats.pte_model import FORWARD, KernelCall, Plan, default_method
+from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.tosa_spec import TosaSpec
 
 SCHEMA_VERSION = 9
 _DIGESTS = "SHA256SUMS"
@@ -134,7 +134,7 @@ class Artifact:
         scheme: how it was quantised; None when it was not, or was not lowered here.
         floating: what the float module answers to `example_inputs`, computed in float64 where all its operators can.
         quantised: what the quantised module answers to them in PyTorch.
-        delegated: the operators that its delegates took over (`lowering.delegated`).
+        delegated: the operators that its delegates took over (`ethos_hil.lowering.upstream.delegated_operators`).
         others: the other methods; `of` gives the artifact as seen from one of them.
     """
 

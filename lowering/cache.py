@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lowering.artifact import SCHEMA_VERSION, Artifact
-from lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
+from ethos_hil.lowering.errors import ToolError, UsageError
 
 _VARIABLE = "ETHOS_HIL_CACHE"
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lowering.model import TorchModel
-from lowering.provenance import versions
-from lowering.source import Sources
-from lowering.tosa import module_path
+from ethos_hil.lowering.formats.tosa import module_path
+from ethos_hil.lowering.model import TorchModel
+from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.versions import versions
 
 if TYPE_CHECKING:
     import torch

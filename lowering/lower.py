@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowering.artifact import Artifact, LoweredMethod
-from lowering.cache import Cache
-from lowering.delegated import delegated
-from lowering.delegation import Border, by_backend_id, by_partitioner
-from lowering.errors import UsageError, raise_if_interrupted
-from lowering.expected import evaluate, evaluate_in_double
-from lowering.explain import explain
-from lowering.export import export
-from lowering.imports import import_executorch
-from lowering.key import model_key
-from lowering.left import insist
-from lowering.memory_mode import MemoryMode
-from lowering.model import Method, ProgramFile, TorchModel, load_model
-from lowering.profile import Npu
-from lowering.program import Program
-from lowering.provenance import versions
-from lowering.quantize import Scheme
-from lowering.quiet import quiet
-from lowering.shortcuts import shortcuts
-from lowering.source import Sources
-from lowering.specification import TosaSpec
-from lowering.toolchain import EthosUToolchain, Toolchain, TosaToolchain
+from ethos_hil.lowering.artifact import Artifact, LoweredMethod
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
+from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.lowering.key import model_key
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.upstream.cpu_only import insist
+from ethos_hil.lowering.upstream.delegated_operators import delegated
+from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
+from ethos_hil.lowering.upstream.explain import explain
+from ethos_hil.lowering.upstream.export import export
+from ethos_hil.lowering.upstream.imports import import_executorch
+from ethos_hil.lowering.upstream.patches import shortcuts
+from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double
+from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
+from ethos_hil.lowering.versions import versions
 
 if TYPE_CHECKING:
     import torch
@@ -61,9 +61,9 @@ def lower(
         memory_mode: where the program's parts shall lie, by default as ExecuTorch has it for that NPU; a .pte must be
             compiled for it, if it is given.
         scheme: how to quantise; a float TOSA is not quantised.
-        whole: delegate all of each method, by the backend's id (`lowering.delegation`): a quantised method then takes
-            and gives integers, and so are the artifact's example inputs and quantised answers. By default a partitioner
-            picks what can be delegated.
+        whole: delegate all of each method, by the backend's id (`ethos_hil.lowering.upstream.delegation`): a quantised
+            method then takes and gives integers, and so are the artifact's example inputs and quantised answers. By
+            default a partitioner picks what can be delegated.
         cache: where artifacts are kept; by default the user's cache folder.
         progress: called with a few words at the start of each stage. File descriptors 1 and 2 are redirected while
             a stage runs, so show progress on a duplicate of them.
@@ -228,8 +228,8 @@ def _prepared(
     progress: Progress,
 ) -> _Ready:
     """Quantises a method, if it is to be."""
-    from lowering.prepare import prepare
-    from lowering.quantize import quantise
+    from ethos_hil.lowering.upstream.complete_pools import prepare
+    from ethos_hil.lowering.upstream.quantize import quantise
 
     floating = exported.module(check_guards=False)
     with _stage("preparing the model", sources):

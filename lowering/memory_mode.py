@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lowering.errors import UsageError
-from lowering.profile import Family, Npu
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import Family, Npu
 
 _FLAG = "--memory-mode="
 # EthosUCompileSpec's defaults (executorch 1.4.1, backends/arm/ethosu/compile_spec.py); a test compares.

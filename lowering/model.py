@@ -28,9 +28,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from lowering.errors import EthosHilError, UsageError, raise_if_interrupted
-from lowering.plan import FORWARD, default_method
-from lowering.source import Sources, is_framework_file
+from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
+from ethos_hil.lowering.source import Sources, is_framework_file
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,7 @@ _RETURNS = (
     "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of these "
     "by method name"
 )
-_MAX_NAME = 31  # bytes of a method's name that the firmware's package has room for (harness/formats.py)
+_MAX_NAME = 31  # bytes of a method's name that the firmware's package has room for (harness/image/formats.py)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Method:
         calibration_inputs: sets of such arguments to calibrate the quantisation with; the example when none given.
         on_cpu: leave all of it to the CPU, in float.
         leave: the operators that its partitioner leaves to the CPU, quantised as they are, by the edge operators' names
-            ("aten.sigmoid.default", as in `lowering.delegated`).
+            ("aten.sigmoid.default", as in `ethos_hil.lowering.upstream.delegated_operators`).
         notes: what a record of a run is to say of it, for example that nobody trained it.
     """
 
@@ -134,7 +134,7 @@ def load_model(text: str) -> TorchModel | ProgramFile:
         module, sources = _import_file(path, text), Sources(path.resolve().parent)
     else:
         module = _import_module(place, text)
-        sources = Sources(Path(module.__file__).resolve().parent if module.__file__ else None)
+        sources = Sources(Path(module.__file__).parent if module.__file__ else None)
     return _call(_function(module, function_name, place), text, sources)
 
 
@@ -173,7 +173,7 @@ def _load_exported(text: str) -> TorchModel:
         raise _no_file(text)
     import torch
 
-    from lowering.quiet import quiet
+    from ethos_hil.lowering.silence_tools import quiet
 
     try:
         with quiet():
@@ -354,8 +354,7 @@ def _at(error: BaseException) -> str:
     """Where in the user's own files the exception came from: " (net.py:12)" or nothing."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({Path(error.filename).name}:{error.lineno})"
-    here = str(Path(__file__).resolve())
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename != here and not is_framework_file(frame.filename) and "importlib" not in frame.filename:
+        if frame.filename != __file__ and not is_framework_file(frame.filename) and "importlib" not in frame.filename:
             return f" ({Path(frame.filename).name}:{frame.lineno})"
     return ""

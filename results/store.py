@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from results import environment
-from results.files import write_whole
-from results.record import Record
+from ethos_hil.results import environment
+from ethos_hil.results.files import write_whole
+from ethos_hil.results.record import Record
 
 MANIFEST = "manifest.json"
 DEFAULT_ROOT = Path("results/runs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from results.store import StoredRecord
+from ethos_hil.results.store import StoredRecord
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,19 +9,19 @@ from __future__ import annotations
 import numpy as np
 from rich.table import Table
 
-from harness.cli import guard
-from harness.progress import Live
-from harness.render import console, summary
-from harness.run import run
-from lowering.model import load_model
-from lowering.profile import Npu
+from ethos_hil.harness.cli.main import guard
+from ethos_hil.harness.cli.progress import Live
+from ethos_hil.harness.cli.render import console, summary
+from ethos_hil.harness.run import run
+from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.npu_name import Npu
 
 
 def main() -> int:
     """Exit status: 0 when the device agrees with the host on every output, otherwise as for `ethos-hil run`."""
     import torch
 
-    from suites.models import digits  # imports torch: late, so that a missing tool is told first
+    from ethos_hil.suites.models import digits  # imports torch: late, so that a missing tool is told first
 
     with Live() as live:
         live.stage("Training the digit classifier")
@@ -31,7 +31,10 @@ def main() -> int:
             floating = model(held_out.images).argmax(1).numpy()
         images = tuple((image[None],) for image in held_out.images.numpy())
         report = run(
-            load_model("suites.models.digits:digits"), Npu.parse("ethos-u55-128"), inputs=images, reporter=live
+            load_model("ethos_hil.suites.models.digits:digits"),
+            Npu.parse("ethos-u55-128"),
+            inputs=images,
+            reporter=live,
         )
     labels = held_out.labels.numpy()
     host = np.array([reference.outputs[0].argmax() for reference in report.references])

@@ -1,4 +1,4 @@
-// Generated from harness/formats.py by `python -m harness.formats`. Do not edit.
+// Generated from harness/image/formats.py by `python -m ethos_hil.harness.image.formats`. Do not edit.
 #pragma once
 
 #include <cstddef>

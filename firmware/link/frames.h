@@ -1,4 +1,4 @@
-// Frames as harness/formats.py defines them: COBS(header, payload, CRC-32 of both) and a zero byte.
+// Frames as harness/image/formats.py defines them: COBS(header, payload, CRC-32 of both) and a zero byte.
 #pragma once
 
 #include <cstddef>

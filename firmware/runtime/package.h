@@ -1,4 +1,4 @@
-// The package the host put into memory: header, program, inputs (format: harness/formats.py, docs/formats.md).
+// The package the host put into memory: header, program, inputs (format: harness/image/formats.py, docs/formats.md).
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ from builds import build
 from plain_qemu import Conversation, Ended, RunFiles, RunProgram, boot, run_files
 from sanitized import check_same_ending, package_of, run_on_host
 
-from harness.image import Plan, pack
+from ethos_hil.harness.image.pack import Plan, pack
 
 
 @pytest.fixture(scope="session")

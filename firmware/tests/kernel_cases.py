@@ -16,8 +16,8 @@ import numpy as np
 from plain_qemu import RunProgram
 from programs import Exported, export
 
-from harness.formats import FrameType
-from lowering.program import Program
+from ethos_hil.harness.image.formats import FrameType
+from ethos_hil.lowering.formats.pte_reader import Program
 
 SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, 16777217.0, 0.5, -2.5)
 WHOLE = ("uint8", "int8", "int16", "int32", "int64")

@@ -20,8 +20,8 @@ from typing import Any
 
 from cobs import cobs
 
-from harness import formats
-from harness.formats import FrameType
+from ethos_hil.harness.image import formats
+from ethos_hil.harness.image.formats import FrameType
 
 PAYLOADS = {
     FrameType.HELLO: formats.Hello,
@@ -95,7 +95,7 @@ class Conversation:
 
 
 RunProgram = Callable[..., Conversation]
-"""Packs a .pte with its input sets, and fields of harness.image.Plan by name, and boots the image."""
+"""Packs a .pte with its input sets, and fields of ethos_hil.harness.image.pack.Plan by name, and boots the image."""
 
 
 def decode(stream: bytes) -> list[Frame]:

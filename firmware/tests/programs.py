@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.fuzz.programs import delegated
-from lowering.imports import import_executorch
+from ethos_hil.lowering.upstream.imports import import_executorch
+from ethos_hil.suites.lab.fuzz.firmware.programs import delegated
 
 
 def raw(tensor: Any) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from plain_qemu import Conversation, decode
 
-from harness.formats import ErrorKind, FrameType
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 _SECONDS = 60.0
 _OF_THE_BOARD = (ErrorKind.OUT_OF_MEMORY, ErrorKind.NPU_MISMATCH, ErrorKind.NPU_FAULT, ErrorKind.NPU_TIMEOUT)

@@ -15,8 +15,8 @@ from elftools.elf.elffile import ELFFile
 from plain_qemu import Conversation, RunProgram
 from programs import Exported, export, raw
 
-from harness.formats import ErrorKind, FrameType, InputRef, PackageHeader
-from harness.image import Plan, pack
+from ethos_hil.harness.image.formats import ErrorKind, FrameType, InputRef, PackageHeader
+from ethos_hil.harness.image.pack import Plan, pack
 
 BootElf = Callable[[bytes], Conversation]
 

@@ -12,7 +12,7 @@ from plain_qemu import RunFiles, RunProgram
 from programs import raw
 from test_runner import write_files
 
-from harness.formats import ErrorKind, FrameType
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 PASSED = "I [executorch:arm_executor_runner] TEST: BundleIO index[{}] Test_result: PASS"
 FAILED = "E [executorch:arm_executor_runner] TEST: BundleIO index[{}] Test_result: FAIL"

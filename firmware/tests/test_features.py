@@ -13,7 +13,7 @@ from programs import export, raw
 from test_hostile import Edit, plan, planned, rebuild, values
 from test_runner import write_files
 
-from harness.formats import ErrorKind, FrameType
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 
 def to_pte(methods: Any, config: Any = None, **edge: Any) -> bytes:

@@ -9,8 +9,12 @@ FIRMWARE = Path(__file__).resolve().parent.parent
 
 def test_formats_header_is_generated() -> None:
     generated = subprocess.run(
-        [sys.executable, "-m", "harness.formats"], cwd=FIRMWARE.parent, capture_output=True, check=True, timeout=30
+        [sys.executable, "-m", "ethos_hil.harness.image.formats"],
+        cwd=FIRMWARE.parent,
+        capture_output=True,
+        check=True,
+        timeout=30,
     )
     assert generated.stdout == (FIRMWARE / "link" / "formats.h").read_bytes(), (
-        "firmware/link/formats.h is stale: python -m harness.formats > firmware/link/formats.h"
+        "firmware/link/formats.h is stale: python -m ethos_hil.harness.image.formats > firmware/link/formats.h"
     )

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from builds import FIRMWARE
 
-from harness.errors import TargetError
-from harness.fuzz.fuzzer import NAMES, Fuzzer
-from harness.fuzz.seeds import conversations
-from harness.link.frames import Frame, FrameDecoder
-from harness.virtual.tests.programs import DATA
-from lowering.program import Program
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.link.frames import Frame, FrameDecoder
+from ethos_hil.harness.virtual.tests.programs import DATA
+from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES, Fuzzer
+from ethos_hil.suites.lab.fuzz.firmware.seeds import conversations
 
 SECONDS = 8
 CONTROL = bytes(8)  # what the fuzzer of delegates takes off before the blob

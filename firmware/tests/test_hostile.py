@@ -10,7 +10,7 @@ import pytest
 from plain_qemu import RunProgram
 from programs import Exported, export, raw
 
-from harness.formats import ErrorKind, FrameType
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 Edit = Callable[[Any], None]
 

@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 from plain_qemu import Conversation, RunProgram
 from programs import Exported, edited, export, raw
 
-from harness.formats import ErrorKind, FrameType
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 
 def check_outputs(conversation: Conversation, exported: Exported) -> None:

@@ -11,7 +11,7 @@ from kernel_cases import REAL, Case, Cases, check_cases, operators_of, values
 from plain_qemu import RunProgram
 from programs import export, raw
 
-from harness.formats import ErrorKind
+from ethos_hil.harness.image.formats import ErrorKind
 
 TYPES = ("bool", *REAL)
 

@@ -11,7 +11,7 @@ from kernel_cases import values
 from plain_qemu import RunProgram
 from programs import Exported, edited, export
 
-from harness.formats import ErrorKind, FrameType
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 from plain_qemu import Conversation, RunProgram
 from programs import Exported, export
 
-from harness.formats import ErrorKind, FrameType
-from lowering.kernels import Store, run_kernel
-from lowering.plan import KernelCall
-from lowering.program import Program
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
+from ethos_hil.lowering.formats.pte_model import KernelCall
+from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
 SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, 16777217.0)
 
@@ -41,7 +41,7 @@ def check_equal(found: Any, expected: Any, what: str) -> None:
 
 
 def run_reference(exported: Exported) -> list[np.ndarray]:
-    """The program on lowering/kernels.py."""
+    """The program on lowering/oracle/kernels.py."""
     (plan,) = Program.parse(exported.pte).plans
     store = Store(plan)
     for index, data in zip(plan.inputs, exported.input_set, strict=True):

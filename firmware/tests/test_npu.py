@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from programs import delegate
 
-from harness.errors import TargetError
-from harness.firmware import find_firmware
-from harness.formats import MemoryMode
-from harness.image import Plan, pack
-from harness.run import run_artifact
-from harness.targets.virtual import VirtualTarget
-from harness.virtual.device import Device
-from harness.virtual.tests.programs import NPU, load
-from lowering.lower import lower
-from lowering.model import from_module
-from lowering.profile import Npu
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.formats import MemoryMode
+from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.device import Device
+from ethos_hil.harness.virtual.tests.programs import NPU, load
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import Npu
 
 RUNS = 3
 

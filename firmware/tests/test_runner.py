@@ -12,8 +12,8 @@ from plain_qemu import Conversation, Ended, RunFiles, boot
 from programs import Exported, export, raw
 from test_boot import plant
 
-from harness.formats import ErrorKind, FrameType
-from harness.image import Plan, pack
+from ethos_hil.harness.image.formats import ErrorKind, FrameType
+from ethos_hil.harness.image.pack import Plan, pack
 
 COMMAND = "executor_runner -m program.pte -o out"
 

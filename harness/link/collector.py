@@ -11,15 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import TargetError
-from harness.formats import PROTOCOL_VERSION, Counters, End, FrameType, Hello, Loaded, Log, RunBegin, RunEnd, TensorRole
-from harness.formats import Struct as Record
-from harness.image import Image, Plan
-from harness.link.failure import reported_error, reported_fault
-from harness.link.frames import Frame, FrameDecoder, Text
-from harness.link.tensors import Announced
-from harness.symbols import Symbols
-from harness.targets.base import DelegateRun, Outcome, Progress, Run
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import (
+    PROTOCOL_VERSION,
+    Counters,
+    End,
+    FrameType,
+    Hello,
+    Loaded,
+    Log,
+    RunBegin,
+    RunEnd,
+    TensorRole,
+)
+from ethos_hil.harness.image.formats import Struct as Record
+from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.image.symbols import Symbols
+from ethos_hil.harness.link.failure import reported_error, reported_fault
+from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
+from ethos_hil.harness.link.tensors import Announced
+from ethos_hil.harness.outcome import DelegateRun, Outcome, Progress, Run
 
 _NO_RUN = bytes(16)
 """What a device sends as its run id when its package is damaged or missing."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from harness.errors import TargetError
-from harness.formats import Error, ErrorKind, FaultInfo
-from harness.symbols import Symbols
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import Error, ErrorKind, FaultInfo
+from ethos_hil.harness.image.symbols import Symbols
 
 _KINDS = {
     ErrorKind.PACKAGE: "link",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from cobs import cobs
 
-from harness.errors import TargetError
-from harness.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
 
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import TargetError
-from harness.formats import MAX_RANK, TensorInfo, TensorRole
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import MAX_RANK, TensorInfo, TensorRole
 
 DTYPES: dict[int, np.dtype[Any]] = {
     0: np.dtype("uint8"),

@@ -15,9 +15,9 @@ Register names, codes and widths are those of the description in Vela's wheel (e
 Ethos-U85 those of Vela's disassembly.
 """
 
-from harness.npu.configuration import CONFIGURATIONS, Configuration
-from harness.npu.fault import Fault
-from harness.npu.npu import Execution, Extent, Npu, Program, forget
-from harness.npu.timing import OpRecord
+from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Configuration
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.npu import Execution, Extent, Npu, Program, forget
+from ethos_hil.harness.npu.timing.timing_model import OpRecord
 
 __all__ = ["CONFIGURATIONS", "Configuration", "Execution", "Extent", "Fault", "Npu", "OpRecord", "Program", "forget"]

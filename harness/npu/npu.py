@@ -12,18 +12,20 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from harness.npu import blas, branch, hazards, timing, weights, work
-from harness.npu.configuration import Configuration
-from harness.npu.convolution import ConvolutionStep
-from harness.npu.decode import decode
-from harness.npu.dma import DmaStep
-from harness.npu.elementwise import ElementwiseStep
-from harness.npu.fault import Fault
-from harness.npu.featuremap import Memory
-from harness.npu.gates import Gate, gates
-from harness.npu.hazards import Hazard
-from harness.npu.matmul import MatMulStep
-from harness.npu.operations import (
+from ethos_hil.harness.npu import effort_budget
+from ethos_hil.harness.npu.compute import blas, branch
+from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
+from ethos_hil.harness.npu.compute.dma import DmaStep
+from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
+from ethos_hil.harness.npu.compute.matmul import MatMulStep
+from ethos_hil.harness.npu.compute.pooling import PoolStep
+from ethos_hil.harness.npu.compute.resize import ResizeStep
+from ethos_hil.harness.npu.decode.decoder import decode
+from ethos_hil.harness.npu.decode.waits import Gate, gates
+from ethos_hil.harness.npu.isa.configuration import Configuration
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
     Access,
     Branch,
@@ -37,9 +39,10 @@ from harness.npu.operations import (
     Stream,
     Weights,
 )
-from harness.npu.pooling import PoolStep
-from harness.npu.resize import ResizeStep
-from harness.npu.timing import DEFAULT_PORTS, OpRecord, Timing
+from ethos_hil.harness.npu.timing import hazards, timing_model
+from ethos_hil.harness.npu.timing.hazards import Hazard
+from ethos_hil.harness.npu.timing.timing_model import DEFAULT_PORTS, OpRecord, Timing
+from ethos_hil.harness.npu.weights import decompress
 
 Bytes = npt.NDArray[np.uint8]
 TABLE_HINT = (
@@ -85,7 +88,7 @@ class Program:
                     self.extents[access.region] = _widened(old, access)
         self.steps: tuple[Step, ...] = tuple(STEPS[type(op)](op) for op in self.ops)
         self.weight_sources = tuple(_weight_sources(self.ops))
-        self.costs = {op.offset: work.estimate(op) for op in self.ops}
+        self.costs = {op.offset: effort_budget.estimate(op) for op in self.ops}
         self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
 
     @cached_property
@@ -127,7 +130,7 @@ class Program:
         """Modelled cycles of every operation, with regions behind the AXI ports that `ports` names."""
         key = tuple(sorted(ports.items()))
         if key not in self._timings:
-            self._timings[key] = timing.model(self.ops, self.configuration, ports, self.gates)
+            self._timings[key] = timing_model.model(self.ops, self.configuration, ports, self.gates)
         return self._timings[key]
 
 
@@ -164,7 +167,7 @@ class Execution:
 class Npu:
     """One NPU with its internal memory, which survives from run to run as on a board.
 
-    With `strict`, it refuses to run programs with hazards (see harness/npu/hazards.py).
+    With `strict`, it refuses to run programs with hazards (see harness/npu/timing/hazards.py).
     """
 
     def __init__(self, configuration: Configuration, *, strict: bool = False) -> None:
@@ -206,7 +209,7 @@ class Npu:
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
         touched = sum(_touched(regions.get(n), extent) for n, extent in program.extents.items())
-        budget = work.Budget(touched, len(program.stream))
+        budget = effort_budget.Budget(touched, len(program.stream))
         ran = []
         with blas.single_thread():
             for op, step in program.path(memory):
@@ -218,7 +221,7 @@ class Npu:
                 if observe is not None:
                     observe(op, memory)
         if program.has_branches:
-            return Execution(lambda: timing.model(ran, self.configuration, ports, program.gates))
+            return Execution(lambda: timing_model.model(ran, self.configuration, ports, program.gates))
         return Execution(lambda: program.timing(ports))
 
 
@@ -265,7 +268,7 @@ def _prefetch(program: Program, regions: Mapping[int, Bytes]) -> None:
         if whole and not step.holds(compressed):
             wanted.append((compressed, source.order))
     if wanted:
-        weights.prefetch(wanted)
+        decompress.prefetch(wanted)
 
 
 def _bytes_at(at: Stream, regions: Mapping[int, Bytes]) -> bytes:
@@ -360,4 +363,4 @@ _programs = _Programs()
 def forget() -> None:
     """Drops every decoded program and weight stream, so that the next run starts cold, as in a new process."""
     _programs.clear()
-    weights.forget()
+    decompress.forget()

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from harness.npu.featuremap import FeatureMap, Layout
-from harness.npu.gates import Gate
-from harness.npu.npu import Program
-from harness.npu.operations import (
+from ethos_hil.harness.npu.decode.waits import Gate
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
+from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
     Convolution,
     Dma,
@@ -24,8 +23,9 @@ from harness.npu.operations import (
     Stream,
     Upscale,
 )
-from harness.npu.scaling import ONE, Scale
-from harness.npu.timing import OpRecord, Timing
+from ethos_hil.harness.npu.isa.scaling import ONE, Scale
+from ethos_hil.harness.npu.npu import Program
+from ethos_hil.harness.npu.timing.timing_model import OpRecord, Timing
 
 Json = dict[str, Any]
 LAYOUTS = {Layout.NHWC: "NHWC", Layout.BRICKS: "NHCWB16", Layout.CHAIN: "chain"}

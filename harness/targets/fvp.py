@@ -18,16 +18,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.errors import TargetError, TargetNotAvailable
-from harness.fvp.models import MODELS, Model
-from harness.image import Image
-from harness.link.collector import Collector
-from harness.targets.base import Capability, Ended, Outcome, Progress, Target
-from harness.targets.complaints import complaint, reached_time_limit
-from harness.targets.simulation import Simulation
-from harness.virtual.clock import Deadline
-from lowering.errors import EthosHilError, UsageError
-from lowering.profile import Npu
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.outcome import Ended, Outcome, Progress
+from ethos_hil.harness.socs.fvps import MODELS, Model
+from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
+from ethos_hil.harness.targets.fvp_process import Simulation
+from ethos_hil.lowering.errors import EthosHilError, UsageError
+from ethos_hil.lowering.npu_name import Npu
 
 PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
 LAUNCHER_MARK = "ethos-hil"

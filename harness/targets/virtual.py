@@ -6,20 +6,21 @@ import dataclasses
 import time
 from pathlib import Path
 
-from harness.errors import TargetError
-from harness.image import Image
-from harness.link.collector import Collector
-from harness.npu import Configuration, Execution
-from harness.targets.base import Capability, Ended, OpEvent, Outcome, Progress, Run, Target
-from harness.targets.semihosting import boot
-from harness.virtual.clock import Deadline
-from harness.virtual.engine import Engine
-from harness.virtual.machine import EngineFactory, Machine
-from harness.virtual.pool import Pool, new_board
-from harness.virtual.qemu import find_qemu
-from harness.virtual.semihosting import Semihosting
-from harness.virtual.soc import soc_for
-from lowering.errors import UsageError
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.npu import Configuration, Execution
+from ethos_hil.harness.outcome import Ended, OpEvent, Outcome, Progress, Run
+from ethos_hil.harness.socs.soc import soc_for
+from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.targets.foreign_program import boot
+from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.machine import EngineFactory, Machine
+from ethos_hil.harness.virtual.pool import Pool, new_board
+from ethos_hil.harness.virtual.qemu import find_qemu
+from ethos_hil.harness.virtual.semihosting import Semihosting
+from ethos_hil.lowering.errors import UsageError
 
 _CONSOLE_LINES = 10
 """Lines of console that go into the message of a timeout."""
@@ -28,7 +29,7 @@ _CONSOLE_LINES = 10
 class VirtualTarget(Target):
     """A Corstone-300 with an Ethos-U55 or U65, or a Corstone-320 with an Ethos-U85.
 
-    Cycle counts are modelled (harness/npu/timing.py).
+    Cycle counts are modelled (harness/npu/timing/timing_model.py).
     """
 
     name = "virtual"

@@ -1,4 +1,4 @@
-"""The repository keeps its own rules: direction of imports, late imports, modules that stand alone."""
+"""The repository keeps its own rules: direction of imports, no circles, late imports, modules that stand alone."""
 
 from __future__ import annotations
 
@@ -6,51 +6,132 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("harness", "lowering", "results", "suites")
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("harness", "lowering", "results", "suites")
 MODULES = sorted(
     path
-    for package in PACKAGES
-    for path in (ROOT / package).rglob("*.py")
-    if "tests" not in path.relative_to(ROOT).parts
+    for room in ROOMS
+    for path in (ROOT / room).rglob("*.py")
+    if not {"tests", "testing"} & set(path.relative_to(ROOT).parts)
 )
-# What each package may import of the others. Data flows one way: suites -> lowering -> harness -> results.
+# What each room may import of the others. Data flows one way: suites -> lowering -> harness -> results.
 ALLOWED = {
     "lowering": {"lowering"},
     "results": {"results"},
     "harness": {"harness", "lowering", "results"},
-    "suites": set(PACKAGES),
+    "suites": set(ROOMS),
 }
 HEAVY = ("torch", "executorch", "torchao", "ethosu.vela", "pandas", "sklearn")
 
 
 def name_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = ("ethos_hil", *path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path) -> set[str]:
-    """Top-level packages that a file imports, anywhere in it."""
+NAMES = {name_of(path): path for path in MODULES}
+PACKAGES = {name for name, path in NAMES.items() if path.name == "__init__.py"}
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """All that a file imports, anywhere in it; of this repository the modules, of others what the statement names."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.add(node.module.split(".")[0])
-    return found
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found.add(full if full in NAMES else node.module)
+    return frozenset(found)
+
+
+def room(name: str) -> str:
+    return [*name.split("."), ""][1] if name.startswith("ethos_hil.") else name.split(".")[0]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_imports_follow_the_flow_of_data(path: Path) -> None:
-    package = path.relative_to(ROOT).parts[0]
-    wrong = (imported(path) & set(PACKAGES)) - ALLOWED[package]
-    assert not wrong, f"{package} must not import {', '.join(sorted(wrong))}"
-    if package == "results":
-        assert not imported(path) & {"torch", "executorch", "serial"}
+    here = path.relative_to(ROOT).parts[0]
+    rooms = {room(name) for name in imported(path)}
+    wrong = (rooms & set(ROOMS)) - ALLOWED[here]
+    assert not wrong, f"{here} must not import {', '.join(sorted(wrong))}"
+    if here == "results":
+        assert not rooms & {"torch", "executorch", "serial"}
+
+
+def test_the_product_does_not_need_its_laboratory() -> None:
+    """It is not in the wheel."""
+    laboratory = ("ethos_hil.suites.lab", "ethos_hil.lowering.testing")
+    wrong = [
+        f"{name} imports {other}"
+        for name, path in NAMES.items()
+        if not name.startswith(laboratory)
+        for other in imported(path)
+        if other.startswith(laboratory)
+    ]
+    assert not wrong
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The groups of nodes that reach one another: strongly connected components of more than one node (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            group = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
+def folder_of(name: str) -> str:
+    """The node of a module in the graph of folders: its folder. A file directly in a room, or in the folder of the NPU
+    or of the laboratory, is a node of its own: errors are below all, what runs the whole is above."""
+    if name in PACKAGES:
+        return name
+    parent = name.rpartition(".")[0]
+    return name if parent.count(".") == 1 or parent in ("ethos_hil.harness.npu", "ethos_hil.suites.lab") else parent
+
+
+def test_no_files_import_one_another_in_a_circle() -> None:
+    """Late imports and those for types count too: a circle that is hidden in a function is one."""
+    assert circles({name: sorted(imported(path) & set(NAMES)) for name, path in NAMES.items()}) == []
+
+
+def test_no_folders_import_one_another_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for name, path in NAMES.items():
+        here = graph.setdefault(folder_of(name), set())
+        here |= {folder_of(other) for other in imported(path) & set(NAMES)} - {folder_of(name)}
+    assert circles(graph) == []
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["d"], "d": ["b"], "e": ["a"]}) == [["b", "c", "d"]]
 
 
 def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str, ...] = ()) -> str:
@@ -58,18 +139,20 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     command = [sys.executable, *options, str(Path(__file__).with_name("alone.py"))]
     command += [preloaded, ",".join(names), ",".join(absent)]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=250
+        command, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, timeout=250
     )
     return done.stdout + (done.stderr if done.returncode else "")
 
 
-MODELS = [name for name in map(name_of, MODULES) if name.startswith("suites.models.") or name == "suites.build"]
-"""A model is also what `suites.build` makes of a declaration."""
+MODELS = [
+    name for name in NAMES if name.startswith("ethos_hil.suites.models.") or name == "ethos_hil.suites.trial.build"
+]
+"""A model is also what `suites.trial.build` makes of a declaration."""
 
 
 def test_every_module_imports_alone_without_warnings_and_all_but_models_without_torch() -> None:
     """What keeps --help, --collect-only and reports fast: torch and executorch cost seconds to import."""
-    names = [name for name in map(name_of, MODULES) if name not in MODELS]
+    names = [name for name in NAMES if name not in MODELS]
     assert len(names) > 200
     assert problems(names, "-W", "error", preloaded="numpy,pytest,rich,typer", absent=HEAVY) == ""
 
@@ -86,6 +169,13 @@ def test_what_cannot_be_imported_or_imports_too_much_is_seen() -> None:
     assert "ModuleNotFoundError" in found[0]
     assert "imports decimal" in found[1]
     assert "DeprecationWarning" in found[3]
+
+
+def test_no_generic_name_can_be_imported() -> None:
+    """Only `ethos_hil` may be: whoever installs it may have a package called `results`."""
+    code = f"import importlib.util as u; print([n for n in {ROOMS!r} + ('firmware',) if u.find_spec(n)])"
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd="/", capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_no_file_has_outgrown_its_noun() -> None:

@@ -4,5 +4,5 @@ soc (which Corstone), qemu (the process), gdb, qtest and qmp (its interfaces), b
 with another), pool (boards that wait for one), memory (the guest's RAM), access (the intercepted load or store), device
 with registers and pmu (the NPU), engine (its jobs), peripherals (what else answers there), elf and semihosting (the
 calls that the host answers), and machine (a run of an image on a board).
-`harness.targets.virtual` makes a target of it, `harness.fvp` a stand-in for Arm's FVPs.
+`ethos_hil.harness.targets.virtual` makes a target of it, `ethos_hil.harness.fvp_stand_in` a stand-in for Arm's FVPs.
 """

@@ -17,15 +17,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.errors import TargetNotAvailable
-from harness.virtual.clock import Deadline
-from harness.virtual.elf import ElfError, segments
-from harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
-from harness.virtual.memory import Blocks
-from harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu, unavailable
-from harness.virtual.qmp import Qmp, QmpError
-from harness.virtual.qtest import Qtest, QtestError
-from harness.virtual.soc import SECURE_ALIAS, Soc, Window
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.image.segments import ElfError, segments
+from ethos_hil.harness.socs.soc import SECURE_ALIAS, Soc, Window
+from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
+from ethos_hil.harness.virtual.memory import Blocks
+from ethos_hil.harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu, unavailable
+from ethos_hil.harness.virtual.qmp import Qmp, QmpError
+from ethos_hil.harness.virtual.qtest import Qtest, QtestError
 
 _RAMS = (
     range(0x10000000, 0x10080000), range(0x11000000, 0x11200000), range(0x30000000, 0x30080000),

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.npu import Configuration, Execution, Fault
-from harness.virtual.pmu import Pmu, Unmodelled
-from harness.virtual.registers import LAYOUTS, REGIONS
+from ethos_hil.harness.npu import Configuration, Execution, Fault
+from ethos_hil.harness.virtual.pmu import Pmu, Unmodelled
+from ethos_hil.harness.virtual.registers import LAYOUTS, REGIONS
 
 _READ_ONLY = ("ID", "STATUS", "QREAD", "PROT", "CONFIG", "COND_STATUS")
 
@@ -56,7 +56,7 @@ class Result:
 
 
 class JobEngine(Protocol):
-    """Runs jobs; a `harness.virtual.engine.Engine`, or a test's own."""
+    """Runs jobs; a `ethos_hil.harness.virtual.engine.Engine`, or a test's own."""
 
     def run(self, job: Job) -> Result | None:
         """Run a job to its end. None: it does not end, the NPU stays busy. Raises Fault."""

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from harness.npu import Execution, Fault, Npu, Program
-from harness.virtual.device import Job, Result
-from harness.virtual.memory import BusError, GuestMemory, Place
+from ethos_hil.harness.npu import Execution, Fault, Npu, Program
+from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.memory import BusError, GuestMemory, Place
 
 
 class Engine:

@@ -18,7 +18,7 @@ import select
 import socket
 from dataclasses import dataclass
 
-from harness.virtual.clock import Deadline
+from ethos_hil.harness.clock import Deadline
 
 REGISTERS = 17
 """r0 to r15 and xpsr, in the order of `g`."""

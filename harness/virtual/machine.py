@@ -13,21 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from harness.errors import TargetError
-from harness.npu import Configuration, Fault, Npu
-from harness.virtual import access
-from harness.virtual.access import UnsupportedAccess
-from harness.virtual.board import Board
-from harness.virtual.clock import Deadline
-from harness.virtual.device import Device, JobEngine, Unmodelled
-from harness.virtual.engine import Engine
-from harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
-from harness.virtual.memory import GuestMemory
-from harness.virtual.peripherals import Absent, Bus, Peripheral, Uart
-from harness.virtual.qemu import unavailable
-from harness.virtual.qtest import QtestError
-from harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
-from harness.virtual.soc import Window
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.socs.soc import Window
+from ethos_hil.harness.virtual import intercepted_access
+from ethos_hil.harness.virtual.board import Board
+from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
+from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
+from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
+from ethos_hil.harness.virtual.memory import GuestMemory
+from ethos_hil.harness.virtual.peripherals import Absent, Bus, Peripheral, Uart
+from ethos_hil.harness.virtual.qemu import unavailable
+from ethos_hil.harness.virtual.qtest import QtestError
+from ethos_hil.harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
 """The interrupt controller's own inputs, so that any interrupt can be driven, also those within the subsystem."""
@@ -83,7 +83,7 @@ class Machine:
             configuration: of the NPU.
             deadline: for the run.
             engine: makes what runs the NPU's jobs.
-            strict: the NPU's (see `harness.npu.Npu`).
+            strict: the NPU's (see `ethos_hil.harness.npu.Npu`).
             heapinfo: the semihosting calls that are answered here rather than by QEMU.
 
         Raises:
@@ -102,7 +102,7 @@ class Machine:
         self._uart = Uart()
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
-            access.prepare()
+            intercepted_access.prepare()
             try:
                 self._start(Deadline(_START_SECONDS))
             except (GdbError, QtestError, TimeoutError) as error:
@@ -293,7 +293,7 @@ class Machine:
             self._gdb.write_memory(block, self._heapinfo.answer.block(), self._deadline)
             after = list(before)
             after[PC] += CALL_SIZE
-            after[XPSR] = access.advance_it(before[XPSR])
+            after[XPSR] = intercepted_access.advance_it(before[XPSR])
             self._registers = before, after
         else:
             stop = self._gdb.step(self._deadline)
@@ -305,7 +305,7 @@ class Machine:
         before = self._gdb.read_registers(self._deadline)
         pc = before[PC]
         try:
-            decoded = access.decode(self._code(pc), pc)
+            decoded = intercepted_access.decode(self._code(pc), pc)
             self.accesses += 1
             after = decoded.perform(before, self._bus)
         except UnsupportedAccess as error:
@@ -335,7 +335,7 @@ class Machine:
         return TargetError(f"{message} (in {self._place(pc)})", kind="unsupported")
 
     def _place(self, address: int) -> str:
-        from harness.symbols import Symbols  # late: it takes pyelftools, and most runs never ask
+        from ethos_hil.harness.image.symbols import Symbols  # late: it takes pyelftools, and most runs never ask
 
         return Symbols(self._board.elf).describe(address)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.virtual.clock import Deadline
-from harness.virtual.gdb import Gdb, GdbClosed, GdbError
-from harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
-from harness.virtual.soc import SECURE_ALIAS, Ram, Soc
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.socs.soc import SECURE_ALIAS, Ram, Soc
+from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
+from ethos_hil.harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
 
 _BLOCK = 2 << 20
 """QEMU has each RAM in blocks of at most this size, aligned to it (for huge pages)."""

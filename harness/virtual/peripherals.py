@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from harness.virtual.device import Unmodelled
-from harness.virtual.soc import Window
+from ethos_hil.harness.socs.soc import Window
+from ethos_hil.harness.virtual.device import Unmodelled
 
 
 class Peripheral(Protocol):
-    """Registers of 32 bits at offsets that are multiples of 4. `harness.virtual.device.Device` is one."""
+    """Registers of 32 bits at offsets that are multiples of 4. `ethos_hil.harness.virtual.device.Device` is one."""
 
     def read(self, offset: int) -> int:
         """Raises Unmodelled."""
@@ -75,12 +75,12 @@ class Bus:
         self._windows = windows
 
     def load(self, address: int, size: int) -> int:
-        """As `harness.virtual.access.Bus`; raises Unmodelled."""
+        """As `ethos_hil.harness.virtual.intercepted_access.Bus`; raises Unmodelled."""
         peripheral, offset, shift = self._find(address, size)
         return peripheral.read(offset) >> shift & (1 << 8 * size) - 1
 
     def store(self, address: int, size: int, value: int) -> None:
-        """As `harness.virtual.access.Bus`; raises Unmodelled."""
+        """As `ethos_hil.harness.virtual.intercepted_access.Bus`; raises Unmodelled."""
         peripheral, offset, _ = self._find(address, size)
         if size != 4:
             raise Unmodelled(f"{size} of the 4 bytes of the register at 0x{address & ~3:08x} are written")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.npu import Execution
+from ethos_hil.harness.npu import Execution
 
 _CYCLE_COUNTER = 1 << 31
 _ENABLE, _RESET_EVENTS, _RESET_CYCLES, _GATED = 1 << 0, 1 << 1, 1 << 2, 1 << 3

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from types import TracebackType
 
-from harness.errors import TargetNotAvailable
-from harness.virtual.board import Board
-from harness.virtual.soc import Soc
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.virtual.board import Board
 
 
 class Pool:

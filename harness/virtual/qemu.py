@@ -26,9 +26,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.child import dies_with, interrupts_deferred
-from harness.errors import TargetNotAvailable
-from harness.virtual.semihosting import Semihosting
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.process import dies_with, interrupts_deferred
+from ethos_hil.harness.virtual.semihosting import Semihosting
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
 MACHINE = "mps3-an547"

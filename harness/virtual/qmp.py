@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from typing import Any
 
-from harness.virtual.clock import Deadline
+from ethos_hil.harness.clock import Deadline
 
 _EACH_ACCESS = (b'"event": "STOP"', b'"event": "RESUME"')
 """What every access to an intercepted register makes QEMU say, and nobody needs to hear."""

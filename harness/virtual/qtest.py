@@ -9,7 +9,7 @@ import base64
 import select
 import socket
 
-from harness.virtual.clock import Deadline
+from ethos_hil.harness.clock import Deadline
 
 _AT_ONCE = 1e-3
 """Seconds; 0 would make the socket non-blocking."""

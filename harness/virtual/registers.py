@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.npu.configuration import Generation
+from ethos_hil.harness.npu.isa.configuration import Generation
 
 REGIONS = 8
 _WORD = 0xFFFFFFFF

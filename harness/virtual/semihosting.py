@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
-from harness.virtual.elf import Segment
+from ethos_hil.harness.image.segments import Segment
 
 SYS_HEAPINFO = 0x16
 _CALL = b"\xab\xbe"

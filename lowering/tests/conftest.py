@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lowering.artifact import Artifact
-from lowering.cache import Cache
-from lowering.memory_mode import MemoryMode
-from lowering.profile import Npu
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import Npu
 
 MODELS = Path(__file__).parent / "known_model.py"
 DATA = Path(__file__).parent / "data"
@@ -32,7 +32,7 @@ def lowered(cache: Cache) -> Lowered:
     """Lowers a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256), "Sram_Only")."""
 
     def get(name: str, npu: Npu = U55, memory_mode: str | None = None) -> Artifact:
-        from lowering.lower import lower
+        from ethos_hil.lowering.lower import lower
 
         return lower(f"{MODELS}:{name}", npu, memory_mode=MemoryMode.chosen(memory_mode, npu), cache=cache)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from lowering.model import Method
+from ethos_hil.lowering.model import Method
 
 Inputs = tuple[torch.Tensor, ...]
 Calibrated = tuple[nn.Module, Inputs, list[Inputs]]

@@ -1,6 +1,7 @@
 """The error analysis is sound and tight: tosa_reference_model is never farther from its values than it says, and near.
 
-Programs of one operator are made without PyTorch. Whole programs that were lowered are in suites/tests/test_host.py.
+Programs of one operator are made without PyTorch. Whole programs that were lowered are in
+suites/tests/test_verify_against_pytorch.py.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from lowering import reference
-from lowering.bounds import arrange, elementwise, graph, sums
-from lowering.bounds.value import Bounded, NoBound, Operation, Rounding, of_constant
-from lowering.tests.one_operator import OPERATORS, Input, OneOperator
-from lowering.tosa import TosaTensor
+from ethos_hil.lowering.formats.tosa import TosaTensor
+from ethos_hil.lowering.oracle import reference
+from ethos_hil.lowering.oracle.bounds import arrange, elementwise, graph, sums
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Operation, Rounding, of_constant
+from ethos_hil.lowering.tests.one_operator import OPERATORS, Input, OneOperator
 
 IDS = [f"{one.op}-{number}" for number, one in enumerate(OPERATORS)]
 SEEDS = range(3)

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
-from lowering.cache import Cache
-from lowering.errors import ToolError, UsageError
-from lowering.memory_mode import MemoryMode
-from lowering.profile import Npu
-from lowering.tests.conftest import DATA
+from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.tests.conftest import DATA
 
 KEY = "ab" * 32
 
@@ -91,7 +91,7 @@ def test_an_artifact_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_what_is_kept_needs_no_torch_to_load(tmp_path: Path) -> None:
     Cache(tmp_path).get_or_make(KEY, make_artifact)
     code = (
-        "import sys; from pathlib import Path; from lowering.cache import Cache;"
+        "import sys; from pathlib import Path; from ethos_hil.lowering.cache import Cache;"
         "assert Cache(Path(sys.argv[1])).get(sys.argv[2]).npu_ops;"
         "assert not {'torch', 'executorch'} & sys.modules.keys()"
     )
@@ -178,8 +178,8 @@ def test_a_failure_to_make_leaves_nothing(tmp_path: Path) -> None:
 MAKER = """
 import sys, time
 from pathlib import Path
-from lowering.cache import Cache
-from lowering.tests.test_cache import KEY, make_artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.tests.test_cache import KEY, make_artifact
 log = Path(sys.argv[2])
 def make():
     with log.open("a") as stream:
@@ -200,7 +200,9 @@ def test_two_processes_make_it_once(tmp_path: Path) -> None:
 
 
 def test_a_process_killed_while_writing_leaves_nothing_that_is_used(tmp_path: Path) -> None:
-    code = MAKER.replace("artifact, hit =", "import os, lowering.artifact as a\n" + KILL + "\nartifact, hit =")
+    code = MAKER.replace(
+        "artifact, hit =", "import os, ethos_hil.lowering.artifact as a\n" + KILL + "\nartifact, hit ="
+    )
     arguments = [sys.executable, "-c", code, str(tmp_path / "cache"), str(tmp_path / "log"), "0"]
     process = subprocess.run(arguments, timeout=60, check=False)
     assert process.returncode == -signal.SIGKILL
@@ -238,9 +240,9 @@ def test_a_process_killed_while_making_frees_the_lock(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from lowering.cache import Cache
-from lowering.errors import ToolError
-from lowering.tests.test_cache import KEY, make_artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.tests.test_cache import KEY, make_artifact
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:

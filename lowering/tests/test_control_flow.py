@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.artifact import Artifact
-from lowering.cache import Cache
-from lowering.delegate_map import compute_offsets
-from lowering.errors import CompileError
-from lowering.lower import lower
-from lowering.plan import DelegateCall, JumpFalseCall
-from lowering.profile import Npu
-from lowering.reference import Reference
-from lowering.tests.conftest import MODELS, U55, Lowered
-from lowering.tests.known_model import marked
-from lowering.tosa import TosaGraph
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.map.delegate_map import compute_offsets
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered
+from ethos_hil.lowering.tests.known_model import marked
 
 U65, U85 = Npu("u65", 256), Npu("u85", 256)
 pytestmark = pytest.mark.slow
@@ -89,7 +89,7 @@ ELEMENTWISE, MODES = 6, {"MUL": 0, "ADD": 1, "SUB": 2}
 
 @pytest.mark.parametrize("name", ["branching", "nested", "looping"])
 def test_the_map_of_a_delegate_with_branches_agrees_with_its_stream(lowered: Lowered, name: str) -> None:
-    from lowering.stream import commands
+    from ethos_hil.lowering.formats.command_stream import commands
 
     (delegate,) = lowered(name, U85).delegates
     stream = delegate.blob.command_stream

@@ -6,14 +6,21 @@ import struct
 
 import pytest
 
-from lowering.artifact import NpuOp
-from lowering.delegate_map import Call, Partition, build_map, compute_offsets, operation_offsets, read_tables
-from lowering.errors import CompileError
-from lowering.profile import Npu
-from lowering.stream import DMA_START
-from lowering.tests.conftest import Lowered
-from lowering.tests.known_model import marked
-from lowering.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
+from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.command_stream import DMA_START
+from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
+from ethos_hil.lowering.map.delegate_map import (
+    Call,
+    Partition,
+    build_map,
+    compute_offsets,
+    operation_offsets,
+    read_tables,
+)
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.tests.conftest import Lowered
+from ethos_hil.lowering.tests.known_model import marked
 
 # --- A hand-made partition: conv (two stripes) with a fused rescale and table, then an add of unknown origin. ---
 

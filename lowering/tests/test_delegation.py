@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.artifact import Artifact
-from lowering.cache import Cache
-from lowering.errors import CompileError
-from lowering.lower import lower
-from lowering.plan import DelegateCall
-from lowering.profile import Npu
-from lowering.reference import Reference
-from lowering.specification import TosaSpec
-from lowering.tests.conftest import MODELS, U55, Lowered
-from lowering.tests.known_model import marked
-from lowering.tests.upstream import quantised_by_upstream
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.pte_model import DelegateCall
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered
+from ethos_hil.lowering.tests.known_model import marked
+from ethos_hil.lowering.tests.upstream import quantised_by_upstream
+from ethos_hil.lowering.tosa_spec import TosaSpec
 
 pytestmark = [
     pytest.mark.slow,
@@ -70,7 +70,7 @@ def upstream_by_id(name: str, npu: Npu, border: tuple[np.ndarray, ...]) -> bytes
     from executorch.exir.backend.backend_api import to_backend
     from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
 
-    from lowering.quiet import quiet
+    from ethos_hil.lowering.silence_tools import quiet
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)

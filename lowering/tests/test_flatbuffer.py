@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from lowering.flatbuffer import FlatbufferError, Schema
+from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Schema
 
 TEXT = """
 // A comment with table Nothing { a: int; }

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from lowering.artifact import NpuOp
-from lowering.cache import Cache
-from lowering.lower import lower
-from lowering.profile import Npu
-from lowering.tests.conftest import U55
+from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.tests.conftest import U55
 
 pytestmark = pytest.mark.slow
-FOLDER = Path(__file__).parents[2] / "suites" / "models"
+FOLDER = Path(__file__).resolve().parents[2] / "suites" / "models"
 U85 = Npu("u85", 256)
 
 
@@ -25,7 +25,7 @@ def line(file: str, text: str) -> str:
 
 
 def rows(model: str, npu: Npu, cache: Cache) -> tuple[NpuOp, ...]:
-    return lower(f"suites.models:{model}", npu, cache=cache).npu_ops
+    return lower(f"ethos_hil.suites.models:{model}", npu, cache=cache).npu_ops
 
 
 def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -> None:

@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
-from lowering import imports
-from lowering.imports import import_executorch
+from ethos_hil.lowering.upstream import imports
+from ethos_hil.lowering.upstream.imports import import_executorch
 
 
 def test_what_was_imported_is_not_gone_through_again_and_later_cycles_are_collected() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowering.errors import CompileError
-from lowering.intermediates import activations, compiled, computed, values, with_outputs
-from lowering.reference import Reference, evaluate
-from lowering.tests.conftest import Lowered
-from lowering.tosa import TosaGraph
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.oracle.intermediates import activations, compiled, computed, values, with_outputs
+from ethos_hil.lowering.oracle.reference import Reference, evaluate
+from ethos_hil.lowering.tests.conftest import Lowered
 
 
 @pytest.mark.slow

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowering import kernels
-from lowering.errors import OracleError
-from lowering.exact_kernels import EXACT
-from lowering.kernels import Store, run_kernel
-from lowering.plan import KernelCall, Plan, Tensor, Value, ValueList
+from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.formats.pte_model import KernelCall, Plan, Tensor, Value, ValueList
+from ethos_hil.lowering.oracle import kernels
+from ethos_hil.lowering.oracle.exact_kernels import EXACT
+from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
 COUNT = 3000
 
@@ -217,7 +217,7 @@ def test_what_is_not_as_simple_is_left_to_torch(operator: str, arguments: list[A
 
 def test_what_only_executorch_registers_is_written_out() -> None:
     """A program from the cache is verified in a process that never imported ExecuTorch."""
-    table = (Path(__file__).parents[2] / "firmware/runtime/operators.cc").read_text("utf-8")
+    table = (Path(__file__).resolve().parents[2] / "firmware/runtime/operators.cc").read_text("utf-8")
     names = {f"{name}.{overload}" for name, overload in re.findall(r'\{"([a-z_]+::\w+)", "(\w+)",', table)}
     others = {name for name in names if not name.startswith("aten::")}
     assert {"dim_order_ops::_clone_dim_order.out", "quantized_decomposed::quantize_per_tensor.out"} <= others

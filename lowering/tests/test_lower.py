@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.artifact import Artifact
-from lowering.cache import Cache
-from lowering.errors import CompileError, ToolError, UsageError
-from lowering.lower import lower
-from lowering.memory_mode import MemoryMode
-from lowering.model import TorchModel, load_model
-from lowering.profile import Npu
-from lowering.reference import Reference
-from lowering.tests.conftest import DATA, MODELS, U55, Lowered
-from lowering.tests.known_model import marked
-from lowering.tests.upstream import quantised_by_upstream
-from lowering.toolchain import EthosUToolchain
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import CompileError, ToolError, UsageError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
+from ethos_hil.lowering.tests.known_model import marked
+from ethos_hil.lowering.tests.upstream import quantised_by_upstream
+from ethos_hil.lowering.upstream.toolchain import EthosUToolchain
 
 # What upstream warns of when it is run without our redirection.
 pytestmark = [
@@ -36,7 +36,7 @@ def upstream_alone(name: str, npu: Npu) -> bytes:
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
-    from lowering.quiet import quiet
+    from ethos_hil.lowering.silence_tools import quiet
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)
@@ -143,8 +143,9 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     assert (again.key, again.pte, again.delegates) == (first.key, first.pte, first.delegates)
     # Not even in another process, which doesn't import ExecuTorch either.
     code = (
-        "import sys; from pathlib import Path; from lowering.cache import Cache; from lowering.lower import lower;"
-        "from lowering.profile import Npu; cache = Cache(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from ethos_hil.lowering.cache import Cache;"
+        "from ethos_hil.lowering.lower import lower;"
+        "from ethos_hil.lowering.npu_name import Npu; cache = Cache(Path(sys.argv[1]));"
         "print(lower(sys.argv[2], Npu('u55', 128), cache=cache).key);"
         "assert 'executorch' not in sys.modules"
     )
@@ -155,8 +156,8 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
 
 
 def key_of(model: TorchModel, npu: Npu = U55, mode: str = "Shared_Sram") -> str:
-    from lowering.export import export
-    from lowering.key import model_key
+    from ethos_hil.lowering.key import model_key
+    from ethos_hil.lowering.upstream.export import export
 
     exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
     return model_key(exported, model, EthosUToolchain(npu, MemoryMode.parse(mode), "a8w8").key)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lowering.artifact import Artifact
-from lowering.cache import Cache
-from lowering.errors import UsageError
-from lowering.lower import lower
-from lowering.memory_mode import MemoryMode
-from lowering.profile import Npu
-from lowering.tests.conftest import DATA, U55, Lowered
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.tests.conftest import DATA, U55, Lowered
 
 U65, U85 = Npu("u65", 256), Npu("u85", 256)
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from lowering.artifact import Artifact
-from lowering.errors import UsageError
-from lowering.lower import lower
-from lowering.model import Method, TorchModel, load_model
-from lowering.plan import Tensor
-from lowering.profile import Npu
-from lowering.reference import Reference
-from lowering.tests.conftest import DATA, MODELS, U55, Lowered
-from lowering.tests.known_model import marked
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import Method, TorchModel, load_model
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
+from ethos_hil.lowering.tests.known_model import marked
 
 NAMES = ("encode", "score", "encode_again", "rank", "rank_again")
 
@@ -70,7 +70,7 @@ def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
 @pytest.mark.slow
 def test_one_method_alone_is_lowered_to_the_same_program(tmp_path: Path) -> None:
     """Under the name it has anyway, so that nobody pays for what they don't use."""
-    from lowering.cache import Cache
+    from ethos_hil.lowering.cache import Cache
 
     model = load_model(f"{MODELS}:add")
     assert isinstance(model, TorchModel)
@@ -113,7 +113,7 @@ def test_a_method_that_is_not_there_lists_the_others() -> None:
 
 FILE = """
 import torch
-from lowering.model import Method
+from ethos_hil.lowering.model import Method
 
 class Twice(torch.nn.Module):
     def forward(self, x):
@@ -174,8 +174,8 @@ def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, sa
 def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
     from dataclasses import replace
 
-    from lowering.export import export
-    from lowering.key import model_key
+    from ethos_hil.lowering.key import model_key
+    from ethos_hil.lowering.upstream.export import export
 
     model = load_model(f"{user_file}:good")
     assert isinstance(model, TorchModel)
@@ -220,7 +220,7 @@ def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_an_operator_that_a_method_leaves_must_be_there(tmp_path: Path) -> None:
-    from lowering.cache import Cache
+    from ethos_hil.lowering.cache import Cache
 
     with pytest.raises(UsageError, match=r"forward leaves 'aten\.sigmiod\.default' to the CPU, and has no") as caught:
         lower(f"{MODELS}:misspelt", U55, cache=Cache(tmp_path))

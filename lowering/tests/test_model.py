@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from lowering.errors import UsageError
-from lowering.model import ProgramFile, TorchModel, from_module, load_model
-from lowering.tests.conftest import DATA, MODELS
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.model import ProgramFile, TorchModel, from_module, load_model
+from ethos_hil.lowering.tests.conftest import DATA, MODELS
 
 USER_FILE = """
 import torch
@@ -79,7 +79,7 @@ def test_calibration_inputs_and_a_single_tensor_are_accepted(user_file: Path) ->
 
 
 def test_a_module_of_a_package_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = load_model("lowering.tests.known_model:add")
+    model = load_model("ethos_hil.lowering.tests.known_model:add")
     assert isinstance(model, TorchModel)
     assert len(model.example_inputs) == 2
 

@@ -12,21 +12,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.artifact import Artifact
-from lowering.errors import OracleError, UsageError
-from lowering.reference import Reference
-from lowering.tests.conftest import DATA, MODELS, U55, Lowered
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import OracleError, UsageError
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 
 
 def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     """The outputs of the PT2E-quantised module, run by torch alone."""
     import torch
 
-    from lowering.ethosu import compile_spec
-    from lowering.memory_mode import MemoryMode
-    from lowering.model import TorchModel, load_model
-    from lowering.quantize import quantise
-    from lowering.quiet import quiet
+    from ethos_hil.lowering.memory_mode import MemoryMode
+    from ethos_hil.lowering.model import TorchModel, load_model
+    from ethos_hil.lowering.silence_tools import quiet
+    from ethos_hil.lowering.upstream.ethosu import compile_spec
+    from ethos_hil.lowering.upstream.quantize import quantise
 
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)
@@ -145,9 +145,9 @@ STATUS = "import enum\nclass GraphStatus(enum.Enum):\n    TOSA_VALID = 0\n    TO
 ASK = """
     import sys
     from pathlib import Path
-    from lowering.artifact import Artifact
-    from lowering.errors import OracleError
-    from lowering.reference import Reference
+    from ethos_hil.lowering.artifact import Artifact
+    from ethos_hil.lowering.errors import OracleError
+    from ethos_hil.lowering.oracle.reference import Reference
     artifact = Artifact.load(Path(sys.argv[1]))
     try:
         Reference(artifact).run(artifact.example_inputs)

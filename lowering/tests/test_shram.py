@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from lowering.shram import Overrun, overruns, scan
-from lowering.tests.conftest import Lowered
-from lowering.vela import VelaBlob
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.repairs.shram import Overrun, overruns, scan
+from ethos_hil.lowering.tests.conftest import Lowered
 
 REGION, DESTINATION, LENGTH, SOURCE = 0x131, 0x031, 0x032, 0x030
 INTERNAL = 0x100

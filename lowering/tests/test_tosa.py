@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lowering.tosa import _root
+from ethos_hil.lowering.formats.tosa import _root
 
 
 def source(name: str, graph: int, *origins: Any) -> Any:

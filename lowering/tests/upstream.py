@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lowering.model import TorchModel, load_model
-from lowering.profile import Npu
+from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.npu_name import Npu
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from results.record import (
+from ethos_hil.results.record import (
     Accuracy,
     ArtifactInfo,
     Check,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from results.files import write_all, write_whole
-from results.store import RunFolder, Skipped, StoredRecord, new_name, read
-from results.table import COLUMNS, frame
-from results.tests.test_record import RECORD
+from ethos_hil.results.files import write_all, write_whole
+from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, new_name, read
+from ethos_hil.results.table import COLUMNS, frame
+from ethos_hil.results.tests.test_record import RECORD
 
 
 def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
@@ -30,8 +30,8 @@ def test_processes_share_a_folder_and_its_manifest(tmp_path: Path) -> None:
     script = f"""
 import sys
 from pathlib import Path
-from results.store import RunFolder
-from results.tests.test_record import RECORD
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.tests.test_record import RECORD
 RunFolder(Path(sys.argv[1]), name={name!r}, command=["pytest", "suites"]).append(RECORD)
 """
     command = [sys.executable, "-c", script, str(tmp_path)]
@@ -63,9 +63,9 @@ def test_a_folder_without_manifest_is_reported(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from results.store import RunFolder
-from results.files import write_whole
-from results.tests.test_record import RECORD
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.files import write_whole
+from ethos_hil.results.tests.test_record import RECORD
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 root = Path(sys.argv[1])
 folder = RunFolder(root)
@@ -101,8 +101,8 @@ def test_a_full_disk_loses_nothing_and_leaves_nothing_half_written(tmp_path: Pat
 KILLED = """
 import sys
 from pathlib import Path
-from results.store import RunFolder
-from results.tests.test_record import RECORD
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.tests.test_record import RECORD
 folder = RunFolder(Path(sys.argv[1]))
 print("ready", flush=True)
 while True:

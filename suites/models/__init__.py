@@ -1,64 +1,64 @@
-"""The suite's models, by name: `ethos-hil run suites.models:ds_cnn`. Torch is imported when one is made."""
+"""The suite's models, by name: `ethos-hil run ethos_hil.suites.models:ds_cnn`. Torch is imported when one is made."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lowering.model import Method
+    from ethos_hil.lowering.model import Method
 
 
 def ds_cnn() -> Method:
     """MLPerf Tiny's keyword spotting, seeded."""
-    from suites.models import keyword_spotting
+    from ethos_hil.suites.models import keyword_spotting
 
     return keyword_spotting.ds_cnn()
 
 
 def mobilenet_v1() -> Method:
     """MLPerf Tiny's visual wake words, seeded."""
-    from suites.models import wake_words
+    from ethos_hil.suites.models import wake_words
 
     return wake_words.mobilenet_v1()
 
 
 def resnet8() -> Method:
     """MLPerf Tiny's image classification, seeded."""
-    from suites.models import image_classification
+    from ethos_hil.suites.models import image_classification
 
     return image_classification.resnet8()
 
 
 def autoencoder() -> Method:
     """MLPerf Tiny's anomaly detection, seeded."""
-    from suites.models import anomaly_detection
+    from ethos_hil.suites.models import anomaly_detection
 
     return anomaly_detection.autoencoder()
 
 
 def mobilenet_v2() -> Method:
     """MobileNetV2 1.0 at 224x224, seeded."""
-    from suites.models import mobilenetv2
+    from ethos_hil.suites.models import mobilenetv2
 
     return mobilenetv2.mobilenet_v2()
 
 
 def efficientnet_lite0() -> Method:
     """EfficientNet-Lite0 with its ImageNet weights, and photographs."""
-    from suites.models import efficientnet
+    from ethos_hil.suites.models import efficientnet
 
     return efficientnet.efficientnet_lite0()
 
 
 def transformer_encoder() -> Method:
     """A small transformer encoder block, seeded."""
-    from suites.models import transformer
+    from ethos_hil.suites.models import transformer
 
     return transformer.transformer_encoder()
 
 
 def lstm() -> Method:
     """An LSTM that labels every step, seeded."""
-    from suites.models import recurrent
+    from ethos_hil.suites.models import recurrent
 
     return recurrent.lstm()

@@ -14,8 +14,8 @@ from itertools import pairwise
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_linear_bn_eval
 
-from lowering.model import Method
-from suites.models.seeded import seeded
+from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.seeded import seeded
 
 SHAPE = (1, 640)
 """Five windows of 128 Mel bands."""

@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 looks at photographs, on a device: `python -m suites.models.classification`.
+"""EfficientNet-Lite0 looks at photographs, on a device: `python -m ethos_hil.suites.models.classification`.
 
 The device has to agree with tosa_reference_model on every bit, and so on the five likeliest classes of each photograph.
 How far both agree with the network in float is what eight bits cost, and reported.
@@ -11,18 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from rich.table import Table
 
-from harness.cli import guard
-from harness.progress import Live, Reporter, Silent
-from harness.render import console, summary
-from harness.run import run
-from lowering.memory_mode import MemoryMode
-from lowering.model import ProgramFile, load_model
-from lowering.profile import Npu
-from results.record import Record
-from suites.models.photographs import PHOTOGRAPHS, Photograph, label
+from ethos_hil.harness.cli.main import guard
+from ethos_hil.harness.cli.progress import Live
+from ethos_hil.harness.cli.render import console, summary
+from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.run import run
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import ProgramFile, load_model
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.results.record import Record
+from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph, label
 
 TOP = 5
-_MODEL = "suites.models:efficientnet_lite0"
+_MODEL = "ethos_hil.suites.models:efficientnet_lite0"
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,11 @@ def classify(
     strict: bool = False,
     reporter: Reporter | None = None,
 ) -> Classification:
-    """Looks at all photographs; the arguments are those of `harness.run.run`.
+    """Looks at all photographs; the arguments are those of `ethos_hil.harness.run.run`.
 
     Raises:
-        As `harness.run.run`. That the device differs from the reference is not raised; it is the record's verdict.
+        As `ethos_hil.harness.run.run`. That the device differs from the reference is not raised; it is the record's
+        verdict.
     """
     import torch
 

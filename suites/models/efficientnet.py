@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from lowering.model import Method
-from suites.models.extra import needing_extra
-from suites.models.photographs import PHOTOGRAPHS
+from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.extra import needing_extra
+from ethos_hil.suites.models.photographs import PHOTOGRAPHS
 
 
 def network() -> nn.Module:

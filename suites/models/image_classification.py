@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from lowering.model import Method
-from suites.models.padding import same
-from suites.models.seeded import seeded
-from suites.models.stacks import Residual
+from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.padding import same
+from ethos_hil.suites.models.seeded import seeded
+from ethos_hil.suites.models.stacks import Residual
 
 SHAPE = (1, 3, 32, 32)
 _CLASSES = 10

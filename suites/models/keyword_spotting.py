@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from lowering.model import Method
-from suites.models.padding import same
-from suites.models.seeded import seeded
+from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.padding import same
+from ethos_hil.suites.models.seeded import seeded
 
 SHAPE = (1, 1, 49, 10)
 """A second of sound: 49 windows of 10 Mel-frequency coefficients."""

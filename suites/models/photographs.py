@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suites.models.extra import needing_extra
+from ethos_hil.suites.models.extra import needing_extra
 
 SIDE = 224
 _BORDER = 32

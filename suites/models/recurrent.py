@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lowering.model import Method
-from suites.models.seeded import seeded
+from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.seeded import seeded
 
 SHAPE = (1, 8, 20)
 """Eight steps of twenty features: few, for each step becomes operators of its own and takes seconds to lower."""

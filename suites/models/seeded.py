@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lowering.model import Method
+from ethos_hil.lowering.model import Method
 
 NOTE = "its weights are random, from a seed: it was not trained"
 """What a run of such a model says of it."""

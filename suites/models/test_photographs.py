@@ -1,7 +1,7 @@
 """EfficientNet-Lite0 classifies photographs on the target: the same five classes as the quantised reference.
 
 How far that agrees with the network in float is printed at the end, and in JUnit's XML; for each photograph by
-`python -m suites.models.classification`.
+`python -m ethos_hil.suites.models.classification`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lowering.profile import Npu
-from suites import capability
-from suites.models import test_models
-from suites.options import OPTIONS
-from suites.settings import Settings
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.suites.declare import capability
+from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.models import test_models
+from ethos_hil.suites.plugin.options import OPTIONS
 
 Property = Callable[[str, object], None]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -64,7 +64,7 @@ def lacking(npu: Npu, settings: Settings) -> str | None:
 
 def insist_on_the_same_five(npu: Npu, settings: Settings) -> str:
     """Looks at all photographs; how far the answers agree with the network in float, in words."""
-    from suites.models.classification import classify
+    from ethos_hil.suites.models.classification import classify
 
     assert settings.target is not None
     classification = classify(npu, settings.target, settings.memory_mode, strict=settings.strict)

@@ -15,8 +15,8 @@ import math
 
 from torch import Tensor, nn
 
-from lowering.model import Method
-from suites.models.seeded import seeded
+from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.seeded import seeded
 
 SHAPE = (1, 32, 64)
 """A sequence of 32 embeddings of width 64."""

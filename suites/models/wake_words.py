@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from lowering.model import Method
-from suites.models.padding import same
-from suites.models.seeded import seeded
+from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.padding import same
+from ethos_hil.suites.models.seeded import seeded
 
 SHAPE = (1, 3, 96, 96)
 _FIRST, _CLASSES = 8, 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Call, Layer, Operator, call, case, f32, integer, layer
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Call, Layer, Operator, call, case, f32, integer, layer
+from ethos_hil.suites.ops import reasons
 
 
 def activation(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, boolean, case, f32, i8, i32, integer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Operator, boolean, case, f32, i8, i32, integer, u55
+from ethos_hil.suites.ops import reasons
 
 CAST = "dim_order_ops._to_dim_order_copy.default"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from suites.case import Defect, Operator, boolean, call, case, f32, i32, integer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i32, integer, u55
+from ethos_hil.suites.ops import reasons
 
 BOOLS_ON_CPU = u55(reasons.U55_BOOLS)
 NOT_REJECTED = Defect(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Defect, Operator, case, f32, layer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Defect, Operator, case, f32, layer, u55
+from ethos_hil.suites.ops import reasons
 
 PER_CHANNEL = ("quantized_decomposed::dequantize_per_channel.out",)
 NOT_REJECTED = Defect(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from suites.case import Operator, case, f32
+from ethos_hil.suites.declare.case import Operator, case, f32
 
 
 def plus(name: str, *arguments: Any, **options: Any) -> Callable[..., Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Defect, Operator, boolean, call, case, f32, i8, i32, integer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i8, i32, integer, u55
+from ethos_hil.suites.ops import reasons
 
 IMAGE = f32(1, 8, 9, 7)
 CAST = "dim_order_ops._to_dim_order_copy.default"

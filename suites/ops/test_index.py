@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, case, f32, i32, i64, integer, layer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Operator, case, f32, i32, i64, integer, layer, u55
+from ethos_hil.suites.ops import reasons
 
 NARROWED = {"dim_order_ops::_to_dim_order_copy.out": "TOSA has no int64, so indices are narrowed before"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suites.case import Operator, call, case, f32, layer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Operator, call, case, f32, layer, u55
+from ethos_hil.suites.ops import reasons
 
 
 def attend(queries: Any, keys: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, call, case, f32, integer, layer
+from ethos_hil.suites.declare.case import Operator, call, case, f32, integer, layer
 
 batch_norm_folded = Operator(
     "batch_norm_folded",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Operator, case, f32, integer, layer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Operator, case, f32, integer, layer, u55
+from ethos_hil.suites.ops import reasons
 
 max_pool2d = Operator(
     "max_pool2d",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Defect, Operator, call, case, everywhere, f32, i8, i32, integer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Defect, Operator, call, case, everywhere, f32, i8, i32, integer, u55
+from ethos_hil.suites.ops import reasons
 
 NARROWED = {"dim_order_ops::_to_dim_order_copy.out": "PyTorch's indices are int64, which TOSA has not"}
 OTHER_TYPE = Defect(

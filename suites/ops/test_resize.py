@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Defect, Operator, call, case, f32, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Defect, Operator, call, case, f32, u55
+from ethos_hil.suites.ops import reasons
 
 OTHER_NEIGHBOURS = Defect(
     "to no whole multiple, upstream chooses neighbours by the pixels' centres, PyTorch by their corners",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from suites.case import Operator, boolean, call, case, f32, i8, i32, integer, layer, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Operator, boolean, call, case, f32, i8, i32, integer, layer, u55
+from ethos_hil.suites.ops import reasons
 
 POSITIONS = ("arange.start_step", "view_copy.default")
 SELECTED = ("unsqueeze_copy.default", *POSITIONS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suites.case import Call, Defect, Operator, call, case, f32, i32, u55
-from suites.ops import reasons
+from ethos_hil.suites.declare.case import Call, Defect, Operator, call, case, f32, i32, u55
+from ethos_hil.suites.ops import reasons
 
 NOT_REJECTED = Defect(
     "nothing keeps absolute values of int32 out of float programs, whose TOSA has none",

@@ -1,4 +1,4 @@
-"""Breaks something in a session of pytest, `-p suites.tests.sabotage`: what, is in the variable SABOTAGE."""
+"""Breaks something in a session of pytest, `-p ethos_hil.suites.tests.sabotage`: what, is in the variable SABOTAGE."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def _no_torch() -> None:
 
 
 def _wrong_answer() -> None:
-    from harness.fvp.tests.zeros import Zeros
-    from harness.targets.virtual import VirtualTarget
+    from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
+    from ethos_hil.harness.targets.virtual import VirtualTarget
 
     VirtualTarget.engine = Zeros
 
 
 def _harness_raises() -> None:
-    from suites.check import Trial
+    from ethos_hil.suites.trial.run_trial import Trial
 
     def broken(self: Trial) -> None:
         raise ZeroDivisionError("in the harness")
@@ -65,7 +65,7 @@ def _harness_raises() -> None:
 
 def _worker_dies() -> None:
     """With the test of the case that is called "same"."""
-    from suites.check import Trial
+    from ethos_hil.suites.trial.run_trial import Trial
 
     real = Trial._run
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suites.case import Defect, Operator, case, f32, npus
+from ethos_hil.suites.declare.case import Defect, Operator, case, f32, npus
 
 plus = Operator(
     "plus",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = Path(__file__).with_name("sample.py")
 """A file of declarations that no session collects unless it is named."""
 

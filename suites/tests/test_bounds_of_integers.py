@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.npu.conformance.operators import OPERATORS
-from lowering.bounds import graph
-from lowering.bounds.value import Bounded, NoBound, Rounding
-from lowering.reference import evaluate
-from lowering.tosa import TosaGraph
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.oracle.bounds import graph
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Rounding
+from ethos_hil.lowering.oracle.reference import evaluate
+from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
 NAMES = tuple(OPERATORS)
 UNKNOWN = {

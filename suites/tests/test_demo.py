@@ -6,14 +6,14 @@ import inspect
 
 import pytest
 
-from harness.run import run
-from lowering.lower import lower
-from lowering.model import load_model
-from lowering.profile import Npu
-from suites import demo
-from suites.models.digits import DigitsNet
+from ethos_hil.harness.run import run
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.suites import demo
+from ethos_hil.suites.models.digits import DigitsNet
 
-MODEL = "suites.models.digits:digits"
+MODEL = "ethos_hil.suites.models.digits:digits"
 NPU = Npu.parse("ethos-u55-128")
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from lowering.artifact import Artifact
-from lowering.cache import Cache
-from results.record import Check, Failure, Record, TargetInfo
-from suites import profile
-from suites.case import Case, Defect, Operator, case, f32
-from suites.expectation import Expectation
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.results.record import Check, Failure, Record, TargetInfo
+from ethos_hil.suites.declare import profile
+from ethos_hil.suites.declare.case import Case, Defect, Operator, case, f32
+from ethos_hil.suites.trial.expectation import Expectation
 
 ADD = Operator("add", aten=("add.Tensor",), fp=("ADD",), cases=())
 SUM = case("sum", lambda x: x + x, f32(3, 5))
@@ -28,8 +28,8 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Artifa
     folder = tmp_path_factory.mktemp("cache")
 
     def lower_case(what: Case) -> Artifact:
-        from lowering.lower import lower
-        from suites.build import build
+        from ethos_hil.lowering.lower import lower
+        from ethos_hil.suites.trial.build import build
 
         return lower(build(what.name, what, Path(__file__).parent), profile.parse("MI").target, cache=Cache(folder))
 

@@ -6,27 +6,27 @@ import pytest
 import torch
 from torch import nn
 
-from harness.delegate import run_delegate
-from harness.firmware import find_firmware
-from harness.npu import Configuration
-from harness.npu import Npu as FunctionalNpu
-from harness.npu.featuremap import Memory
-from harness.npu.operations import Dma, Op
-from harness.run import run, run_artifact
-from harness.targets.virtual import VirtualTarget
-from lowering.lower import lower
-from lowering.memory_mode import MemoryMode
-from lowering.model import from_module, load_model
-from lowering.profile import Npu
-from lowering.reference import Reference
-from suites.models.mobilenetv2 import MobileNetV2
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.npu import Npu as FunctionalNpu
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import Dma, Op
+from ethos_hil.harness.run import run, run_artifact
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.run_delegate import run_delegate
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import from_module, load_model
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mobilenet_v2_is_verified() -> None:
     assert sum(parameter.numel() for parameter in MobileNetV2().parameters()) == 3_504_872
-    report = run(load_model("suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"), strict=True)
+    report = run(load_model("ethos_hil.suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"), strict=True)
     assert report.record.verdict == "verified", report.record.failure
     assert len(report.artifact.delegates) == 1
     assert not [op for op in report.record.ops if op.id == "unmapped"]
@@ -59,7 +59,7 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
 @pytest.mark.timeout(600)
 def test_one_wrong_channel_anywhere_reaches_the_output() -> None:
     """Sabotage: were the network deaf to its middle layers, "verified" would mean little."""
-    artifact = lower(load_model("suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"))
+    artifact = lower(load_model("ethos_hil.suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"))
     reference = Reference(artifact).run(artifact.example_inputs)
     blob, inputs = (
         artifact.delegates[0].blob,

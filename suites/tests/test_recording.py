@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.fvp.tests.zeros import Zeros
-from harness.targets.virtual import VirtualTarget
-from lowering.profile import Npu
-from results.record import Record
-from suites import declared
-from suites.check import Trial, place
-from suites.declared import DeclaredCase
-from suites.profile import parse
-from suites.settings import Settings
-from suites.tests import sample
-from suites.tests.session import ROOT, SAMPLE
+from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.results.record import Record
+from ethos_hil.suites.declare.profile import parse
+from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.tests import sample
+from ethos_hil.suites.tests.session import ROOT, SAMPLE
+from ethos_hil.suites.trial import declared_test
+from ethos_hil.suites.trial.declared_test import DeclaredCase
+from ethos_hil.suites.trial.run_trial import Trial, place
 
 PROFILES = ("MI", "BI", "U55_BI", "U85_BI")
 
@@ -56,7 +56,7 @@ def replay(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a replay lowers nothing")
 
-    monkeypatch.setattr(declared.Declared, "lower", never)
+    monkeypatch.setattr(declared_test.Declared, "lower", never)
 
     def judged(profile: str, test: DeclaredCase | None = None, **settings: object) -> Record:
         asked = Settings(replay=tmp_path, root=ROOT, **settings)  # type: ignore[arg-type]

@@ -18,27 +18,27 @@ import pytest
 import torch
 from torch import nn
 
-from harness.delegate import run_delegate
-from harness.errors import TargetError
-from harness.image import Image
-from harness.npu import Configuration, Fault
-from harness.npu import Npu as FunctionalNpu
-from harness.npu.registers import Operation
-from harness.npu.stream import commands
-from harness.run import Report, find_firmware, run, run_artifact
-from harness.targets import make_target
-from harness.targets.base import Outcome, Progress
-from harness.targets.virtual import VirtualTarget
-from lowering.artifact import Artifact
-from lowering.cache import Cache
-from lowering.errors import EthosHilError, OracleError, UsageError
-from lowering.lower import lower
-from lowering.model import TorchModel, from_module
-from lowering.profile import Npu
-from lowering.program import KernelCall
-from lowering.vela import VelaBlob
-from results.record import Failure
-from suites.models.stacks import STACKS
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.npu import Configuration, Fault
+from ethos_hil.harness.npu import Npu as FunctionalNpu
+from ethos_hil.harness.npu.isa.registers import Operation
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.outcome import Outcome, Progress
+from ethos_hil.harness.run import Report, find_firmware, run, run_artifact
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.run_delegate import run_delegate
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import EthosHilError, OracleError, UsageError
+from ethos_hil.lowering.formats.pte_reader import KernelCall
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.results.record import Failure
+from ethos_hil.suites.models.stacks import STACKS
 
 NPU = Npu.parse("ethos-u55-128")
 
@@ -278,8 +278,8 @@ def test_an_answer_to_an_earlier_run_is_red(artifact: Artifact) -> None:
 
 def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
     """Even with the right run id: the device says what it really runs."""
-    from harness.formats import PackageHeader
-    from harness.image import pack
+    from ethos_hil.harness.image.formats import PackageHeader
+    from ethos_hil.harness.image.pack import pack
 
     other = lower(from_module(*STACKS["plain"].example(1), label="plain-1"), NPU)
 

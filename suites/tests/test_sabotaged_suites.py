@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from suites.tests.sabotage import VARIABLE
-from suites.tests.session import ROOT, SAMPLE, Session, session
+from ethos_hil.suites.tests.sabotage import VARIABLE
+from ethos_hil.suites.tests.session import ROOT, SAMPLE, Session, session
 
 pytestmark = pytest.mark.slow
 CASES = {
@@ -37,7 +37,7 @@ def names(chosen: Sequence[str]) -> set[str]:
 
 def sabotaged(folder: Path, how: str, chosen: Sequence[str], *options: str, cache: Path | None = None) -> Session:
     environment = {VARIABLE: how} | ({"ETHOS_HIL_CACHE": str(cache)} if cache is not None else {})
-    return session(folder, *chosen, "-p", "suites.tests.sabotage", *options, environment=environment)
+    return session(folder, *chosen, "-p", "ethos_hil.suites.tests.sabotage", *options, environment=environment)
 
 
 def assert_all_red(found: Session, chosen: Sequence[str], *kinds: str) -> None:
@@ -62,7 +62,7 @@ def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
     chosen = [*listed("MI", "BI", cases=["plus_itself"]), *listed("U55_BI", "U65_BI")]
     found = sabotaged(tmp_path, "compiler-zeros", chosen, cache=tmp_path / "cache")
     assert_all_red(found, chosen, "compile", "not-available")
-    assert "suites/check.py:" not in found.output, "a traceback"
+    assert "suites/trial/run_trial.py:" not in found.output, "a traceback"
 
 
 def test_what_is_green_is_red_without_the_reference_model_and_with_an_npu_that_writes_zeros(tmp_path: Path) -> None:

@@ -10,12 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from suites.profile import PROFILES
-from suites.tests.session import ROOT, SAMPLE, session
+from ethos_hil.suites.declare.profile import PROFILES
+from ethos_hil.suites.tests.session import ROOT, SAMPLE, session
 
 pytest_plugins = "pytester"
 
-HEAVY = ("torch", "executorch", "numpy", "pandas", "sklearn", "skimage", "PIL", "ethosu", "rich", "harness.run")
+HEAVY = (
+    "torch",
+    "executorch",
+    "numpy",
+    "pandas",
+    "sklearn",
+    "skimage",
+    "PIL",
+    "ethosu",
+    "rich",
+    "ethos_hil.harness.run",
+)
 PROBE = f"""
 import json, sys
 from pathlib import Path
@@ -51,8 +62,8 @@ def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -
 
 
 def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path) -> None:
-    _, named = probed(tmp_path, "suites/tests/test_where.py")
-    assert {test.partition("::")[0] for test in named} == {"suites/tests/test_where.py"}
+    _, named = probed(tmp_path, "suites/tests/test_declaration_line.py")
+    assert {test.partition("::")[0] for test in named} == {"suites/tests/test_declaration_line.py"}
 
 
 def test_make_test_names_all_of_them() -> None:
@@ -68,7 +79,9 @@ def sample(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with the sample's declarations, and a function whose name ends in a profile."""
     declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
     pytester.makepyfile(test_sample=declared + "\n\ndef test_function_U55_BI():\n    pass\n")
-    pytester.makeini(f"[pytest]\naddopts = -p suites.plugin -p no:cacheprovider {UNWANTED} --runs runs\n")
+    pytester.makeini(
+        f"[pytest]\naddopts = -p ethos_hil.suites.plugin.hooks -p no:cacheprovider {UNWANTED} --runs runs\n"
+    )
     return pytester
 
 
@@ -120,7 +133,7 @@ def test_every_nth_case_is_taken_with_all_its_profiles(sample: pytest.Pytester) 
 
 def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
     sample.makepyfile(
-        test_one="from suites.case import Operator, case, f32\n"
+        test_one="from ethos_hil.suites.declare.case import Operator, case, f32\n"
         "one = Operator('one', ('add.Tensor',), (case('x', lambda a: a + a, f32(7)),))\n"
     )
     found = names(sample, "--one-in=9", "-k", "not function", "test_sample.py", "test_one.py")
@@ -153,7 +166,7 @@ def test_what_cannot_be_used_is_told_in_one_line(sample: pytest.Pytester, argume
 
 def test_two_declarations_of_one_name_are_refused(sample: pytest.Pytester) -> None:
     sample.makepyfile(
-        test_twice="from suites.case import Operator, case, f32\n"
+        test_twice="from ethos_hil.suites.declare.case import Operator, case, f32\n"
         "a = Operator('plus', ('add.Tensor',), (case('x_y', lambda a: a + a, f32(7)),))\n"
         "b = Operator('plus_x', ('add.Tensor',), (case('y', lambda a: a + a, f32(7)),))\n"
     )

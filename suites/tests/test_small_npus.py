@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.run import run
-from lowering.model import from_module
-from lowering.profile import Npu
+from ethos_hil.harness.run import run
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import Npu
 
 
 class Applied(nn.Module):

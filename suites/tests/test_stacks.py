@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import tosa_reference_model
 
-from harness.delegate import run_delegate
-from harness.npu import CONFIGURATIONS
-from harness.npu import Npu as FunctionalNpu
-from harness.run import run
-from lowering.hoist import hoist_tables
-from lowering.lower import lower
-from lowering.model import from_module
-from lowering.profile import Npu
-from lowering.shram import overruns
-from lowering.tosa import TosaGraph
-from lowering.vela import VelaBlob
-from suites.models.stacks import STACKS
+from ethos_hil.harness.npu import CONFIGURATIONS
+from ethos_hil.harness.npu import Npu as FunctionalNpu
+from ethos_hil.harness.run import run
+from ethos_hil.harness.verdict.run_delegate import run_delegate
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
+from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.suites.models.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)
 TESTED_BETTER = {"inverted", "keywords", "autoencoder", "perceptron", "dilated", "batch"}

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowering.artifact import Artifact
-from results.record import Record
-from results.store import StoredRecord, read
-from suites.tests.sabotage import VARIABLE
-from suites.tests.session import SAMPLE, Session, session
-from suites.where import line_of
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.results.record import Record
+from ethos_hil.results.store import StoredRecord, read
+from ethos_hil.suites.declare.declaration_line import line_of
+from ethos_hil.suites.tests.sabotage import VARIABLE
+from ethos_hil.suites.tests.session import SAMPLE, Session, session
 
-SABOTAGED = ("-p", "suites.tests.sabotage")
+SABOTAGED = ("-p", "ethos_hil.suites.tests.sabotage")
 PASSED, FAILED = 0, 1
 """pytest's exit statuses."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.formats import (
+from ethos_hil.harness.image.formats import (
     MAX_FRAME_PAYLOAD,
     MAX_RANK,
     PROTOCOL_VERSION,
@@ -26,8 +26,8 @@ from harness.formats import (
     TensorInfo,
     TensorRole,
 )
-from harness.image import Image, Plan
-from harness.link.frames import Frame, encode
+from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.link.frames import Frame, encode
 
 Message = tuple[FrameType, bytes]
 

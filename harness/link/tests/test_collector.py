@@ -8,11 +8,11 @@ import random
 import numpy as np
 import pytest
 
-from harness.errors import TargetError
-from harness.formats import ErrorKind, FrameType, TensorRole
-from harness.image import Image
-from harness.link.collector import Collector
-from harness.link.tests.conversation import (
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.link.tests.conversation import (
     DELEGATE_OUTPUT,
     IMAGE,
     OUTPUT,

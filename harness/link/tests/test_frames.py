@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from harness.errors import TargetError
-from harness.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
-from harness.link.frames import MAX_TEXT, Frame, FrameDecoder, Text, encode
-from harness.link.tests.conversation import complete, wire
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
+from ethos_hil.harness.link.frames import MAX_TEXT, Frame, FrameDecoder, Text, encode
+from ethos_hil.harness.link.tests.conversation import complete, wire
 
 FRAMES = [Frame(FrameType.DATA, number, bytes(range(number, 200)) * 5) for number in range(3)]
 

@@ -8,13 +8,13 @@ from functools import cache
 
 import numpy as np
 
-from harness.npu import weights
-from harness.npu.conformance.compiled import Compiled, compile_graph
-from harness.npu.conformance.graph import Graph, Value
-from harness.npu.dma import DmaStep
-from harness.npu.featuremap import Memory
-from harness.npu.operations import INTERNAL, Convolution, Dma, Weights
-from harness.npu.weights import Array, Compressed, Order
+from ethos_hil.harness.npu.compute.dma import DmaStep
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Weights
+from ethos_hil.harness.npu.weights import decompress
+from ethos_hil.harness.npu.weights.decompress import Array, Compressed, Order
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
 
 Build = Callable[[Graph, np.random.Generator], tuple[Value, Array, Array]]
 
@@ -34,11 +34,11 @@ class Encoded:
 
     def tensor(self) -> Array:
         """The weights."""
-        return weights.decode(self.compressed, self.at.order)
+        return decompress.decode(self.compressed, self.at.order)
 
     def bias(self) -> Array:
         """The biases."""
-        return weights.decode_scales(self.scales, self.at.order.ofm_depth, self.at.layout)[0]
+        return decompress.decode_scales(self.scales, self.at.order.ofm_depth, self.at.layout)[0]
 
 
 def some(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threadpoolctl  # type: ignore[import-untyped]
 
-from harness.npu import blas
+from ethos_hil.harness.npu.compute import blas
 
 
 def threads() -> set[int]:

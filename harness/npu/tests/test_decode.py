@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
-from harness.npu.conformance.compiled import TARGETS, Compiled, compile_graph, reference
-from harness.npu.conformance.graph import Graph
-from harness.npu.conformance.operators import OPERATORS
-from harness.npu.decode import decode
-from harness.npu.featuremap import FeatureMap
-from harness.npu.fields_u55 import REVERSED
-from harness.npu.operations import Convolution, Dma, Elementwise, Pool, Upscale
-from harness.npu.registers import FIRST_REGISTER, Operation
-from harness.npu.registers_u55 import LONG, SHORT
-from harness.npu.stream import commands
+from ethos_hil.harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
+from ethos_hil.harness.npu.decode.decoder import decode
+from ethos_hil.harness.npu.decode.fields_u55 import REVERSED
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap
+from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, Pool, Upscale
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Operation
+from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.suites.lab.conformance.compiled import TARGETS, Compiled, compile_graph, reference
+from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
 U55_128 = Configuration.parse("ethos-u55-128")
 COMMAND = re.compile(r"^0x([0-9a-f]{6}): (?:([0-9a-f]{8})| {8}) ([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(OP|SET)_(\w+)")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.npu import CONFIGURATIONS
-from harness.npu.operations import ResizeMode
-from harness.npu.registers import ElementwiseMode, PoolMode
-from harness.npu.scaling import Rounding
+from ethos_hil.harness.npu import CONFIGURATIONS
+from ethos_hil.harness.npu.isa.operations import ResizeMode
+from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
+from ethos_hil.harness.npu.isa.scaling import Rounding
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "npu.md").read_text()
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "npu.md").read_text()
 KINDS = [
     *(f"ELEMENTWISE {mode.name}" for mode in ElementwiseMode if mode is not ElementwiseMode.LRELU),
     *(f"POOL {mode.name}" for mode in PoolMode if mode is not PoolMode.ARGMAX_Y),

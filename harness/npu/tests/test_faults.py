@@ -9,17 +9,18 @@ from time import process_time
 import numpy as np
 import pytest
 
-from harness.npu import Configuration, Fault, Npu, output, work
-from harness.npu.conformance.catalogue import PROGRAMS
-from harness.npu.conformance.compiled import Compiled, compile_graph
-from harness.npu.featuremap import Memory, chain
-from harness.npu.operations import INTERNAL, Activation, Pool
-from harness.npu.registers import PAYLOAD_SHIFT, Operation, PoolMode
-from harness.npu.registers_u55 import LONG, SHORT
-from harness.npu.registers_u85 import BRANCH
-from harness.npu.registers_u85 import LONG as LONG_U85
-from harness.npu.registers_u85 import SHORT as SHORT_U85
-from harness.npu.stream import commands
+from ethos_hil.harness.npu import Configuration, Fault, Npu, effort_budget
+from ethos_hil.harness.npu.compute import output
+from ethos_hil.harness.npu.isa.feature_map import Memory, chain
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Pool
+from ethos_hil.harness.npu.isa.registers import PAYLOAD_SHIFT, Operation, PoolMode
+from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
+from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
+from ethos_hil.harness.npu.isa.registers_u85 import LONG as LONG_U85
+from ethos_hil.harness.npu.isa.registers_u85 import SHORT as SHORT_U85
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
+from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
 
 
 def compiled(name: str, npu: str) -> Compiled:
@@ -124,12 +125,12 @@ def test_a_branch_into_the_middle_cannot_rely_on_what_comes_before() -> None:
 
 
 def test_real_programs_are_far_from_the_bound() -> None:
-    """The bound is for broken streams; see harness/npu/work.py."""
+    """The bound is for broken streams; see harness/npu/effort_budget.py."""
     program = PROGRAMS["MobileNetV2"]
     one = compile_graph(program.tosa, "ethos-u55-128", *program.flags)
     decoded = one.program()
     touched = sum(max(extent.read_end, extent.write_end) for extent in decoded.extents.values())
-    assert 2 * sum(decoded.costs.values()) < work.BASE + work.PER_BYTE * touched
+    assert 2 * sum(decoded.costs.values()) < effort_budget.BASE + effort_budget.PER_BYTE * touched
 
 
 @pytest.mark.parametrize("register", ["IFM_STRIDE_X", "IFM_STRIDE_Y"])

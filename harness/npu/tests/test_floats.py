@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.npu.scaling import Rounding, Scale, exact_in_floats, largest_scaled, scale
+from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, exact_in_floats, largest_scaled, scale
 
 
 def scales(rounding: Rounding) -> list[Scale]:

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from harness.npu import Configuration, Fault, Npu
-from harness.npu.conformance.compiled import Compiled, compile_graph
-from harness.npu.conformance.graph import Graph, Value, multiplier_shift
-from harness.npu.featuremap import Layout
-from harness.npu.gates import BLOCKDEP, gates
-from harness.npu.hazards import Hazard, find
-from harness.npu.npu import Program
-from harness.npu.operations import INTERNAL, Dma, Op
-from harness.npu.registers import Operation
-from harness.npu.stream import commands
+from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu.decode.waits import BLOCKDEP, gates
+from ethos_hil.harness.npu.isa.feature_map import Layout
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
+from ethos_hil.harness.npu.isa.registers import Operation
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.npu.npu import Program
+from ethos_hil.harness.npu.timing.hazards import Hazard, find
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
+from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
 
 NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-512", "ethos-u85-256", "ethos-u85-2048")
 DEEPEST = {"u55": 3, "u65": 3, "u85": 7}  # the largest BLOCKDEP

@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from harness.npu import Configuration, Npu, forget
-from harness.npu.conformance.compiled import compile_graph
-from harness.npu.conformance.networks import NETWORKS
+from ethos_hil.harness.npu import Configuration, Npu, forget
+from ethos_hil.suites.lab.conformance.compiled import compile_graph
+from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
 
 NETWORK = NETWORKS["MobileNetV2"]
 LARGEST_MAP = 112 * 112 * 96  # elements

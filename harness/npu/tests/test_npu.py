@@ -9,14 +9,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, codec, forget, timing, weights
-from harness.npu.conformance.compiled import POISON, Compiled, compile_graph, reference
-from harness.npu.conformance.graph import Graph, multiplier_shift
-from harness.npu.conformance.operators import OPERATORS
-from harness.npu.operations import Dma
-from harness.npu.registers import FIRST_REGISTER, Operation
-from harness.npu.stream import commands
-from lowering.errors import UsageError
+from ethos_hil.harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, forget
+from ethos_hil.harness.npu.isa.operations import Dma
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Operation
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.npu.timing import timing_model
+from ethos_hil.harness.npu.weights import codec, decompress
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
+from ethos_hil.suites.lab.conformance.compiled import POISON, Compiled, compile_graph, reference
+from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
 U55_128 = Configuration.parse("ethos-u55-128")
 
@@ -112,7 +114,7 @@ def test_all_weights_of_a_program_are_decoded_at_once(monkeypatch: pytest.Monkey
         start(batch)
 
     monkeypatch.setattr(codec.Batch, "start", counted)
-    weights.forget()
+    decompress.forget()
     compiled.run([])
     assert batches == [len(program.weight_sources)]
     assert batches[0] > 1
@@ -246,9 +248,9 @@ def test_every_operation_has_a_record_and_cycles_add_up(compiled: Compiled, valu
     assert execution.cycles == sum(record.cycles for record in execution.ops)
     assert all(record.cycles >= 0 for record in execution.ops)
     events = execution.events
-    assert events[timing.CYCLE] == events[timing.NPU_ACTIVE] == execution.cycles
-    assert events[timing.NPU_IDLE] == 0
-    assert 0 < events[timing.MAC_ACTIVE] <= execution.cycles
+    assert events[timing_model.CYCLE] == events[timing_model.NPU_ACTIVE] == execution.cycles
+    assert events[timing_model.NPU_IDLE] == 0
+    assert 0 < events[timing_model.MAC_ACTIVE] <= execution.cycles
 
 
 def test_ports_decide_where_beats_are_counted(compiled: Compiled) -> None:
@@ -256,11 +258,11 @@ def test_ports_decide_where_beats_are_counted(compiled: Compiled) -> None:
     program = npu.decode(compiled.stream)
     split = npu.run(program, compiled.memory([])).events
     joined = npu.run(program, compiled.memory([]), ports={}).events
-    reads = timing.AXI_READ_BEATS
+    reads = timing_model.AXI_READ_BEATS
     assert split[reads[1]] > 0
     assert joined[reads[1]] == 0
     assert joined[reads[0]] == split[reads[0]] + split[reads[1]]
-    assert split[timing.AXI_WRITE_BEATS[0]] > 0
+    assert split[timing_model.AXI_WRITE_BEATS[0]] > 0
 
 
 def test_an_extent_starts_empty() -> None:
@@ -269,6 +271,6 @@ def test_an_extent_starts_empty() -> None:
 
 def test_importing_the_package_imports_neither_vela_nor_torch() -> None:
     heavy = {"torch", "ethosu", "tosa_reference_model", "executorch"}
-    code = f"import sys, harness.npu; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, ethos_hil.harness.npu; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from harness.npu.featuremap import BRICK, STRAIGHT, FeatureMap, Layout
-from harness.npu.overlap import Box, common_byte, runs
+from ethos_hil.harness.npu.isa.feature_map import BRICK, STRAIGHT, FeatureMap, Layout
+from ethos_hil.harness.npu.timing.overlap import Box, common_byte, runs
 
 Rng = np.random.Generator
 

@@ -8,10 +8,10 @@ import re
 import pytest
 from ethosu.vela.ethos_u55_regs import ethos_u55_regs as described
 
-from harness.npu import timing
-from harness.npu.configuration import CONFIGURATIONS, Configuration, Generation
-from harness.npu.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode, Register
-from harness.npu.registers_u55 import U55, U65
+from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Configuration, Generation
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode, Register
+from ethos_hil.harness.npu.isa.registers_u55 import U55, U65
+from ethos_hil.harness.npu.timing import timing_model
 
 SECOND_CORE = re.compile(r"NPU_SET_(WEIGHT|SCALE)1_")  # of the U65, which shares the description
 DESCRIBED = [c for c in CONFIGURATIONS if c.generation is not Generation.U85]
@@ -84,9 +84,9 @@ def test_micro_blocks_use_every_multiplier(configuration: Configuration) -> None
 
 def test_event_numbers_are_velas() -> None:
     events = {event.name: event.value for event in described.pmu_event_type}
-    assert events["CYCLE"] == timing.CYCLE
-    assert events["NPU_IDLE"] == timing.NPU_IDLE
-    assert events["NPU_ACTIVE"] == timing.NPU_ACTIVE
-    assert events["MAC_ACTIVE"] == timing.MAC_ACTIVE
-    assert [events[f"AXI{port}_RD_DATA_BEAT_RECEIVED"] for port in (0, 1)] == list(timing.AXI_READ_BEATS)
-    assert [events[f"AXI{port}_WR_DATA_BEAT_WRITTEN"] for port in (0, 1)] == list(timing.AXI_WRITE_BEATS)
+    assert events["CYCLE"] == timing_model.CYCLE
+    assert events["NPU_IDLE"] == timing_model.NPU_IDLE
+    assert events["NPU_ACTIVE"] == timing_model.NPU_ACTIVE
+    assert events["MAC_ACTIVE"] == timing_model.MAC_ACTIVE
+    assert [events[f"AXI{port}_RD_DATA_BEAT_RECEIVED"] for port in (0, 1)] == list(timing_model.AXI_READ_BEATS)
+    assert [events[f"AXI{port}_WR_DATA_BEAT_WRITTEN"] for port in (0, 1)] == list(timing_model.AXI_WRITE_BEATS)

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.npu.conformance.compiled import TARGETS, Compiled, compile_graph, reference
-from harness.npu.conformance.graph import Graph
-from harness.npu.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
-from harness.npu.stream import commands
+from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.suites.lab.conformance.compiled import TARGETS, Compiled, compile_graph, reference
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"
 OFM_PRECISION = 0x114

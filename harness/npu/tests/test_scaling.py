@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.npu.pooling import keeps
-from harness.npu.scaling import INT64_MAX, Rounding, Scale, scale, scale_channels
-from harness.npu.tests.test_rounding import exact
+from ethos_hil.harness.npu.compute.pooling import keeps
+from ethos_hil.harness.npu.isa.scaling import INT64_MAX, Rounding, Scale, scale, scale_channels
+from ethos_hil.harness.npu.tests.test_rounding import exact
 
 ENDS = (-INT64_MAX - 1, -INT64_MAX, -(1 << 62), -(1 << 32), -1, 0, 1, (1 << 32) - 1, 1 << 62, INT64_MAX)
 

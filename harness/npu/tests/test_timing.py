@@ -9,17 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.npu import CONFIGURATIONS, Configuration, throughput, timing
-from harness.npu.configuration import Generation
-from harness.npu.conformance.compiled import SYSTEMS as VELA_SYSTEMS
-from harness.npu.conformance.compiled import Compiled, compile_graph
-from harness.npu.conformance.graph import Graph
-from harness.npu.gates import Gate
-from harness.npu.operations import Convolution, Dma, Pool
-from harness.npu.system import MODES, SYSTEMS
-from harness.npu.tests.test_hazards import network
-from harness.npu.timing import Timing
-from harness.npu.traffic import flows
+from ethos_hil.harness.npu import CONFIGURATIONS, Configuration
+from ethos_hil.harness.npu.decode.waits import Gate
+from ethos_hil.harness.npu.isa.configuration import Generation
+from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Pool
+from ethos_hil.harness.npu.tests.test_hazards import network
+from ethos_hil.harness.npu.timing import throughput, timing_model
+from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS
+from ethos_hil.harness.npu.timing.timing_model import Timing
+from ethos_hil.harness.npu.timing.traffic import flows
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.suites.lab.conformance.compiled import SYSTEMS as VELA_SYSTEMS
+from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
@@ -103,7 +104,7 @@ def test_output_rates_are_velas(configuration: Configuration) -> None:
 )
 def test_multiplying_by_hand(npu: str, expected: int) -> None:
     _, result = convolution(npu)
-    assert result.events[timing.MAC_ACTIVE] == expected
+    assert result.events[timing_model.MAC_ACTIVE] == expected
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
@@ -111,14 +112,19 @@ def test_no_npu_multiplies_faster_than_its_macs(configuration: Configuration) ->
     """And a convolution that fills it comes close."""
     op, result = convolution(configuration.name, out=256, kernel=3, size=34, depth=128)
     ideal = op.ofm.elements * 9 * 128 / configuration.macs
-    assert ideal <= result.events[timing.MAC_ACTIVE] < 1.35 * ideal
+    assert ideal <= result.events[timing_model.MAC_ACTIVE] < 1.35 * ideal
 
 
 def test_weights_limit_a_single_position() -> None:
     """A fully connected layer has one position, and weights of 8 bits come no faster than 8 a cycle."""
     op, result = convolution("ethos-u55-256", out=128, size=1, depth=512)
     assert op.ofm.shape == (1, 1, 128)
-    assert result.events[timing.MAC_ACTIVE] < 128 * 512 / 8 <= result.events[timing.DECODER_ACTIVE] <= result.cycles
+    assert (
+        result.events[timing_model.MAC_ACTIVE]
+        < 128 * 512 / 8
+        <= result.events[timing_model.DECODER_ACTIVE]
+        <= result.cycles
+    )
 
 
 def test_shares_sum_to_the_total_and_lie_within_it(compiled: Compiled) -> None:
@@ -155,8 +161,10 @@ def test_a_transfer_next_to_a_kernel_costs_only_what_sticks_out(compiled: Compil
 def test_waiting_for_everything_takes_longer(compiled: Compiled) -> None:
     program = compiled.program()
     ported = {0: 1}
-    strictly = timing.model(program.ops, program.configuration, ported)
-    freely = timing.model(program.ops, program.configuration, ported, {op.offset: Gate(blocks=3) for op in program.ops})
+    strictly = timing_model.model(program.ops, program.configuration, ported)
+    freely = timing_model.model(
+        program.ops, program.configuration, ported, {op.offset: Gate(blocks=3) for op in program.ops}
+    )
     assert freely.cycles < timed(compiled).cycles <= strictly.cycles
     assert all(record.cycles > 0 for record in strictly.ops)
     assert sum(record.cycles for record in freely.ops) == freely.cycles
@@ -165,16 +173,16 @@ def test_waiting_for_everything_takes_longer(compiled: Compiled) -> None:
 def test_a_slower_memory_takes_longer_and_moves_as_much(compiled: Compiled) -> None:
     near, far = timed(compiled, {}), timed(compiled, {0: 1, 1: 1})
     assert near.cycles < far.cycles
-    for events in (timing.AXI_READ_BEATS, timing.AXI_WRITE_BEATS):
+    for events in (timing_model.AXI_READ_BEATS, timing_model.AXI_WRITE_BEATS):
         assert near.events[events[1]] == 0 == far.events[events[0]]
         assert near.events[events[0]] == far.events[events[1]] > 0
 
 
 def test_events_are_within_the_total(compiled: Compiled) -> None:
     result = timed(compiled)
-    assert result.events[timing.CYCLE] == result.events[timing.NPU_ACTIVE] == result.cycles
-    assert 0 < result.events[timing.MAC_ACTIVE] <= result.cycles
-    assert 0 < result.events[timing.OUTPUT_ACTIVE] <= result.cycles
+    assert result.events[timing_model.CYCLE] == result.events[timing_model.NPU_ACTIVE] == result.cycles
+    assert 0 < result.events[timing_model.MAC_ACTIVE] <= result.cycles
+    assert 0 < result.events[timing_model.OUTPUT_ACTIVE] <= result.cycles
 
 
 def test_what_is_moved_at_least_is_what_is_there(compiled: Compiled) -> None:
@@ -200,9 +208,11 @@ def test_the_published_run_of_the_fvp() -> None:
     for compiled, (cycles, multiplying, decoding, beats) in zip((dense, sparse), expected, strict=True):
         result = timed(compiled)
         assert result.cycles == pytest.approx(cycles, rel=0.4)
-        assert result.events[timing.MAC_ACTIVE] == pytest.approx(multiplying, rel=0.1)
-        assert result.events[timing.DECODER_ACTIVE] == pytest.approx(decoding, rel=0.1)
-        assert result.events[timing.AXI_READ_BEATS[1]] == pytest.approx(beats * compiled.weights.size / 1024, rel=0.1)
+        assert result.events[timing_model.MAC_ACTIVE] == pytest.approx(multiplying, rel=0.1)
+        assert result.events[timing_model.DECODER_ACTIVE] == pytest.approx(decoding, rel=0.1)
+        assert result.events[timing_model.AXI_READ_BEATS[1]] == pytest.approx(
+            beats * compiled.weights.size / 1024, rel=0.1
+        )
 
 
 def dense_layers(kept: float) -> bytes:
@@ -218,5 +228,5 @@ def dense_layers(kept: float) -> bytes:
 
 
 def test_nothing_takes_no_time() -> None:
-    result = timing.model((), Configuration.parse("ethos-u55-128"))
+    result = timing_model.model((), Configuration.parse("ethos-u55-128"))
     assert (result.ops, result.cycles) == ((), 0)

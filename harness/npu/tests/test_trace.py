@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.npu.conformance.compiled import Compiled, compile_graph
-from harness.npu.featuremap import BRICK
-from harness.npu.tests.test_decode import last_values, listing
-from harness.npu.tests.test_hazards import network
-from harness.npu.trace import records
+from ethos_hil.harness.npu.isa.feature_map import BRICK
+from ethos_hil.harness.npu.tests.test_decode import last_values, listing
+from ethos_hil.harness.npu.tests.test_hazards import network
+from ethos_hil.harness.npu.trace import records
+from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 LISTING = "--verbose-register-command-stream"

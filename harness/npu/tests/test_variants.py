@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.npu import Configuration, Fault, Npu
-from harness.npu.conformance.compiled import POISON, Compiled, Slot
-from harness.npu.scaling import Rounding
-from harness.npu.tests.test_decode import build, replaced
+from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu.isa.scaling import Rounding
+from ethos_hil.harness.npu.tests.test_decode import build, replaced
+from ethos_hil.suites.lab.conformance.compiled import POISON, Compiled, Slot
 
 LISTING = "--verbose-register-command-stream"
 NPU = "ethos-u55-128"

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.npu import codec, weights
-from harness.npu.swd import SwdOrder
-from harness.npu.tests.test_codec import encoded, some_weights
-from harness.npu.weight_order import WeightOrder
-from harness.npu.weights import Compressed, Order, ScaleLayout, WeightError
+from ethos_hil.harness.npu.tests.test_codec import encoded, some_weights
+from ethos_hil.harness.npu.weights import codec, decompress
+from ethos_hil.harness.npu.weights.decompress import Compressed, Order, ScaleLayout, WeightError
+from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrder
+from ethos_hil.harness.npu.weights.weight_order_u85 import SwdOrder
 
 ORDER = WeightOrder(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8)
 CORES = replace(ORDER, cores=2)
@@ -20,9 +20,9 @@ CORES = replace(ORDER, cores=2)
 
 @pytest.fixture(autouse=True)
 def _cold() -> Iterator[None]:
-    weights.forget()
+    decompress.forget()
     yield
-    weights.forget()
+    decompress.forget()
 
 
 def key(seed: int, order: Order = ORDER) -> tuple[Compressed, Order]:
@@ -51,71 +51,71 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_weights_are_decoded_once(batches: list[int]) -> None:
     compressed, order = key(77)
-    first = weights.decode(compressed, order)
+    first = decompress.decode(compressed, order)
     assert np.array_equal(first, expected(77))
-    assert weights.decode(tuple(bytes(bytearray(stream)) for stream in compressed), order) is first
+    assert decompress.decode(tuple(bytes(bytearray(stream)) for stream in compressed), order) is first
     assert batches == [1]
     assert not first.flags.writeable
 
 
 def test_prefetched_weights_are_one_batch(batches: list[int]) -> None:
     keys = [key(1), key(2, CORES), key(4)]
-    weights.prefetch([*keys, keys[0]])
+    decompress.prefetch([*keys, keys[0]])
     for (compressed, order), seed in reversed(list(zip(keys, (1, 2, 4), strict=True))):
-        assert np.array_equal(weights.decode(compressed, order), expected(seed, order))
+        assert np.array_equal(decompress.decode(compressed, order), expected(seed, order))
     assert batches == [4]
-    weights.prefetch(keys)
+    decompress.prefetch(keys)
     assert batches == [4]
 
 
 def test_what_is_prefetched_is_not_prefetched_again(batches: list[int]) -> None:
-    weights.prefetch([key(1)])
-    weights.prefetch([key(1), key(2)])
+    decompress.prefetch([key(1)])
+    decompress.prefetch([key(1), key(2)])
     assert batches == [1, 1]
     for seed in (1, 2):
-        assert np.array_equal(weights.decode(*key(seed)), expected(seed))
+        assert np.array_equal(decompress.decode(*key(seed)), expected(seed))
 
 
 def test_what_nobody_asks_for_does_not_pile_up(batches: list[int]) -> None:
     for seed in range(5):
-        weights.prefetch([key(seed), key(seed + 1)])
+        decompress.prefetch([key(seed), key(seed + 1)])
     assert batches == [2, 1, 1, 1, 1]
-    assert set(weights._pending) == {key(4), key(5)}
-    assert np.array_equal(weights.decode(*key(0)), expected(0))
+    assert set(decompress._pending) == {key(4), key(5)}
+    assert np.array_equal(decompress.decode(*key(0)), expected(0))
     assert batches == [2, 1, 1, 1, 1, 1]
 
 
 def test_a_batch_is_limited_too(batches: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "MOST_WEIGHTS", 2 * ORDER.lengths[0])
-    weights.prefetch([key(1), key(2), key(3)])
+    monkeypatch.setattr(decompress, "MOST_WEIGHTS", 2 * ORDER.lengths[0])
+    decompress.prefetch([key(1), key(2), key(3)])
     assert batches == [2]
-    assert np.array_equal(weights.decode(*key(3)), expected(3))
+    assert np.array_equal(decompress.decode(*key(3)), expected(3))
 
 
 def test_a_prefetched_error_waits_until_it_is_asked_for() -> None:
     good, short, wrong = key(1), ((encoded(some_weights(10)),), ORDER), ((b"", b""), ORDER)
-    weights.prefetch([short, good, wrong])
-    assert np.array_equal(weights.decode(*good), expected(1))
+    decompress.prefetch([short, good, wrong])
+    assert np.array_equal(decompress.decode(*good), expected(1))
     for _ in range(2):
         with pytest.raises(WeightError, match=f"decodes to 10 weights where .* describe {ORDER.lengths[0]}"):
-            weights.decode(*short)
+            decompress.decode(*short)
         with pytest.raises(WeightError, match="2 streams where the registers describe 1"):
-            weights.decode(*wrong)
+            decompress.decode(*wrong)
 
 
 def test_a_corrupt_stream_is_named() -> None:
     with pytest.raises(WeightError, match="does not come to its end"):
-        weights.decode((bytes(64),), ORDER)
+        decompress.decode((bytes(64),), ORDER)
 
 
 def test_registers_that_ask_for_too_much_are_refused_before_anything_is_allocated(batches: list[int]) -> None:
     huge = replace(ORDER, ofm_depth=1 << 16, ifm_depth=1 << 16)
-    weights.prefetch([((b"",), huge)])
+    decompress.prefetch([((b"",), huge)])
     with pytest.raises(WeightError, match="describe 4294967296 weights"):
-        weights.decode((b"",), huge)
+        decompress.decode((b"",), huge)
     fast = SwdOrder(False, False, False, True, 1 << 16, 1 << 16, 1, 1, 1, 1, 1, 1, 64, 16, 8, 512, 2)
     with pytest.raises(WeightError, match="describe 4294967296 weights"):
-        weights.decode((bytes(32),), fast)
+        decompress.decode((bytes(32),), fast)
     assert not batches
 
 
@@ -125,10 +125,10 @@ def test_registers_that_ask_for_too_much_are_refused_before_anything_is_allocate
 def test_a_kernel_beyond_reason_is_refused_at_once(order: Order, batches: list[int]) -> None:
     huge = replace(order, ofm_depth=1, ifm_depth=1, height=300, width=300)  # type: ignore[type-var]
     with pytest.raises(WeightError, match="a kernel of 300 x 300"):
-        weights.decode((b"",) * len(huge.lengths), huge)
+        decompress.decode((b"",) * len(huge.lengths), huge)
     huge = replace(order, height=1 << 16, width=1 << 16)  # type: ignore[type-var]
     with pytest.raises(WeightError, match="weights"):
-        weights.decode((b"",) * len(huge.lengths), huge)
+        decompress.decode((b"",) * len(huge.lengths), huge)
     assert not batches
 
 
@@ -136,13 +136,13 @@ def test_a_kernel_beyond_reason_is_refused_at_once(order: Order, batches: list[i
 def test_the_smallest_type_that_fits(low: int, high: int, dtype: type) -> None:
     values = np.zeros(ORDER.lengths[0], np.int64)
     values[:2] = low, high
-    decoded = weights.decode((encoded(values),), ORDER)
+    decoded = decompress.decode((encoded(values),), ORDER)
     assert decoded.dtype == dtype
     assert (decoded.min(), decoded.max()) == (low, high)
 
 
 def test_the_cache_forgets_the_oldest_first() -> None:
-    cache = weights._Cache(limit=1000)
+    cache = decompress._Cache(limit=1000)
     for number in range(5):
         cache.put(((bytes([number]),), ORDER), np.zeros(400, np.int8))
     assert [cache.get(((bytes([number]),), ORDER)) is not None for number in range(5)] == [False] * 3 + [True] * 2
@@ -167,7 +167,7 @@ def test_scale_buffer(layout: ScaleLayout) -> None:
     bias_bytes, _, bits = layout.value
     most = 1 << 8 * bias_bytes - 1
     rows = [(-most, (1 << bits) - 1, 63), (most - 1, 0, 0), (-1, 1 << bits - 1, 31)]
-    decoded = weights.decode_scales([records(rows, layout)], 3, layout)
+    decoded = decompress.decode_scales([records(rows, layout)], 3, layout)
     assert [tuple(int(v) for v in row) for row in zip(*decoded, strict=True)] == rows
     assert {array.dtype for array in decoded} == {np.dtype(np.int64)}
 
@@ -179,17 +179,17 @@ def test_unused_bits_of_a_scale_buffer_are_ignored(layout: ScaleLayout) -> None:
     buffer[bias_bytes + multiplier_bytes - 1] |= 0x80
     buffer[bias_bytes + multiplier_bytes] |= 0xC0
     buffer[9] = 0xFF
-    assert [int(array[0]) for array in weights.decode_scales([buffer], 1, layout)] == [5, 7, 9]
+    assert [int(array[0]) for array in decompress.decode_scales([buffer], 1, layout)] == [5, 7, 9]
 
 
 def test_the_scale_buffers_of_two_cores_take_turns() -> None:
     rows = [(number, 10 + number, number % 64) for number in range(5)]
     buffers = [records(rows[core::2], ScaleLayout.I40) for core in (0, 1)]
-    decoded = weights.decode_scales(buffers, 5, ScaleLayout.I40)
+    decoded = decompress.decode_scales(buffers, 5, ScaleLayout.I40)
     assert [tuple(int(v) for v in row) for row in zip(*decoded, strict=True)] == rows
 
 
 def test_a_scale_buffer_that_is_too_short_is_refused() -> None:
     buffer = records([(1, 2, 3)] * 3, ScaleLayout.I40)
     with pytest.raises(WeightError, match="29 bytes of scales for 3 channels"):
-        weights.decode_scales([buffer[:29]], 3, ScaleLayout.I40)
+        decompress.decode_scales([buffer[:29]], 3, ScaleLayout.I40)

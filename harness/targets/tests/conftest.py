@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.firmware import find_firmware
-from harness.fvp.install import install
-from harness.fvp.models import CORSTONE_300_U55, CORSTONE_320, Model
-from harness.fvp.tests.jobs import load
-from harness.image import Image, Plan, pack
-from harness.targets.fvp import PATH_VARIABLE
-from harness.virtual.tests.programs import Recorded
+from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.tests.jobs import load
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.pack import Image, Plan, pack
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Model
+from ethos_hil.harness.targets.fvp import PATH_VARIABLE
+from ethos_hil.harness.virtual.tests.programs import Recorded
 
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 MODELS = {"corstone-300": CORSTONE_300_U55, "corstone-320": CORSTONE_320}

@@ -17,17 +17,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import TargetError, TargetNotAvailable
-from harness.fvp.models import CORSTONE_320
-from harness.fvp.tests.jobs import load
-from harness.image import Image, Plan
-from harness.link.collector import Collector
-from harness.targets import make_target
-from harness.targets.base import Capability, Outcome
-from harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
-from harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
-from lowering.errors import UsageError
-from lowering.profile import Npu
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.fvp_stand_in.tests.jobs import load
+from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.socs.fvps import CORSTONE_320
+from ethos_hil.harness.targets.base import Capability
+from ethos_hil.harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import Npu
 
 TIMEOUT = 60.0
 U55 = Npu("u55", 128)
@@ -314,11 +315,11 @@ def test_a_time_limit_of_the_fvps(fake: Fake, add_image: Image) -> None:
 def test_a_program_without_end_meets_the_launchers_time_limit(
     use_launchers: Path, add_image: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.targets.fvp._SPARE_SECONDS", -58)  # the FVP's limit first
+    monkeypatch.setattr("ethos_hil.harness.targets.fvp._SPARE_SECONDS", -58)  # the FVP's limit first
     error = fails(endless(add_image))
     assert error.kind == "timeout"
     assert "its own --timelimit" in error.message
-    monkeypatch.setattr("harness.targets.fvp._SPARE_SECONDS", 60)  # ours first
+    monkeypatch.setattr("ethos_hil.harness.targets.fvp._SPARE_SECONDS", 60)  # ours first
     error = fails(endless(add_image), timeout=1.0)
     assert "no end within 1 s" in error.message
 

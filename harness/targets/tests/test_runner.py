@@ -8,19 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import TargetError, TargetNotAvailable
-from harness.firmware import find_firmware
-from harness.fvp.tests.jobs import load
-from harness.link.runner import Job, command_line, run_program
-from harness.targets import make_target
-from harness.targets.base import Capability, Outcome
-from harness.targets.fvp import FvpTarget
-from harness.targets.tests.conftest import NPUS, Fake
-from harness.targets.virtual import VirtualTarget
-from harness.virtual.tests.programs import Recorded
-from lowering.errors import UsageError
-from lowering.profile import Npu
-from lowering.program import Program
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.fvp_stand_in.tests.jobs import load
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.targets.base import Capability
+from ethos_hil.harness.targets.executor_runner import Job, command_line, run_program
+from ethos_hil.harness.targets.fvp import FvpTarget
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.targets.tests.conftest import NPUS, Fake
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.tests.programs import Recorded
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.lowering.npu_name import Npu
 
 TIMEOUT = 60.0
 U55 = Npu("u55", 128)
@@ -116,7 +117,7 @@ def test_what_is_no_elf_for_the_board_is_refused(elf: bytes) -> None:
 
 
 def test_a_target_without_semihosting_says_so() -> None:
-    from harness.targets.base import Target
+    from ethos_hil.harness.targets.base import Target
 
     with pytest.raises(TargetNotAvailable, match="no semihosting"):
         Target.boot(VirtualTarget(str(U55)), b"", "", Path(), timeout=1)

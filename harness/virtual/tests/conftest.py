@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.image import Image, Plan, pack
-from harness.run import find_firmware
-from harness.virtual.soc import CORSTONE_300, Soc
-from harness.virtual.tests.programs import Recorded, load
+from ethos_hil.harness.image.pack import Image, Plan, pack
+from ethos_hil.harness.run import find_firmware
+from ethos_hil.harness.socs.soc import CORSTONE_300, Soc
+from ethos_hil.harness.virtual.tests.programs import Recorded, load
 
 _LINKER_SCRIPT = """
 MEMORY

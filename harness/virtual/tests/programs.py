@@ -1,6 +1,7 @@
 """Two small compiled programs with their inputs and right answers, recorded so that these tests need no compiler.
 
-`python -m harness.virtual.tests.programs` makes them again, with this repository's lowering and tosa_reference_model.
+`python -m ethos_hil.harness.virtual.tests.programs` makes them again, with this repository's lowering and
+tosa_reference_model.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ def _models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 def record(npu: str = NPU, folder: Path = DATA) -> None:
     """Compile both for `npu` and write them, with their answers, to `folder`."""
-    from lowering.lower import lower
-    from lowering.model import from_module
-    from lowering.profile import Npu
-    from lowering.reference import Reference
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.npu_name import Npu
+    from ethos_hil.lowering.oracle.reference import Reference
 
     folder.mkdir(exist_ok=True)
     for name, (module, inputs) in _models().items():

@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.virtual.board import Board
-from harness.virtual.clock import Deadline
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.virtual.board import Board
 
 _PAGE = 1 << 10
 _RAM_ZERO, _RAM_SIZES, _RAM_PAGE, _RAM_END, _RAM_SAME_BLOCK = 0x02, 0x04, 0x08, 0x10, 0x20

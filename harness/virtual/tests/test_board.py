@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.npu import Configuration
-from harness.run import find_firmware
-from harness.virtual.board import Board, _contents
-from harness.virtual.clock import Deadline
-from harness.virtual.device import Job, Result
-from harness.virtual.engine import Engine
-from harness.virtual.machine import Machine
-from harness.virtual.pool import Pool, new_board
-from harness.virtual.soc import CORSTONE_300, SOCS, Soc
-from harness.virtual.tests.conftest import qemu_processes
-from harness.virtual.tests.state import state_of
-from harness.virtual.tests.test_machine import PARK, SEND, words
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.run import find_firmware
+from ethos_hil.harness.socs.soc import CORSTONE_300, SOCS, Soc
+from ethos_hil.harness.virtual.board import Board, _contents
+from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.machine import Machine
+from ethos_hil.harness.virtual.pool import Pool, new_board
+from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.virtual.tests.state import state_of
+from ethos_hil.harness.virtual.tests.test_machine import PARK, SEND, words
 
 Assemble = Callable[..., bytes]
 U55 = Configuration.parse("ethos-u55-128")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.npu import Configuration, Execution, Fault, OpRecord
-from harness.npu.timing import Timing
-from harness.virtual.device import Device, Job, Result, Unmodelled
+from ethos_hil.harness.npu import Configuration, Execution, Fault, OpRecord
+from ethos_hil.harness.npu.timing.timing_model import Timing
+from ethos_hil.harness.virtual.device import Device, Job, Result, Unmodelled
 
 ID, STATUS, CMD, RESET, QBASE0, QBASE1, QREAD, QCONFIG, QSIZE, PROT, CONFIG = range(0, 0x2C, 4)
 REGIONCFG, AXI_LIMIT0, BASEP0 = 0x3C, 0x40, 0x80

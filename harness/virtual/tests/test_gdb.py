@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.virtual.clock import Deadline
-from harness.virtual.gdb import Gdb, GdbClosed, GdbError, Stop, StopKind, packet, parse_stop
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError, Stop, StopKind, packet, parse_stop
 
 
 @pytest.fixture

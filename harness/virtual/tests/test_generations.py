@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.npu import Fault
-from harness.npu.configuration import CONFIGURATIONS, Generation
-from harness.virtual.device import Unmodelled
-from harness.virtual.registers import LAYOUTS
-from harness.virtual.tests.test_device import (
+from ethos_hil.harness.npu import Fault
+from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Generation
+from ethos_hil.harness.virtual.device import Unmodelled
+from ethos_hil.harness.virtual.registers import LAYOUTS
+from ethos_hil.harness.virtual.tests.test_device import (
     BASEP0,
     CHANNEL,
     CHANNELS,

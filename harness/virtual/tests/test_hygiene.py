@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import TargetNotAvailable
-from harness.virtual.qemu import Qemu, find_qemu
-from harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.virtual.qemu import Qemu, find_qemu
+from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 
 # A harness whose guest never ends.
 _HANGING = """
 import sys
 from pathlib import Path
-from harness.image import Image, Plan
-from harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.targets.virtual import VirtualTarget
 target = VirtualTarget("ethos-u55-128")
 target.load(Image(Path(sys.argv[1]).read_bytes(), bytes(16), bytes(32), bytes(32), Plan(1, 1)))
 target.run(timeout=60)
@@ -30,8 +30,8 @@ target.run(timeout=60)
 _WAITING = """
 import sys, time
 from pathlib import Path
-from harness.virtual.pool import Pool
-from harness.virtual.soc import CORSTONE_300
+from ethos_hil.harness.virtual.pool import Pool
+from ethos_hil.harness.socs.soc import CORSTONE_300
 pool = Pool()
 pool.give(pool.take(CORSTONE_300, Path(sys.argv[1]).read_bytes()))
 time.sleep(60)
@@ -58,7 +58,7 @@ def test_qemu_ends_with_the_harness(
     temporary.mkdir()
     harness = subprocess.Popen(
         [sys.executable, "-c", program, str(elf)],
-        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).parents[3])},
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "src")},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.errors import TargetError
-from harness.npu import Configuration, Npu
-from harness.virtual.clock import Deadline
-from harness.virtual.device import Job, Result
-from harness.virtual.engine import Engine
-from harness.virtual.machine import Machine
-from harness.virtual.memory import BusError, GuestMemory, locate
-from harness.virtual.pool import new_board
-from harness.virtual.soc import CORSTONE_300, CORSTONE_320, SOCS, Soc
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.socs.soc import CORSTONE_300, CORSTONE_320, SOCS, Soc
+from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.machine import Machine
+from ethos_hil.harness.virtual.memory import BusError, GuestMemory, locate
+from ethos_hil.harness.virtual.pool import new_board
 
 Assemble = Callable[..., bytes]
 U55 = Configuration.parse("ethos-u55-128")

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.errors import TargetError
-from harness.image import Image
-from harness.targets.base import Outcome
-from harness.targets.virtual import VirtualTarget
-from harness.virtual import board, machine
-from harness.virtual.device import Job, Result
-from harness.virtual.engine import Engine
-from harness.virtual.pool import Pool
-from harness.virtual.soc import CORSTONE_300, CORSTONE_320
-from harness.virtual.tests.conftest import qemu_processes
-from harness.virtual.tests.programs import NPU, Recorded, load
-from harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.socs.soc import CORSTONE_300, CORSTONE_320
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual import board, machine
+from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.pool import Pool
+from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
+from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
 
 MakeImage = Callable[..., Image]
 Assemble = Callable[..., bytes]

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.virtual.clock import Deadline
-from harness.virtual.qmp import Qmp, QmpError
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.virtual.qmp import Qmp, QmpError
 
 GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
 OK = b'{"return": {}}\r\n'

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from harness.symbols import Symbols
+from ethos_hil.harness.image.symbols import Symbols
 
 
 def test_assembly_with_line_tables(assemble: Callable[[str], bytes]) -> None:
@@ -56,7 +56,7 @@ def test_the_firmwares_functions_and_lines_agree_with_binutils(firmware: bytes, 
     ],
 )
 def test_names_are_readable(symbol: str, name: str) -> None:
-    from harness.symbols import _demangle
+    from ethos_hil.harness.image.symbols import _demangle
 
     assert _demangle(symbol) == name
 

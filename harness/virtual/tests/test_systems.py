@@ -15,21 +15,21 @@ import pytest
 import torch
 from torch import nn
 
-from harness.errors import TargetError, TargetNotAvailable
-from harness.firmware import find_firmware
-from harness.image import Image, Plan, pack
-from harness.npu.convolution import ConvolutionStep
-from harness.npu.featuremap import Memory
-from harness.run import Report, run_artifact
-from harness.targets.base import Outcome
-from harness.targets.virtual import VirtualTarget
-from harness.virtual.peripherals import Absent
-from harness.virtual.soc import Window
-from lowering.artifact import Artifact
-from lowering.lower import lower
-from lowering.memory_mode import MemoryMode
-from lowering.model import from_module
-from lowering.profile import Npu
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.pack import Image, Plan, pack
+from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.run import Report, run_artifact
+from ethos_hil.harness.socs.soc import Window
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.peripherals import Absent
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import Npu
 
 SYSTEMS = [
     ("ethos-u55-32", "Shared_Sram"),
@@ -223,7 +223,7 @@ ADAPTERS = {
 @pytest.mark.parametrize(("npu", "mode"), ADAPTERS)
 def test_timing_adapters_are_set_where_there_are_any(npu: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     adapters = Adapters()
-    monkeypatch.setattr("harness.virtual.machine.Absent", lambda: adapters)
+    monkeypatch.setattr("ethos_hil.harness.virtual.machine.Absent", lambda: adapters)
     assert execute(lowered(npu, mode), Adapted(npu)).record.verdict == "verified"
     distance = 0x800 if "u85" in npu else 0x200
     for port, expected in enumerate(ADAPTERS[npu, mode]):

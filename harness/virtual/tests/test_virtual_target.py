@@ -15,18 +15,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.errors import TargetError, TargetNotAvailable
-from harness.image import Image
-from harness.link.collector import Collector
-from harness.npu import Npu, codec
-from harness.targets.base import Capability, Outcome
-from harness.targets.virtual import VirtualTarget
-from harness.virtual.device import Job, Result
-from harness.virtual.engine import Engine
-from harness.virtual.memory import GuestMemory
-from harness.virtual.tests.conftest import qemu_processes
-from harness.virtual.tests.programs import NPU, Recorded, load
-from lowering.errors import UsageError
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.npu import Npu
+from ethos_hil.harness.npu.weights import codec
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.targets.base import Capability
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.memory import GuestMemory
+from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
+from ethos_hil.lowering.errors import UsageError
 
 MakeImage = Callable[..., Image]
 TIMEOUT = 60.0

@@ -9,20 +9,20 @@ import pytest
 import torch
 from torch import nn
 
-import suites.models
-from lowering.errors import CompileError
-from lowering.lower import lower
-from lowering.model import TorchModel, from_module, load_model
-from lowering.specification import TosaSpec
-from suites.models import efficientnet, test_models
-from suites.models.anomaly_detection import SHAPE, Autoencoder, folded
-from suites.models.case import Model
-from suites.models.image_classification import ResNet8
-from suites.models.keyword_spotting import DsCnn
-from suites.models.padding import same
-from suites.models.photographs import PHOTOGRAPHS, label
-from suites.models.seeded import NOTE, seeded
-from suites.models.wake_words import MobileNetV1
+import ethos_hil.suites.models
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import TorchModel, from_module, load_model
+from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.suites.declare.model_case import Model
+from ethos_hil.suites.models import efficientnet, test_models
+from ethos_hil.suites.models.anomaly_detection import SHAPE, Autoencoder, folded
+from ethos_hil.suites.models.image_classification import ResNet8
+from ethos_hil.suites.models.keyword_spotting import DsCnn
+from ethos_hil.suites.models.padding import same
+from ethos_hil.suites.models.photographs import PHOTOGRAPHS, label
+from ethos_hil.suites.models.seeded import NOTE, seeded
+from ethos_hil.suites.models.wake_words import MobileNetV1
 
 MODELS = {name: value for name, value in vars(test_models).items() if isinstance(value, Model)}
 
@@ -73,9 +73,9 @@ def test_upstream_cannot_lower_the_autoencoder_as_it_is_to_float_tosa() -> None:
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "digits"])
 def test_every_model_goes_by_its_short_name_even_when_its_module_is_imported(name: str) -> None:
     """Importing a submodule binds its name in the package: a function of the same name would be gone."""
-    assert MODELS[name].factory == f"suites.models:{name}"
-    assert callable(getattr(suites.models, name))
-    assert not (Path(suites.models.__file__).parent / f"{name}.py").exists()
+    assert MODELS[name].factory == f"ethos_hil.suites.models:{name}"
+    assert callable(getattr(ethos_hil.suites.models, name))
+    assert not (Path(ethos_hil.suites.models.__file__).parent / f"{name}.py").exists()
 
 
 @pytest.mark.parametrize("name", ["ds_cnn", "autoencoder", "lstm"])

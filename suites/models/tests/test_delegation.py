@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lowering.artifact import Artifact
-from lowering.lower import lower
-from lowering.model import from_module
-from lowering.profile import Npu
-from suites.declared import DeclaredModel
-from suites.models.case import Model
-from suites.profile import parse
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.suites.declare.model_case import Model
+from ethos_hil.suites.declare.profile import parse
+from ethos_hil.suites.trial.declared_test import DeclaredModel
 
 U55 = parse("U55_BI")
 LEFT = {

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from lowering.errors import UsageError
-from lowering.model import load_model
-from suites.check import check
-from suites.declared import DeclaredModel
-from suites.models import test_models, test_photographs
-from suites.models.case import Model
-from suites.profile import PROFILES, parse
-from suites.settings import Settings
-from suites.tests.session import session
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.model import load_model
+from ethos_hil.suites.declare.model_case import Model
+from ethos_hil.suites.declare.profile import PROFILES, parse
+from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.models import test_models, test_photographs
+from ethos_hil.suites.tests.session import session
+from ethos_hil.suites.trial.declared_test import DeclaredModel
+from ethos_hil.suites.trial.run_trial import check
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).resolve().parents[3]
 NEEDED = test_models.efficientnet_lite0.requires
 HINT = "pip install 'ethos-hil[models]'"
 
@@ -47,7 +47,7 @@ def test_the_extra_installs_them_and_make_setup_locks_them() -> None:
 def test_the_model_cannot_be_made_without_it_and_its_test_is_skipped(missing: str) -> None:
     """So what is declared is needed, and what is missing is named: by the command line, and by the reason of a skip."""
     with pytest.raises(UsageError, match=missing) as raised:
-        load_model("suites.models:efficientnet_lite0")
+        load_model("ethos_hil.suites.models:efficientnet_lite0")
     assert raised.value.hint == HINT
     for profile in PROFILES:
         record = check(DeclaredModel(profile, Path(__file__), test_models.efficientnet_lite0), Settings())
@@ -69,11 +69,11 @@ def test_nothing_is_missing_here() -> None:
 
 def test_the_session_says_why_and_is_not_red(tmp_path: Path) -> None:
     declaring = """
-from suites.models.case import Model
+from ethos_hil.suites.declare.model_case import Model
 
 network = Model("network", "nowhere:nothing", requires=("no_such_package",))
 """
-    (tmp_path / "conftest.py").write_text("pytest_plugins = ['suites.plugin']")
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['ethos_hil.suites.plugin.hooks']")
     (tmp_path / "test_network.py").write_text(declaring)
     found = session(tmp_path, "-rs", root=tmp_path)
     assert found.status == 0, found.output

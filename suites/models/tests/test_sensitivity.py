@@ -11,14 +11,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.delegate import run_delegate
-from harness.npu import Configuration
-from harness.npu import Npu as FunctionalNpu
-from harness.npu.featuremap import Memory
-from harness.npu.operations import Dma, Op, Pool
-from lowering.lower import lower
-from lowering.profile import Npu
-from lowering.reference import Reference
+from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.npu import Npu as FunctionalNpu
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import Dma, Op, Pool
+from ethos_hil.harness.verdict.run_delegate import run_delegate
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference
 
 NPU = Npu.parse("ethos-u55-128")
 VICTIMS = 25
@@ -33,7 +33,7 @@ CHANNELS = 4
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["ds_cnn", "mobilenet_v1", "resnet8", "autoencoder", "transformer_encoder", "lstm"])
 def test_one_wrong_channel_anywhere_reaches_the_answer(name: str) -> None:
-    artifact = lower(f"suites.models:{name}", NPU)
+    artifact = lower(f"ethos_hil.suites.models:{name}", NPU)
     inputs = Reference(artifact).run(artifact.example_inputs).delegate_inputs
     functional = FunctionalNpu(Configuration.parse(NPU.name))
     for delegate in artifact.delegates:

@@ -1,0 +1,205 @@
+"""What the commands of `ethos-hil` do, once their arguments are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.harness.cli.arguments import Choice, Order
+from ethos_hil.harness.cli.progress import Live
+from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.results.record import Check, Failure, Record, RunnerInfo, TargetInfo
+
+PREFLIGHT_SCHEMA_VERSION = 1
+_STDOUT = Path("-")
+
+
+def run(
+    choice: Choice, *, repeat: int, timeout: float, strict: bool, trace: Path | None, json_file: Path | None, runs: Path
+) -> int:
+    """Run a model, keep the record and show it; returns the exit status.
+
+    Raises:
+        EthosHilError: what went wrong first; its record is kept all the same.
+    """
+    failure: EthosHilError | None = None
+    try:
+        with Live() as live:
+            live.stage(f"Loading {choice.model}")
+            # Late: these import numpy and more, and --help should not wait for them.
+            from ethos_hil.harness.run import run as run_model
+            from ethos_hil.lowering.memory_mode import MemoryMode
+            from ethos_hil.lowering.model import load_model
+            from ethos_hil.lowering.npu_name import Npu
+
+            npu = Npu.parse(choice.npu)
+            record = run_model(
+                load_model(choice.model),
+                npu,
+                target=choice.target,
+                memory_mode=None if choice.memory_mode is None else MemoryMode.chosen(choice.memory_mode, npu),
+                runner=choice.runner,
+                fast=choice.fast,
+                inputs=choice.inputs,
+                repeat=repeat,
+                timeout=timeout,
+                strict=strict,
+                trace=trace,
+                method=choice.method,
+                reporter=live,
+            ).record
+    except EthosHilError as error:
+        failure = error
+        record = _failed(choice, error)
+    problems = [failure] if failure is not None else []
+    problems += _keep(record, runs, store=not isinstance(failure, UsageError | ToolError), json_file=json_file)
+    if failure is None and json_file != _STDOUT:
+        from ethos_hil.harness.cli.render import console, summary
+
+        console().print(summary(record))
+    for problem in problems[1:]:
+        sys.stderr.write(f"ethos-hil: {problem.message}\n")
+    if problems:
+        raise problems[0]
+    return 0 if record.verdict == "verified" else 1
+
+
+def lower(order: Order, *, json_file: Path | None) -> None:
+    """Lower a model, write what is asked for, and show which files there are now.
+
+    Raises:
+        EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
+    """
+    with Live() as live:
+        live.stage(f"Loading {order.model}")
+        from ethos_hil.harness.cli import lower
+
+        done = lower.lower(order, live)
+    if json_file is not None:
+        _write(json_file, done.document)
+    for path in () if json_file == _STDOUT else (*done.files, *done.looked_into):
+        sys.stdout.write(f"{path}\n")
+    for line in done.lines:
+        sys.stderr.write(f"{line}\n")
+
+
+def preflight(choice: Choice, *, json_file: Path | None) -> int:
+    """Show what a program needs of a target beside what is there; returns the exit status.
+
+    Raises:
+        EthosHilError: the arguments or the model cannot be used, or the target is missing.
+    """
+    with Live() as live:
+        live.stage(f"Loading {choice.model}")
+        from ethos_hil.harness.cli.preflight import survey
+        from ethos_hil.harness.image.preflight import FAIL
+        from ethos_hil.lowering.npu_name import Npu
+
+        npu = Npu.parse(choice.npu)
+        found = survey(
+            choice.model, npu, choice.target, choice.memory_mode, choice.runner, choice.inputs, choice.method, live
+        )
+    failed = any(check.status == FAIL for check in found.checks)
+    if json_file is not None:
+        document = {
+            "schema_version": PREFLIGHT_SCHEMA_VERSION,
+            "verdict": "failed" if failed else "ok",
+            "model": choice.model,
+            "npu": str(npu),
+            "target": vars(found.target),
+            "checks": [vars(check) for check in found.checks],
+        }
+        _write(json_file, document)
+    if json_file != _STDOUT:
+        from ethos_hil.harness.cli.render import checks_table, console
+
+        console().print(checks_table(found.checks))
+    return 1 if failed else 0
+
+
+def list_runs(runs: Path, *, as_json: bool) -> None:
+    """Show the records kept under `runs`."""
+    from ethos_hil.results.store import Skipped, StoredRecord, read
+    from ethos_hil.results.table import frame
+
+    stored: list[StoredRecord] = []
+    for item in read(runs):
+        if isinstance(item, Skipped):
+            sys.stderr.write(f"skipped {item.where}: {item.why}\n")
+        else:
+            stored.append(item)
+    table = frame(stored)
+    if as_json:
+        sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
+    elif len(table):
+        sys.stdout.write(table.astype("string").fillna("").to_string(index=False) + "\n")
+    else:
+        sys.stderr.write(f"no runs under {runs}\n")
+
+
+def _failed(choice: Choice, error: EthosHilError) -> Record:
+    from ethos_hil.harness.targets.registry import FVPS
+    from ethos_hil.results import environment
+
+    checks: Sequence[Check] = getattr(error, "checks", ())
+    return Record(
+        verdict="failed",
+        model=choice.model,
+        npu=choice.npu,
+        target=TargetInfo(choice.target, "fvp" if choice.target in FVPS else choice.target, ""),
+        failure=Failure(error.kind, error.message, error.hint),
+        versions=environment.versions(),
+        console=getattr(error, "console", ()),
+        memory_mode=choice.memory_mode or "",
+        method=choice.method or "forward",
+        runner=_runner(choice.runner),
+        preflight=tuple(checks),
+    )
+
+
+def _runner(path: Path | None) -> RunnerInfo | None:
+    try:
+        return None if path is None else RunnerInfo(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    except OSError:
+        return None
+
+
+def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> list[EthosHilError]:
+    """Put the record into the store and into the file the user asked for; what goes wrong with one spares the other."""
+    from ethos_hil.results.store import RunFolder
+
+    problems: list[EthosHilError] = []
+    if store:
+        try:
+            RunFolder(runs).append(record)
+        except OSError as error:
+            problems.append(
+                UsageError(
+                    f"cannot keep the record under {runs}: {error.strerror}",
+                    hint="free space, or choose another --runs folder",
+                )
+            )
+    if json_file is not None:
+        try:
+            _write(json_file, record.to_json())
+        except UsageError as error:
+            problems.append(error)
+    return problems
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    """Write JSON to a file, or to stdout where the path is "-"; a UsageError when that fails."""
+    from ethos_hil.results.files import write_whole
+
+    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    if path == _STDOUT:
+        sys.stdout.write(text)
+        return
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there") from error

@@ -1,0 +1,179 @@
+"""`ethos-hil lower`: a model lowered, and files of it.
+
+What cannot be written is refused before the model is lowered, as far as that can be told; what is written is whole.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.harness.cli.arguments import Order
+from ethos_hil.harness.progress import Reporter
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.export_files import MANIFEST, PRODUCTS, Product, artefacts, products
+from ethos_hil.lowering.lower import lower as lower_model
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import ProgramFile, load_model
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.text_summary import summary
+from ethos_hil.lowering.text_summary import target as target_of
+from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.results.files import write_all, write_folder
+
+DEFAULT_NPU = "ethos-u55-128"
+DEFAULT_TOSA = "TOSA-1.0+INT"
+SCHEMA_VERSION = 1
+"""Of `Lowered.document`."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What there is now.
+
+    Attributes:
+        artifact: what the files are of.
+        product: what was asked for.
+        files: those of the product.
+        looked_into: those in the folder of artefacts.
+    """
+
+    artifact: Artifact
+    product: Product
+    files: tuple[Path, ...]
+    looked_into: tuple[Path, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """About it, for people."""
+        return [*summary(self.artifact), *(f"note: {note}" for note in self.artifact.notes)]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """About it, for programs; docs/lowering.md describes it."""
+        seen = [self.artifact.of(method.name) for method in self.artifact.methods]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.artifact.model,
+            "product": self.product,
+            "target": target_of(self.artifact),
+            "files": [str(path) for path in self.files],
+            "artifacts": [str(path) for path in self.looked_into],
+            "pte_sha256": self.artifact.sha256,
+            "methods": [
+                {
+                    "name": method.method,
+                    "scheme": method.scheme,
+                    "delegates": len(method.delegates),
+                    "npu_ops": len(method.npu_ops),
+                    "cpu_ops": list(method.cpu_ops),
+                    "delegated": list(method.delegated),
+                }
+                for method in seen
+            ],
+            "notes": list(self.artifact.notes),
+            "versions": dict(self.artifact.versions),
+        }
+
+
+def lower(order: Order, reporter: Reporter) -> Lowered:
+    """Do what is asked for.
+
+    Raises:
+        UsageError: the arguments contradict one another, or a file cannot be written; CompileError, ToolError as
+        `ethos_hil.lowering.lower.lower`.
+    """
+    product = _product(order.product)
+    target, mode = _target(order, product)
+    path = _path(order, product)
+    _check_file(path)
+    if order.artefacts is not None:
+        _check_folder(order.artefacts)
+    model = load_model(order.model)
+    if isinstance(model, ProgramFile):
+        raise UsageError(f"{order.model} is compiled already", hint="give the model it was made from")
+    what = f"Lowering {order.model} to {target}" if product == "tosa" else f"Lowering {order.model} for {target}"
+    reporter.stage(what)
+    artifact = lower_model(
+        model,
+        target,
+        memory_mode=mode,
+        whole=order.whole,
+        progress=lambda stage: reporter.stage(f"{what}: {stage}"),
+    )
+    files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
+    looked_into = artefacts(artifact) if order.artefacts is not None else {}
+    try:
+        write_all(files)
+    except OSError as error:
+        raise _unwritable(error.filename2 or path, error) from error
+    if order.artefacts is None:
+        return Lowered(artifact, product, tuple(files))
+    try:
+        write_folder(order.artefacts, looked_into)
+    except OSError as error:
+        raise _unwritable(order.artefacts, error) from error
+    return Lowered(artifact, product, tuple(files), tuple(order.artefacts / name for name in sorted(looked_into)))
+
+
+def _product(text: str) -> Product:
+    for known in PRODUCTS:
+        if text == known:
+            return known  # type: ignore[return-value]
+    close = difflib.get_close_matches(text, PRODUCTS, n=1)
+    suggestion = f"did you mean {close[0]}? " if close else ""
+    raise UsageError(f"--to {text!r} is no product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
+
+
+def _target(order: Order, product: Product) -> tuple[Npu | TosaSpec, MemoryMode | None]:
+    if product == "tosa":
+        for option, value in (("--npu", order.npu), ("--memory-mode", order.memory_mode)):
+            if value is not None:
+                raise UsageError(
+                    f"--to tosa is for no NPU, so {option} {value} says nothing",
+                    hint="leave it out; the TOSA that Vela is given for an NPU is among the --artifacts of --to vela",
+                )
+        return TosaSpec.parse(order.tosa or DEFAULT_TOSA), None
+    if order.tosa is not None:
+        raise UsageError(
+            f"--to {product} takes the TOSA of its NPU, so --tosa {order.tosa} says nothing",
+            hint="leave it out, or use --to tosa",
+        )
+    npu = Npu.parse(order.npu or DEFAULT_NPU)
+    return npu, None if order.memory_mode is None else MemoryMode.chosen(order.memory_mode, npu)
+
+
+def _path(order: Order, product: Product) -> Path:
+    """For example net.pte, or out/net.pte."""
+    name = f"{Path(order.model.rpartition(':')[2]).stem}.{product}"
+    path = order.output or Path(name)
+    return path / name if path.is_dir() else path
+
+
+def _numbered(path: Path, ending: str) -> Path:
+    """For example net-1.tosa where there are several."""
+    return path.with_name(f"{path.stem}-{ending}{path.suffix}") if ending else path
+
+
+def _check_file(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise _unwritable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+
+
+def _check_folder(folder: Path) -> None:
+    """A folder is replaced if it is ours, so that nothing of two lowerings is ever mixed."""
+    if folder.exists() and not folder.is_dir():
+        raise _unwritable(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+        raise UsageError(
+            f"--artifacts {folder} has files that were not written by ethos-hil", hint="name an empty or a new folder"
+        )
+
+
+def _unwritable(path: Path | str, error: OSError) -> UsageError:
+    return UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")

@@ -1,0 +1,289 @@
+"""The command line: `ethos-hil`.
+
+Results go to stdout, everything else to stderr. Exit status: 0 verified, 1 failed verification or fault on the target,
+2 unusable arguments or model, 3 target or tool not available, 70 a defect in ethos-hil itself, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from ethos_hil.lowering.errors import EthosHilError
+
+INTERNAL_ERROR, INTERRUPTED = 70, 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Run PyTorch models on Arm Ethos-U NPUs, and know that the answer is right.",
+    epilog="Exit status: 0 verified, 1 failed verification or fault on the target, 2 unusable arguments or model, "
+    "3 target or tool not available.",
+)
+
+DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
+
+
+@app.callback()
+def _root() -> None:
+    """Keeps `run` a subcommand of its own."""
+
+
+MODEL = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="file.py:function or package.module:function, returning (module, example_inputs) or "
+        "(module, example_inputs, calibration_inputs), or a dictionary of these by method name; a .pt2; or a .pte "
+        "lowered here before.",
+    ),
+]
+NPU = Annotated[str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.")]
+TARGET = Annotated[str, typer.Option(help="Where to run: virtual, corstone-300 or corstone-320 (FVPs).")]
+MEMORY_MODE = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="Where Vela puts the parts of the program: Shared_Sram, Sram_Only or Dedicated_Sram (or with a limit, as "
+        "in Dedicated_Sram_384KB). Default: ExecuTorch's for the NPU.",
+    ),
+]
+RUNNER = Annotated[
+    Path | None,
+    typer.Option(metavar="ELF", help="Run with this arm_executor_runner, by semihosting, not with our firmware."),
+]
+METHOD = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Of a program of several methods the one to run. Default: forward, or the first."
+    ),
+]
+INPUTS = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="X.npz",
+        help="One array per input, in order; a leading axis more than the input has makes several input sets. "
+        "Default: the model's example inputs.",
+    ),
+]
+
+
+@app.command()
+def run(
+    model: MODEL,
+    npu: NPU = "ethos-u55-128",
+    target: TARGET = "virtual",
+    memory_mode: MEMORY_MODE = None,
+    runner: RUNNER = None,
+    fast: Annotated[bool, typer.Option("--fast", help="Let an FVP leave out timing; no cycles are reported.")] = False,
+    inputs: INPUTS = None,
+    method: METHOD = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Executions of each input set.")] = 1,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
+    ] = 120.0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, right answer or not.")
+    ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
+    ] = None,
+    runs: RUNS = Path("results/runs"),
+    debug: DEBUG = False,
+) -> None:
+    """Lower MODEL, run it on a target, compare every output with tosa_reference_model, and show where the cycles went.
+
+    Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
+    """
+    from ethos_hil.harness.cli import arguments, commands
+
+    choice = arguments.Choice(model, npu, target, memory_mode, runner, fast, inputs, method)
+    raise typer.Exit(
+        commands.run(choice, repeat=repeat, timeout=timeout, strict=strict, trace=trace, json_file=json_file, runs=runs)
+    )
+
+
+@app.command()
+def lower(
+    model: MODEL,
+    product: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="pte|vela|tosa",
+            help="What to make: a program; the blob that Vela compiles of each delegate; or each delegate in TOSA.",
+        ),
+    ] = "pte",
+    npu: Annotated[
+        str | None, typer.Option(help="For pte and vela: NPU to compile for. Default: ethos-u55-128.")
+    ] = None,
+    memory_mode: MEMORY_MODE = None,
+    tosa: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="For tosa: TOSA-1.0+INT (quantised, the default) or TOSA-1.0+FP, with extensions as in "
+            "TOSA-1.0+INT+int16 or +cf (control flow).",
+        ),
+    ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Give all of each method to the NPU, by backend id, with integer inputs and outputs, instead of what "
+            "the partitioner picks; what it cannot take is an error.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File for it, or a folder. Default: called after MODEL, here. Several delegates get a number each.",
+        ),
+    ] = None,
+    artefacts: Annotated[
+        Path | None,
+        typer.Option(
+            "--artifacts",
+            metavar="DIR",
+            help="Also write there what one looks into: TOSA, blobs, the map from NPU operations to lines of the "
+            "model, Vela's summary, example inputs and the reference's outputs, and a listing of it all.",
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write there what was made; - for stdout, instead of the files' names."
+        ),
+    ] = None,
+    debug: DEBUG = False,
+) -> None:
+    """Lower MODEL without running it, and write what comes out. The files' names go to stdout.
+
+    Example: ethos-hil lower net.py:net --npu ethos-u85-256 -o build/net.pte --artifacts build/net
+
+    Example: ethos-hil lower net.py:net --to tosa --tosa TOSA-1.0+FP
+    """
+    from ethos_hil.harness.cli import arguments, commands
+
+    order = arguments.Order(model, product, npu, memory_mode, tosa, whole, output, artefacts)
+    commands.lower(order, json_file=json_file)
+
+
+@app.command()
+def preflight(
+    model: MODEL,
+    npu: NPU = "ethos-u55-128",
+    target: TARGET = "virtual",
+    memory_mode: MEMORY_MODE = None,
+    runner: RUNNER = None,
+    inputs: INPUTS = None,
+    method: METHOD = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
+    ] = None,
+    debug: DEBUG = False,
+) -> None:
+    """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
+
+    Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
+    """
+    from ethos_hil.harness.cli import arguments, commands
+
+    choice = arguments.Choice(model, npu, target, memory_mode, runner, fast=False, inputs=inputs, method=method)
+    raise typer.Exit(commands.preflight(choice, json_file=json_file))
+
+
+@app.command("runs")
+def list_runs(
+    runs: RUNS = Path("results/runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")] = False,
+    debug: DEBUG = False,
+) -> None:
+    """List the runs kept so far, oldest first."""
+    from ethos_hil.harness.cli import commands
+
+    commands.list_runs(runs, as_json=as_json)
+
+
+@app.command("fvp-launchers")
+def fvp_launchers(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write them to; put it on PATH.")],
+    debug: DEBUG = False,
+) -> None:
+    """Write executables with the names and the command line of Arm's FVPs that run the virtual boards."""
+    from ethos_hil.harness.fvp_stand_in.install import install
+
+    for path in install(folder):
+        sys.stdout.write(f"{path}\n")
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """Entry point of `ethos-hil`."""
+    guard(lambda: app(standalone_mode=False))
+
+
+def guard(body: Callable[[], object]) -> NoReturn:
+    """Run a command, and turn how it ends into one line and an exit status.
+
+    Args:
+        body: the command; what it returns is the exit status, where that is a number.
+    """
+    # A terminated run cleans up just as an interrupted one does.
+    signal.signal(signal.SIGTERM, _terminate)
+    debug = "--debug" in sys.argv
+    try:
+        status = body()
+        if status == INTERRUPTED:  # typer has taken the KeyboardInterrupt already
+            raise KeyboardInterrupt
+        sys.exit(status if isinstance(status, int) else 0)
+    except EthosHilError as error:
+        for line in getattr(error, "console", ())[-10:]:
+            sys.stderr.write(f"  device: {line}\n")
+        _fail(error, f"{error.message}" + (f" ({error.hint})" if error.hint else ""), error.exit_status, debug)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("ethos-hil: interrupted\n")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our stdout is gone; that is not an error of ours. Python would complain again at exit.
+        sys.stdout = None
+        sys.exit(0)
+    except Exception as error:
+        if hasattr(error, "show"):  # click's own usage errors know how to print themselves
+            error.show()
+            sys.exit(getattr(error, "exit_code", 2))
+        text = f"internal error: {type(error).__name__}: {error} (a defect in ethos-hil; --debug shows where)"
+        _fail(error, text, INTERNAL_ERROR, debug)
+
+
+def _fail(error: BaseException, text: str, status: int, debug: bool) -> NoReturn:
+    if debug:
+        traceback.print_exception(error)
+    sys.stderr.write("ethos-hil: " + " ".join(text.split()) + "\n")
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

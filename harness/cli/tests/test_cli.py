@@ -1,0 +1,346 @@
+"""The command line: bad input ends in one clear line and the right exit status, and nothing is lost or half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.cli import main
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, channels=4):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(2, channels, 3)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+class Untraceable(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+def net():
+    torch.manual_seed(0)
+    return Net(), (torch.randn(1, 2, 8, 8),)
+
+def untraceable():
+    return Untraceable(), (torch.randn(1, 4),)
+
+def nothing():
+    return None
+
+def not_a_module():
+    return 7, (torch.zeros(1),)
+
+def wrong_inputs():
+    return Net(), (torch.randn(1, 3, 8, 8),)
+
+def broken():
+    raise RuntimeError("the weights file is missing")
+
+class Huge(torch.nn.Module):
+    def forward(self, x):
+        return x + 1.0
+
+def huge():
+    return Huge(), (torch.zeros(1, 64, 1024, 1024),)
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "net.py").write_text(MODEL)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def ethos_hil(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs the command line in this process: importing torch once instead of for every case."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["ethos-hil", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+        captured = capfd.readouterr()
+        return Result(int(caught.value.code or 0), captured.out, captured.err)
+
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+def assert_one_clear_line(result: Result, status: int, *words: str) -> None:
+    assert result.status == status, result
+    assert result.out == ""
+    # Progress lines end in "..."; the error is the only other line.
+    lines = [line for line in result.err.splitlines() if not line.endswith("...")]
+    assert len(lines) == 1, result.err
+    assert lines[0].startswith("ethos-hil: ")
+    for word in words:
+        assert word in lines[0], lines[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("absent.py:net", ["no such file", "absent.py"]),
+        ("nett.py:net", ["no such file", "net.py"]),
+        ("net.py:nett", ["nett", "net"]),
+        ("no.such.package:net", ["no.such"]),
+        ("net.py", ["net.py", "function"]),
+        ("net.py:nothing", ["None", "(module, example_inputs)"]),
+        ("net.py:not_a_module", ["int"]),
+        ("net.py:wrong_inputs", ["3, 8, 8"]),
+        ("net.py:broken", ["the weights file is missing", "net.py"]),
+        ("absent.pte", ["no such file", "absent.pte"]),
+        ("absent.pt2", ["no such file", "absent.pt2"]),
+    ],
+)
+def test_a_model_that_cannot_be_loaded(ethos_hil: Run, here: Path, model: str, words: list[str]) -> None:
+    assert_one_clear_line(ethos_hil("run", model), 2, *words)
+    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py"]
+
+
+def test_a_model_that_cannot_be_exported_names_the_operator(ethos_hil: Run) -> None:
+    assert_one_clear_line(ethos_hil("run", "net.py:untraceable"), 2, "export", "net.py")
+
+
+def test_an_npu_that_does_not_exist_lists_the_ones_that_do(ethos_hil: Run) -> None:
+    result = ethos_hil("run", "net.py:net", "--npu", "ethos-u55-100")
+    assert_one_clear_line(result, 2, "ethos-u55-100", "ethos-u55-32", "ethos-u55-256", "ethos-u85-2048")
+
+
+def test_a_target_that_does_not_exist_lists_the_ones_that_do(ethos_hil: Run) -> None:
+    assert_one_clear_line(ethos_hil("run", "net.py:net", "--target", "nowhere"), 2, "nowhere", "virtual")
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((1, 2, 8, 7), np.float32), ["float32[1, 2, 8, 8]", "float32[1, 2, 8, 7]"]),
+        (np.zeros((1, 2, 8, 8), np.float64), ["float32[1, 2, 8, 8]", "float64[1, 2, 8, 8]"]),
+    ],
+)
+def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(
+    ethos_hil: Run, here: Path, array: np.ndarray, words: list[str]
+) -> None:
+    np.savez(here / "x.npz", array)
+    assert_one_clear_line(ethos_hil("run", "net.py:net", "--inputs", "x.npz"), 2, "x.npz", *words)
+
+
+def test_an_inputs_file_that_is_missing_is_found_out_before_lowering(ethos_hil: Run) -> None:
+    result = ethos_hil("run", "net.py:net", "--inputs", "x.npz")
+    assert_one_clear_line(result, 2, "no such inputs file: x.npz")
+    assert "Lowering" not in result.err
+
+
+@pytest.mark.parametrize("kind", ["empty", "truncated", "random", "text"])
+def test_a_program_that_is_no_program(ethos_hil: Run, here: Path, kind: str) -> None:
+    random = np.random.default_rng(0).bytes(5000)
+    content = {
+        "empty": b"",
+        "truncated": pte(ethos_hil, here)[:1000],
+        "random": random,
+        "text": b"hello world\n" * 9,
+    }[kind]
+    (here / "bad.pte").write_bytes(content)
+    assert_one_clear_line(ethos_hil("run", "bad.pte"), 2, "bad.pte")
+
+
+def pte(ethos_hil: Run, here: Path, npu: str = "ethos-u55-128") -> bytes:
+    """The .pte of net.py:net, made by the product itself."""
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.model import load_model
+    from ethos_hil.lowering.npu_name import Npu
+
+    return lower(load_model(str(here / "net.py") + ":net"), Npu.parse(npu)).pte
+
+
+def test_a_program_for_another_size_of_npu_names_both(ethos_hil: Run, here: Path) -> None:
+    (here / "net.pte").write_bytes(pte(ethos_hil, here, "ethos-u55-256"))
+    result = ethos_hil("run", "net.pte", "--npu", "ethos-u55-64")
+    assert_one_clear_line(result, 2, "net.pte", "ethos-u55-256", "ethos-u55-64")
+
+
+def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(ethos_hil: Run, here: Path) -> None:
+    known = pte(ethos_hil, here)
+    (here / "net.pte").write_bytes(known)
+    assert ethos_hil("run", "net.pte").status == 0
+    # Trailing bytes change nothing for the device, but nothing vouches for this file any more.
+    (here / "stranger.pte").write_bytes(known + bytes(16))
+    np.savez(here / "x.npz", np.zeros((1, 2, 8, 8), np.float32))
+    result = ethos_hil("run", "stranger.pte", "--inputs", "x.npz", "--json", "r.json")
+    assert_one_clear_line(result, 1, "was not lowered here")
+    record = json.loads((here / "r.json").read_text())
+    assert (record["verdict"], record["failure"]["kind"]) == ("failed", "no-reference")
+
+
+# --- Preflight. ---
+
+
+def test_preflight_shows_what_is_needed_and_available(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("preflight", "net.py:net", "--json", "p.json")
+    assert result.status == 0, result.err
+    for word in ("check", "needed", "available", "scratch", "planned", "package", "stack", "kernels"):
+        assert word in result.out
+    document = json.loads((here / "p.json").read_text())
+    assert (document["schema_version"], document["verdict"], document["npu"]) == (1, "ok", "ethos-u55-128")
+    assert document["target"] == {"name": "virtual", "kind": "virtual", "soc": "corstone-300"}
+    assert {"name", "needed", "available", "status", "fix"} == document["checks"][0].keys()
+
+
+def test_preflight_of_a_program_for_another_npu_and_memory_mode_shows_both(ethos_hil: Run, here: Path) -> None:
+    (here / "net.pte").write_bytes(pte(ethos_hil, here))
+    arguments = ("preflight", "net.pte", "--npu", "ethos-u55-256", "--memory-mode", "Sram_Only")
+    result = ethos_hil(*arguments)
+    assert result.status == 1
+    assert result.out.count("fail") == 2
+    document = json.loads(ethos_hil(*arguments, "--json", "-").out)
+    assert document["verdict"] == "failed"
+    failed = {check["name"]: check["fix"] for check in document["checks"] if check["status"] == "fail"}
+    assert "--npu ethos-u55-128" in failed["npu"]
+    assert "--memory-mode Shared_Sram" in failed["memory mode"]
+
+
+def test_preflight_counts_input_sets(ethos_hil: Run, here: Path) -> None:
+    np.savez(here / "x.npz", np.zeros((5, 1, 2, 8, 8), np.float32))
+    assert "(5 input sets)" in ethos_hil("preflight", "net.py:net", "--inputs", "x.npz").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["net.py:net", "--npu", "ethos-u56-128"], 2, ["ethos-u56-128", "ethos-u55-128"]),
+        (["net.py:net", "--memory-mode", "Shared_Ram"], 2, ["Shared_Ram", "did you mean Shared_Sram"]),
+        (["net.py:net", "--memory-mode", "Dedicated_Sram"], 2, ["ethos-u55-128", "Shared_Sram or Sram_Only"]),
+        (["absent.py:net"], 2, ["no such file"]),
+        (["net.py:net", "--runner", "absent.elf"], 2, ["absent.elf", "arm_executor_runner"]),
+        (["net.py:net", "--target", "corstone-320"], 2, ["corstone-320 cannot have", "--target corstone-300"]),
+        (["net.py:net", "--target", "corstone-300"], 3, ["FVP_Corstone_SSE-300_Ethos-U55", "fvp-launchers"]),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "preflight"])
+def test_what_cannot_be_used_or_is_not_there(
+    ethos_hil: Run, monkeypatch: pytest.MonkeyPatch, command: str, arguments: list[str], status: int, words: list[str]
+) -> None:
+    monkeypatch.setenv("ETHOS_HIL_FVP_PATH", "/nowhere")
+    if status == 3:
+        monkeypatch.setenv("PATH", "/nowhere")
+    assert_one_clear_line(ethos_hil(command, *arguments), status, *words)
+
+
+def test_a_program_too_large_for_the_memory_says_needed_and_available_and_keeps_the_rows(
+    ethos_hil: Run, here: Path
+) -> None:
+    result = ethos_hil("run", "net.py:huge", "--json", "r.json")
+    assert_one_clear_line(result, 1, "bytes")
+    numbers = [int(word) for word in result.err.replace(",", "").split() if word.isdigit()]
+    assert any(number > 100 << 20 for number in numbers), result.err
+    record = json.loads((here / "r.json").read_text())
+    assert record["failure"]["kind"] == "out-of-memory"
+    failed = [check["name"] for check in record["preflight"] if check["status"] == "fail"]
+    assert "package" in failed
+    assert "preflight: package needs" in record["failure"]["message"]
+
+
+def test_success_prints_the_table_writes_the_json_and_keeps_a_record(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("run", "net.py:net", "--json", "r.json", "--repeat", "2")
+    assert result.status == 0, result.err
+    assert "verified" in result.out
+    assert "net.py:" in result.out
+    assert "\x1b" not in result.out, "no colour in a pipe"
+    record = json.loads((here / "r.json").read_text())
+    assert record["verdict"] == "verified"
+    assert record["failure"] is None
+    assert all(output["mismatches"] == 0 and output["compared"] for output in record["outputs"])
+    cycles = {metric["name"]: metric["value"] for metric in record["metrics"]}["npu_cycles"]
+    assert sum(op["cycles"] for op in record["ops"]) == cycles > 0
+    listed = ethos_hil("runs")
+    assert listed.status == 0
+    assert "net.py:net" in listed.out
+    assert "verified" in listed.out
+    (line,) = ethos_hil("runs", "--json").out.splitlines()
+    assert json.loads(line)["npu_cycles"] == cycles
+
+
+def test_an_exported_program_is_lowered_and_verified(ethos_hil: Run, here: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Sigmoid()).eval()
+    torch.export.save(torch.export.export(module, (torch.randn(1, 6),)), here / "net.pt2")
+    result = ethos_hil("run", "net.pt2", "--npu", "ethos-u55-32")
+    assert result.status == 0, result.err
+    assert result.out.startswith("verified  net.pt2 for ethos-u55-32")
+
+
+def test_json_on_stdout_is_only_json(ethos_hil: Run) -> None:
+    assert json.loads(ethos_hil("run", "net.py:net", "--json", "-").out)["verdict"] == "verified"
+
+
+def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
+    assert "Traceback" in ethos_hil("run", "absent.py:net", "--debug").err
+    assert "Traceback" not in ethos_hil("run", "absent.py:net").err
+
+
+def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(ethos_hil: Run, here: Path) -> None:
+    for place, why in (("no/such/folder/r.json", "No such file"), ("/dev/full", "No space left")):
+        result = ethos_hil("run", "net.py:net", "--json", place)
+        assert result.status == 2
+        assert result.out.startswith("verified"), "the run itself is not lost"
+        assert result.err.splitlines()[-1] == (
+            f"ethos-hil: cannot write {place}: {why}"
+            + (" or directory" if why.endswith("file") else " on device")
+            + " (nothing was written there)"
+        )
+    assert ethos_hil("runs").out.count("verified") == 2
+
+
+def in_a_process(arguments: list[str], here: Path, largest: int | None = None) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own; a file beyond `largest` bytes fails half-way, as on a full disk."""
+
+    def small_files() -> None:
+        if largest is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(Path(main.__file__).parents[3])}
+    return subprocess.run(
+        command, capture_output=True, text=True, preexec_fn=small_files, env=environment, cwd=here, check=False
+    )
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(here: Path) -> None:
+    (here / "r.json").write_text("before")
+    result = in_a_process(["run", "absent.py:net", "--json", "r.json"], here, largest=100)
+    assert result.returncode == 2
+    assert [line for line in result.stderr.splitlines() if line.startswith("ethos-hil: cannot write r.json")]
+    assert "Traceback" not in result.stderr
+    assert (here / "r.json").read_text() == "before"
+    assert not list(here.glob(".r.json*"))

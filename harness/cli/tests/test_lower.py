@@ -1,0 +1,250 @@
+"""`ethos-hil lower`: each product is written whole or not at all, and bad input ends in one clear line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.test_cli import Result, Run, assert_one_clear_line, ethos_hil, here, in_a_process
+
+__all__ = ["ethos_hil", "here"]
+METHODS = """
+import torch
+from ethos_hil.lowering.model import Method
+
+class Double(torch.nn.Module):
+    def forward(self, x):
+        return x + x
+
+class Sorted(torch.nn.Module):
+    def forward(self, x):
+        return torch.sort(x, dim=-1).values
+
+def both():
+    torch.manual_seed(0)
+    x = torch.randn(1, 4, 4, 3)
+    return {"double": (Double(), (x,)), "sort": Method(Sorted(), (x,), on_cpu=True)}
+"""
+
+
+@pytest.fixture
+def both(here: Path) -> str:
+    (here / "both.py").write_text(METHODS)
+    return "both.py:both"
+
+
+def written(result: Result) -> list[str]:
+    assert result.status == 0, result.err
+    return result.out.splitlines()
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != "__pycache__")
+
+
+def test_a_program_is_called_after_the_model_and_can_be_run(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("lower", "net.py:net")
+    assert written(result) == ["net.pte"]
+    assert "forward: 1 delegate, " in result.err
+    assert files(here) == ["net.pte", "net.py"]
+    assert ethos_hil("run", "net.pte").out.startswith("verified  net.pte for ethos-u55-128")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "start"),
+    [
+        (["--to", "vela", "--npu", "ethos-u85-256"], b"vela_bin_stream"),
+        (["--to", "tosa"], None),
+        (["--to", "tosa", "--tosa", "TOSA-1.0+FP"], None),
+    ],
+)
+def test_blobs_and_tosa_are_products_too(ethos_hil: Run, here: Path, arguments: list[str], start: bytes | None) -> None:
+    (name,) = written(ethos_hil("lower", "net.py:net", *arguments, "-o", "made.bin"))
+    data = (here / name).read_bytes()
+    assert name == "made.bin"
+    assert data.startswith(start) if start is not None else data[4:8] == b"TOSA"
+
+
+def test_a_folder_takes_it_and_several_delegates_get_names_of_their_own(ethos_hil: Run, here: Path, both: str) -> None:
+    (here / "out").mkdir()
+    assert written(ethos_hil("lower", both, "-o", "out")) == ["out/both.pte"]
+    assert written(ethos_hil("lower", both, "--to", "vela", "-o", "out")) == ["out/both.vela"], "there is but one"
+
+
+def test_a_method_is_run_by_its_name(ethos_hil: Run, here: Path, both: str) -> None:
+    for method, kernels in (("double", 2), ("sort", 1)):
+        result = ethos_hil("run", both, "--method", method, "--json", "r.json")
+        assert result.status == 0, result.err
+        record = json.loads((here / "r.json").read_text())
+        assert (record["verdict"], record["method"]) == ("verified", method)
+        assert len(record["artifact"]["cpu_ops"]) == kernels
+    assert json.loads(ethos_hil("run", both, "--json", "-").out)["method"] == "double"
+    (here / "both.pte").write_bytes((here / written(ethos_hil("lower", both))[0]).read_bytes())
+    assert ethos_hil("run", "both.pte", "--method", "sort").status == 0
+    assert ethos_hil("preflight", both, "--method", "sort").status == 0
+
+
+@pytest.mark.parametrize("command", ["run", "preflight"])
+def test_a_method_that_is_not_there_lists_the_others(ethos_hil: Run, both: str, command: str) -> None:
+    result = ethos_hil(command, both, "--method", "triple")
+    assert_one_clear_line(result, 2, "both.py:both has no method 'triple'", "double, sort")
+
+
+def test_the_artefacts_can_be_run_again(ethos_hil: Run, here: Path) -> None:
+    names = written(ethos_hil("lower", "net.py:net", "--artifacts", "look"))
+    assert names[0] == "net.pte"
+    assert sorted(names[1:]) == sorted(f"look/{name}" for name in files(here / "look"))
+    assert "CONV2D" in (here / "look/listing.txt").read_text()
+    reference = np.load(here / "look/reference.npz")["output_0"]
+    result = ethos_hil("run", "look/model.pte", "--inputs", "look/inputs.npz", "--json", "r.json")
+    assert result.status == 0, result.err
+    assert json.loads((here / "r.json").read_text())["outputs"][0]["shape"] == list(reference.shape)
+
+
+def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path) -> None:
+    written(ethos_hil("lower", "net.py:net", "--artifacts", "look"))
+    (here / "look/stale.txt").write_text("of another model")
+    written(ethos_hil("lower", "net.py:net", "--artifacts", "look", "--npu", "ethos-u55-256"))
+    assert "stale.txt" not in files(here / "look")
+    assert json.loads((here / "look/lowering.json").read_text())["target"].startswith("ethos-u55-256")
+    (here / "mine").mkdir()
+    (here / "mine/thesis.txt").write_text("years of work")
+    assert_one_clear_line(
+        ethos_hil("lower", "net.py:net", "--artifacts", "mine"), 2, "mine", "not written by ethos-hil"
+    )
+    assert files(here / "mine") == ["thesis.txt"]
+    assert files(here) == ["look", "mine", "net.pte", "net.py"], "nothing half-written"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--to", "elf"], ["--to 'elf'", "tosa, vela, pte"]),
+        (["--to", "vella"], ["did you mean vela?"]),
+        (["--to", "tosa", "--tosa", "TOSA-1.1+INT"], ["TOSA 1.1", "not supported", "TOSA-1.0+INT"]),
+        (["--to", "tosa", "--npu", "ethos-u55-128"], ["--npu ethos-u55-128 says nothing"]),
+        (["--to", "tosa", "--memory-mode", "Sram_Only"], ["--memory-mode Sram_Only says nothing"]),
+        (["--tosa", "TOSA-1.0+INT"], ["--tosa TOSA-1.0+INT says nothing"]),
+        (["--npu", "ethos-u99"], ["ethos-u99", "ethos-u55-128"]),
+        (["--memory-mode", "Dedicated_Sram"], ["ethos-u55-128", "Shared_Sram"]),
+        (["--artifacts", "net.py"], ["cannot write net.py", "Not a directory"]),
+        (["-o", "no/such/folder/net.pte"], ["cannot write no/such/folder/net.pte", "No such file"]),
+    ],
+)
+def test_arguments_that_cannot_be_used(ethos_hil: Run, here: Path, arguments: list[str], words: list[str]) -> None:
+    started = "Lowering net.py:net"
+    result = ethos_hil("lower", "net.py:net", *arguments)
+    assert_one_clear_line(result, 2, *words)
+    assert started not in result.err, "what can be told at once is told before the model is lowered"
+    assert files(here) == ["net.py"]
+
+
+def test_models_that_cannot_be_lowered(ethos_hil: Run, here: Path, both: str) -> None:
+    assert_one_clear_line(ethos_hil("lower", "net.py:untraceable"), 2, "net.py", "torch.cond")
+    (here / "sorts.py").write_text(METHODS.replace('"double": (Double(), (x,)), ', ""))
+    assert_one_clear_line(
+        ethos_hil("lower", "sorts.py:both", "--to", "vela"), 2, "nothing of sorts.py:both", "--to pte"
+    )
+    written(ethos_hil("lower", "net.py:net"))
+    assert_one_clear_line(ethos_hil("lower", "net.pte"), 2, "net.pte is compiled already")
+
+
+def test_a_whole_program_takes_integers(ethos_hil: Run, here: Path) -> None:
+    written(ethos_hil("lower", "net.py:net", "--whole", "--artifacts", "look"))
+    assert np.load(here / "look/inputs.npz")["x"].dtype == np.int8
+    result = ethos_hil("run", "net.pte", "--json", "r.json")
+    assert result.status == 0, result.err
+    record = json.loads((here / "r.json").read_text())
+    assert record["artifact"]["cpu_ops"] == []
+    assert record["outputs"][0]["dtype"] == "int8"
+
+
+def test_a_full_disk_leaves_nothing_half_written(here: Path) -> None:
+    (here / "net.pte").write_text("before")
+    assert in_a_process(["lower", "net.py:net", "-o", "elsewhere.pte"], here).returncode == 0
+    # The program has more bytes.
+    result = in_a_process(["lower", "net.py:net", "--artifacts", "look"], here, largest=2000)
+    assert result.returncode == 2, result.stderr
+    assert "ethos-hil: cannot write net.pte: File too large" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert (here / "net.pte").read_text() == "before"
+    assert files(here) == ["elsewhere.pte", "net.pte", "net.py"]
+
+
+def test_what_was_made_is_told_to_programs_too(ethos_hil: Run, here: Path, both: str) -> None:
+    result = ethos_hil("lower", both, "--artifacts", "look", "--json", "made.json")
+    assert written(result)[0] == "both.pte"
+    told = json.loads((here / "made.json").read_text())
+    assert (told["schema_version"], told["product"], told["target"]) == (1, "pte", "ethos-u55-128, Shared_Sram")
+    assert [*told["files"], *told["artifacts"]] == written(result)
+    double, sort = told["methods"]
+    assert (double["name"], double["scheme"], double["delegates"], double["delegated"][0]) == (
+        "double",
+        "a8w8",
+        1,
+        "aten.add.Tensor",
+    )
+    assert (sort["name"], sort["scheme"], sort["delegates"], sort["cpu_ops"]) == (
+        "sort",
+        None,
+        0,
+        ["aten::sort.values"],
+    )
+    alone = ethos_hil("lower", both, "--to", "vela", "--json", "-")
+    assert json.loads(alone.out)["files"] == ["both.vela"]
+    assert "double: 1 delegate" in alone.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_lowering_leaves_nothing(
+    here: Path, tmp_path_factory: pytest.TempPathFactory, number: signal.Signals
+) -> None:
+    cache = str(tmp_path_factory.mktemp("cache"))  # an empty one, so that there is something to interrupt
+    environment = {**os.environ, "PYTHONPATH": str(Path(main.__file__).parents[3]), "ETHOS_HIL_CACHE": cache}
+    command = [
+        sys.executable,
+        "-m",
+        "ethos_hil.harness.cli.main",
+        "lower",
+        "net.py:net",
+        "--artifacts",
+        "look",
+        "--json",
+        "made.json",
+    ]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, cwd=here
+    ) as process:
+        assert process.stderr is not None
+        stage = next(line for line in process.stderr if "lowering to" in line)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    assert "TOSA and Vela" in stage
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "ethos-hil: interrupted"
+    assert "Traceback" not in err
+    assert files(here) == ["net.py"]
+
+
+def test_help_teaches(ethos_hil: Run) -> None:
+    result = ethos_hil("lower", "--help")
+    assert result.status == 0
+    for word in (
+        "--to",
+        "pte|vela|tosa",
+        "--tosa",
+        "--npu",
+        "--whole",
+        "--artifacts",
+        "--json",
+        "Example: ethos-hil lower",
+    ):
+        assert word in result.out

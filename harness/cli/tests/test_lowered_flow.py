@@ -1,0 +1,88 @@
+"""Control flow and several methods on the virtual target: every way a program can go is run and verified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.cli.tests.test_cli import Run, ethos_hil, here
+
+__all__ = ["ethos_hil", "here"]
+MODELS = Path(__file__).resolve().parents[3] / "lowering" / "tests" / "known_model.py"
+pytestmark = pytest.mark.slow
+
+
+def run(ethos_hil: Run, here: Path, *arguments: object) -> dict[str, object]:
+    """The record of a run that must be verified."""
+    result = ethos_hil("run", *arguments, "--json", "r.json")
+    assert result.status == 0, result.err
+    record: dict[str, object] = json.loads((here / "r.json").read_text())
+    assert record["verdict"] == "verified"
+    return record
+
+
+def both_ways(here: Path, shape: tuple[int, ...]) -> str:
+    """A file with two input sets; their sums have opposite signs, which is what the models choose by."""
+    x = np.random.default_rng(0).random(shape, np.float32)
+    np.savez(here / "both.npz", x=np.stack([x, -x]))
+    return "both.npz"
+
+
+def compared(record: dict[str, object]) -> set[str]:
+    """The delegate calls whose outputs were compared."""
+    outputs = record["outputs"]
+    assert isinstance(outputs, list)
+    assert all(output["mismatches"] == 0 and output["compared"] for output in outputs)
+    return {output["name"].rpartition(" output ")[0] for output in outputs} - {""}
+
+
+def test_an_ethos_u55_has_a_delegate_for_each_way_and_the_cpu_jumps(ethos_hil: Run, here: Path) -> None:
+    inputs = both_ways(here, (1, 2, 6, 6))
+    np.savez(here / "bright.npz", x=np.load(inputs)["x"][:1])
+    model = f"{MODELS}:branching"
+    bright = compared(run(ethos_hil, here, model, "--inputs", "bright.npz"))
+    record = run(ethos_hil, here, model, "--inputs", inputs)
+    both = compared(record)
+    assert (len(bright), len(both)) == (3, 4), "stem, one way and head; then the other way as well"
+    assert bright < both
+    artifact = record["artifact"]
+    assert isinstance(artifact, dict)
+    assert "aten::gt.Tensor_out" in artifact["cpu_ops"]
+
+
+@pytest.mark.parametrize("name", ["branching", "nested"])
+def test_an_ethos_u85_branches_inside_of_its_delegate(ethos_hil: Run, here: Path, name: str) -> None:
+    inputs = both_ways(here, (1, 2, 6, 6) if name == "branching" else (1, 2, 4, 4))
+    record = run(ethos_hil, here, f"{MODELS}:{name}", "--npu", "ethos-u85-256", "--inputs", inputs)
+    assert compared(record) == {"delegate call 1"}
+    artifact = record["artifact"]
+    assert isinstance(artifact, dict)
+    assert [name.rpartition("::")[2] for name in artifact["cpu_ops"]] == [
+        "quantize_per_tensor.out",
+        "dequantize_per_tensor.out",
+    ]
+
+
+def test_an_ethos_u85_loops_as_often_as_the_values_say(ethos_hil: Run, here: Path) -> None:
+    x = np.random.default_rng(0).random((1, 2, 6, 6), np.float32)
+    np.savez(here / "loops.npz", x=np.stack([0.1 * x, x, 4 * x]))
+    record = run(ethos_hil, here, f"{MODELS}:looping", "--npu", "ethos-u85-256", "--inputs", "loops.npz")
+    assert compared(record) == {"delegate call 1"}
+    assert record["executions"] == 3
+
+
+def test_every_method_of_a_program_is_verified(ethos_hil: Run, here: Path) -> None:
+    for method, delegated in (("encode", True), ("score", True), ("encode_again", True), ("rank", False)):
+        record = run(ethos_hil, here, f"{MODELS}:methods", "--method", method)
+        assert (record["method"], bool(compared(record))) == (method, delegated)
+
+
+def test_a_whole_method_of_several_is_verified(ethos_hil: Run, here: Path) -> None:
+    assert ethos_hil("lower", f"{MODELS}:methods", "--whole", "-o", "whole.pte").status == 0
+    record = run(ethos_hil, here, "whole.pte", "--method", "score")
+    artifact = record["artifact"]
+    assert isinstance(artifact, dict)
+    assert artifact["cpu_ops"] == []

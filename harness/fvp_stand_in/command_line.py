@@ -1,0 +1,267 @@
+"""The FVP's command line, as settings for a run."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import getopt
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.fvp_stand_in import parameters
+from ethos_hil.harness.fvp_stand_in.options import OPTIONS, Option
+from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
+from ethos_hil.harness.socs.fvps import Model
+from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
+
+_MASK = 0xFFFFFFFF
+
+
+class CommandLineError(Exception):
+    """A command line that cannot be carried out. The text says why and what to do."""
+
+
+class Action(enum.Enum):
+    """What is asked for."""
+
+    RUN = "run"
+    HELP = "help"
+    VERSION = "version"
+    LIST = "list-params"
+
+
+@dataclass(frozen=True)
+class Data:
+    """A file to put into memory at `address`."""
+
+    path: Path
+    address: int
+
+
+@dataclass(frozen=True)
+class Uart:
+    """UART0.
+
+    Attributes:
+        out_file: where its output goes: "-" for stdout, a path, or "" for nowhere.
+        shutdown_on_eot: whether byte 0x04 ends the run.
+        shutdown_tag: text that ends the run, or "".
+    """
+
+    out_file: str = ""
+    shutdown_on_eot: bool = False
+    shutdown_tag: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run.
+
+    Attributes:
+        model: the FVP.
+        npu: its NPU as Vela spells it, e.g. "ethos-u55-128".
+        application: the ELF.
+        data: files to put into memory, in order.
+        boot: address of the vector table.
+        semihosting: what the processor's semihosting answers, or None when it is off.
+        uart: what becomes of UART0's output.
+        seconds: wall-clock limit, or infinity.
+        simulated: whether that limit was given as simulated time.
+        quiet: whether to leave out remarks.
+        statistics: whether to print statistics.
+    """
+
+    model: Model
+    npu: str
+    application: Path
+    data: tuple[Data, ...]
+    boot: int
+    semihosting: Semihosting | None
+    uart: Uart
+    seconds: float
+    simulated: bool
+    quiet: bool
+    statistics: bool
+
+
+def parse(model: Model, arguments: Sequence[str]) -> Settings | Action:
+    """Settings of the run that `arguments` ask of `model`, or the other thing they ask for.
+
+    Raises:
+        CommandLineError: they are wrong, or ask for what the virtual board does not do.
+    """
+    given, files = _options(arguments)
+    for action in (Action.HELP, Action.VERSION, Action.LIST):
+        if any(option.name == action.value for option, _ in given):
+            return action
+    texts: dict[str, str] = {}
+    applications = list(files)
+    data: list[Data] = []
+    limits: list[tuple[float, bool]] = []
+    flags: set[str] = set()
+    for option, argument in given:
+        if option.treatment is Treatment.REFUSED:
+            raise CommandLineError(f"--{option.name} is not available on the virtual board: {option.note}")
+        if option.name == "application":
+            applications.append(_without_instance(argument))
+        elif option.name == "data":
+            data.append(_data(argument))
+        elif option.name == "parameter":
+            texts.update([_setting(argument)])
+        elif option.name == "config-file":
+            texts.update(_config_file(Path(argument)))
+        elif option.name in ("timelimit", "cpulimit", "simlimit"):
+            limits.append((_seconds(option, argument), option.name == "simlimit"))
+        else:
+            flags.add(option.name)
+    try:
+        values = parameters.check(texts, model)
+    except ParameterError as error:
+        raise CommandLineError(str(error)) from None
+    if len(applications) != 1:
+        found = "none is given" if not applications else f"{len(applications)} are: {', '.join(applications)}"
+        raise CommandLineError(f"one application is needed (-a FILE); {found}")
+    seconds, simulated = min(limits, default=(math.inf, False))
+    return Settings(
+        model=model,
+        npu=_npu(model, values),
+        application=Path(applications[0]),
+        data=tuple(data),
+        boot=_boot(model, values),
+        semihosting=_semihosting(values),
+        uart=Uart(
+            str(values.get("{board}.uart0.out_file", "")),
+            bool(values["{board}.uart0.shutdown_on_eot"]),
+            str(values.get("{board}.uart0.shutdown_tag", "")),
+        ),
+        seconds=seconds,
+        simulated=simulated,
+        quiet="quiet" in flags,
+        statistics="stat" in flags,
+    )
+
+
+def _options(arguments: Sequence[str]) -> tuple[list[tuple[Option, str]], list[str]]:
+    """The options with their arguments, and what is left."""
+    letters = "".join(option.short + ":" * bool(option.argument) for option in OPTIONS if option.short)
+    names = [option.name + "=" * bool(option.argument) for option in OPTIONS]
+    try:
+        found, files = getopt.gnu_getopt(list(arguments), letters, names)
+    except getopt.GetoptError as error:
+        near = difflib.get_close_matches(error.opt, [option.name for option in OPTIONS], 1)
+        hint = f"did you mean --{near[0]}?" if near and near[0] != error.opt else "--help lists the options"
+        raise CommandLineError(f"{error.msg}; {hint}") from None
+    rows = {f"--{option.name}": option for option in OPTIONS} | {f"-{o.short}": o for o in OPTIONS if o.short}
+    return [(rows[name], argument) for name, argument in found], files
+
+
+def _without_instance(text: str) -> str:
+    """The file of "[INST=]FILE"; there is only one processor to load for."""
+    instance, equals, file = text.partition("=")
+    return unquoted(file if equals and "/" not in instance else text)
+
+
+def _data(text: str) -> Data:
+    file, at, address = _without_instance(text).rpartition("@")
+    space, _, number = address.rpartition(":")
+    try:
+        value = int(number, 0)
+    except ValueError:
+        value = -1
+    if not at or not file or space or not 0 <= value <= _MASK:
+        raise CommandLineError(f"--data takes [INST=]FILE@ADDRESS, not {text!r}")
+    return Data(Path(file), value)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise CommandLineError(f"a parameter is set by name=value, not {text!r}")
+    return name.strip(), unquoted(value.strip())
+
+
+def unquoted(text: str) -> str:
+    """`text` without the pair of quotes around it, which shells leave to the FVP in `out_file='-'`."""
+    return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
+def _config_file(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandLineError(f"the configuration file {path} cannot be read: {error}") from None
+    settings: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        text = _without_comment(line)
+        try:
+            settings.update([_setting(text)] if text else [])
+        except CommandLineError as error:
+            raise CommandLineError(f"{path}, line {number}: {error}") from None
+    return settings
+
+
+def _without_comment(line: str) -> str:
+    quote = ""
+    for index, character in enumerate(line):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character == "#":
+            return line[:index].strip()
+    return line.strip()
+
+
+def _seconds(option: Option, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise CommandLineError(f"--{option.name} takes a number of seconds, not {text!r}")
+    return seconds
+
+
+def _npu(model: Model, values: Mapping[str, bool | int | str]) -> str:
+    macs = values.get("{npu}.num_macs", model.default_macs)
+    if macs not in model.macs:
+        valid = ", ".join(str(count) for count in model.macs)
+        raise CommandLineError(f"{model.npu_path}.num_macs is {macs}; {model.executable} has {valid}")
+    for word in shlex.split(str(values.get("{npu}.extra_args", ""))):
+        if word != "--fast":
+            raise CommandLineError(
+                f"{model.npu_path}.extra_args has {word!r}; the virtual board knows --fast only (what the NPU does, "
+                "`ethos-hil run --trace FILE` writes down)"
+            )
+    return f"{model.npu}-{macs}"
+
+
+def _boot(model: Model, values: Mapping[str, bool | int | str]) -> int:
+    addresses = {int(value) for name, value in values.items() if "INITSVTOR" in name}
+    if len(addresses) > 1:
+        raise CommandLineError("INITSVTOR and INITSVTOR_RST are not the same address")
+    boot = addresses.pop() if addresses else model.boot
+    if not 0 <= boot <= _MASK or boot % 128:
+        raise CommandLineError(f"INITSVTOR is 0x{boot:x}; a vector table is at a multiple of 128")
+    return boot
+
+
+def _semihosting(values: Mapping[str, bool | int | str]) -> Semihosting | None:
+    if not values["{cpu}.semihosting-enable"]:
+        return None
+    command_line = str(values.get("{cpu}.semihosting-cmd_line", ""))
+    if len(command_line) > MAX_COMMAND_LINE:
+        raise CommandLineError(
+            f"the semihosting command line has {len(command_line)} characters; an FVP cuts it off after "
+            f"{MAX_COMMAND_LINE}, so shorten its file names and set semihosting-cwd"
+        )
+    words = [int(values[f"{{cpu}}.semihosting-{name}"]) for name in HeapInfo.NAMES]
+    if any(not 0 <= word <= _MASK for word in words):
+        raise CommandLineError("a semihosting heap or stack address has more than 32 bits")
+    cwd = Path(str(values.get("{cpu}.semihosting-cwd", "")) or ".")
+    if not cwd.is_dir():
+        raise CommandLineError(f"semihosting-cwd {str(cwd)!r} is not a folder")
+    return Semihosting(command_line, cwd, HeapInfo(*words))

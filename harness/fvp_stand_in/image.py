@@ -1,0 +1,95 @@
+"""What goes into the virtual board's memory before the start: the application and `--data`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.fvp_stand_in.command_line import Data, Settings
+from ethos_hil.harness.image.segments import ElfError, Segment, segments
+from ethos_hil.harness.socs.memory_map import missing
+from ethos_hil.harness.virtual.semihosting import HeapInfoCalls
+
+
+class ImageError(Exception):
+    """What cannot be loaded. The text says what and why."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """What QEMU is started with.
+
+    Attributes:
+        elf: the application, or its path when nothing was changed in it.
+        data: files to load besides, and where.
+        heapinfo: the application's calls of SYS_HEAPINFO, or None without semihosting.
+    """
+
+    elf: bytes | Path
+    data: tuple[tuple[Path, int], ...]
+    heapinfo: HeapInfoCalls | None
+
+
+def load(settings: Settings) -> Image:
+    """The image that `settings` ask for.
+
+    Raises:
+        ImageError: a file is missing or unusable, or has bytes where the board has no memory.
+    """
+    path = settings.application
+    try:
+        with path.open("rb") as file:
+            loaded = segments(file)
+            heapinfo = settings.semihosting.heapinfo_calls(file, loaded) if settings.semihosting is not None else None
+    except OSError as error:
+        raise ImageError(f"the application {path} cannot be read: {error.strerror}") from None
+    except ElfError as error:
+        raise ImageError(f"the application {path} cannot be run: {error}") from None
+    for segment in loaded:
+        for address, size in {(segment.load_address, segment.file_size), (segment.address, segment.memory_size)}:
+            why = missing(address, size, settings.model) if size else None
+            if why is not None:
+                raise ImageError(f"the application {path} has {size} bytes at 0x{address:08x}: {why}")
+    elf, data = _with_data(path, loaded, settings)
+    return Image(elf, data, heapinfo)
+
+
+def _with_data(
+    path: Path, loaded: Sequence[Segment], settings: Settings
+) -> tuple[bytes | Path, tuple[tuple[Path, int], ...]]:
+    """Data within the application's own bytes replaces them, since QEMU loads nothing twice; the rest is separate."""
+    elf: bytearray | None = None
+    separate = []
+    for data in settings.data:
+        size = _size(data)
+        why = missing(data.address, size, settings.model)
+        if why is not None:
+            raise ImageError(f"the data file {data.path} has {size} bytes at 0x{data.address:08x}: {why}")
+        overlapping = [s for s in loaded if _overlap(s, data.address, size)]
+        if not overlapping:
+            separate.append((data.path, data.address))
+            continue
+        place = overlapping[0]
+        offset = data.address - place.load_address
+        if len(overlapping) > 1 or offset < 0 or offset + size > place.file_size:
+            raise ImageError(
+                f"the data file {data.path} at 0x{data.address:08x} is partly in the application's segment at "
+                f"0x{place.load_address:08x} and partly outside; load it elsewhere"
+            )
+        elf = bytearray(path.read_bytes()) if elf is None else elf
+        elf[place.offset + offset : place.offset + offset + size] = data.path.read_bytes()
+    return bytes(elf) if elf is not None else path, tuple(separate)
+
+
+def _size(data: Data) -> int:
+    try:
+        with data.path.open("rb") as file:
+            return file.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise ImageError(f"the data file {data.path} cannot be read: {error.strerror}") from None
+
+
+def _overlap(segment: Segment, address: int, size: int) -> bool:
+    return segment.load_address < address + size and address < segment.load_address + segment.file_size

@@ -1,0 +1,31 @@
+"""Write the executables that stand in for the FVPs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.lowering.errors import UsageError
+
+
+def install(folder: Path) -> list[Path]:
+    """Write one executable for each FVP to `folder`; they use the Python and the environment that run this.
+
+    Raises:
+        UsageError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_write(folder / executable, executable) for executable in MODELS]
+    except OSError as error:
+        raise UsageError(f"the FVP launchers cannot be written to {folder}: {error.strerror}") from error
+
+
+def _write(path: Path, executable: str) -> Path:
+    # A shell, because the kernel takes neither blanks nor long paths behind #!. -I: nothing of the caller's Python.
+    python = f"{shlex.quote(sys.executable)} -I -m ethos_hil.harness.fvp_stand_in"
+    path.write_text(f'#!/bin/sh\nexec {python} {executable} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path

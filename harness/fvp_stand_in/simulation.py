@@ -1,0 +1,242 @@
+"""A run of the virtual board behind the FVP's command line."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import resource
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.fvp_stand_in.command_line import Settings, Uart
+from ethos_hil.harness.fvp_stand_in.image import Image, ImageError, load
+from ethos_hil.harness.virtual.qemu import Qemu, write_all
+from ethos_hil.lowering.errors import ToolError
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.machine import EngineFactory, Machine, Output
+
+FAILED = 1
+"""Exit status for every end of the run but the program's own."""
+_EOT = b"\x04"
+_UNLIMITED = 1e9
+_REASON = "Info: Simulation is stopping. Reason: {} time has been exceeded."
+"""As FVPs say it; upstream's run_fvp.sh looks for it with "CPU", Zephyr's logs have "Simulated"."""
+_STOPPED = "Info: /OSCI/SystemC: Simulation stopped by user."
+
+
+class Shutdown(Exception):
+    """The UART's output asked for the end of the run."""
+
+
+class Screen:
+    """Our stdout: what the guest writes, as valid UTF-8 and at once, because scripts decode it strictly."""
+
+    def __init__(self) -> None:
+        self._decoders = {
+            name: codecs.getincrementaldecoder("utf-8")(errors="replace") for name in ("uart", "console", "remark")
+        }
+        self._line_open = False
+
+    def write(self, source: str, data: bytes, *, final: bool = False) -> None:
+        """Write bytes from one of the sources."""
+        text = self._decoders[source].decode(data, final)
+        if text:
+            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.flush()
+            self._line_open = not text.endswith("\n")
+
+    def finish(self) -> None:
+        """Write what is left of characters that never came to their end."""
+        for source in self._decoders:
+            self.write(source, b"", final=True)
+
+    def remark(self, text: str) -> None:
+        """A line of our own, on a line of its own."""
+        self.write("remark", ("\n" if self._line_open else "").encode() + text.encode() + b"\n")
+
+
+class UartOutput:
+    """Where UART0's output goes."""
+
+    def __init__(self, uart: Uart, screen: Screen) -> None:
+        """Raises ImageError: its file cannot be written."""
+        self._uart = uart
+        self._screen = screen
+        self._file = -1
+        self._tag = uart.shutdown_tag.encode()
+        self._seen = b""
+        if uart.out_file not in ("", "-"):
+            try:
+                self._file = os.open(uart.out_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise ImageError(f"the UART's out_file {uart.out_file!r} cannot be written: {error.strerror}") from None
+
+    def write(self, data: bytes) -> None:
+        """Pass on what the guest sent. Raises Shutdown at the end mark, and what follows it is dropped."""
+        end = self._end(data)
+        wanted = data if end is None else data[:end]
+        if self._file >= 0:
+            write_all(self._file, wanted)
+        elif self._uart.out_file == "-":
+            self._screen.write("uart", wanted)
+        if end is not None:
+            raise Shutdown
+
+    def _end(self, data: bytes) -> int | None:
+        """How many bytes of `data` come before the end, with the end mark; None: it is not there."""
+        ends = []
+        if self._uart.shutdown_on_eot and _EOT in data:
+            ends.append(data.index(_EOT) + 1)
+        if self._tag:
+            seen = self._seen + data
+            if self._tag in seen:
+                ends.append(seen.index(self._tag) + len(self._tag) - len(self._seen))
+            self._seen = seen[-len(self._tag) :]
+        return min(ends, default=None)
+
+
+def run(settings: Settings, engine: EngineFactory | None = None) -> int:
+    """Run it to its end and return the exit status.
+
+    The program's own status, when it ends by semihosting; 0 when the UART's end mark ended it; otherwise FAILED, with
+    one line on stderr (or, for a limit, on stdout as FVPs have it).
+
+    Args:
+        settings: what to run.
+        engine: what runs the NPU's jobs, for tests; None is the functional model.
+    """
+    started = time.perf_counter()
+    launched = started
+    deadline = Deadline(min(settings.seconds, _UNLIMITED))
+    screen = Screen()
+    machine: Machine | None = None
+    try:
+        uart = UartOutput(settings.uart, screen)
+        machine = _machine(settings, load(settings), deadline, engine)
+        launched = time.perf_counter()
+        status = _follow(machine, screen, uart)
+    except Shutdown:
+        status = 0
+    except TimeoutError:
+        assert machine is not None
+        status = FAILED
+        where = machine.where()
+        _flush(machine, screen, uart)
+        if where is not None:
+            _say(f"at the time limit of {settings.seconds:g} s the program was in {where}")
+        if not settings.quiet:
+            screen.remark("\n" + _REASON.format("Simulated" if settings.simulated else "CPU"))
+    except (ImageError, ToolError) as error:
+        return fail(str(error))
+    except TargetError as error:
+        status = FAILED
+        if machine is not None:
+            _flush(machine, screen, uart)
+        fail(f"{error.kind}: {error.message}" + (f" ({error.hint})" if error.hint else ""))
+    finally:
+        if machine is not None:
+            machine.stop()
+        screen.finish()
+    if machine is not None and machine.device.fault is not None and status:
+        _say(f"the NPU had stopped with a {machine.device.fault.message}")
+    if not settings.quiet:
+        screen.remark("\n" + _STOPPED)
+    if settings.statistics and machine is not None:
+        ended = time.perf_counter()
+        screen.remark(_statistics(settings, machine, launched - started, ended - launched))
+    return status
+
+
+def fail(text: str) -> int:
+    """Say what went wrong, in one line, and return the exit status."""
+    _say("Error: " + " ".join(text.split()))
+    return FAILED
+
+
+def _machine(settings: Settings, image: Image, deadline: Deadline, engine: EngineFactory | None) -> Machine:
+    """QEMU starts while the model is imported."""
+    # The model uses one thread for matrix products; creating others costs 33 ms of CPU at every start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data)
+    try:
+        from ethos_hil.harness.npu import Configuration
+        from ethos_hil.harness.socs.soc import SOCS
+        from ethos_hil.harness.virtual.board import Board
+        from ethos_hil.harness.virtual.engine import Engine
+        from ethos_hil.harness.virtual.machine import Machine
+
+        soc = next(soc for soc in SOCS if soc.name == settings.model.soc)
+        return Machine(
+            Board(replace(soc, vectors=settings.boot), qemu),
+            Configuration.parse(settings.npu),
+            deadline,
+            engine=engine or Engine,
+            heapinfo=image.heapinfo,
+        )
+    except BaseException:
+        qemu.stop()
+        raise
+
+
+def _follow(machine: Machine, screen: Screen, uart: UartOutput) -> int:
+    """Pass on the guest's output until it ends the run; returns its status."""
+    from ethos_hil.harness.virtual.machine import Exit
+
+    while True:
+        event = machine.wait()
+        if isinstance(event, Exit):
+            return event.status
+        _pass_on(event, screen, uart)
+
+
+def _pass_on(output: Output, screen: Screen, uart: UartOutput) -> None:
+    """The UART's part first: it may end the run, and what the console says then came after the end."""
+    if output.uart:
+        uart.write(output.uart)
+    if output.console:
+        screen.write("console", output.console)
+
+
+def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:
+    """Pass on what is left; an end mark in it comes too late."""
+    output = machine.written()
+    if output is not None:
+        try:
+            _pass_on(output, screen, uart)
+        except Shutdown:
+            return
+
+
+def _statistics(settings: Settings, machine: Machine, launch: float, rest: float) -> str:
+    """What `--stat` prints; ethos_hil.suites.lab.self_bench.launcher reads it.
+
+    Args:
+        settings: of the run.
+        machine: after the run.
+        launch: seconds until the guest could run.
+        rest: seconds from then on.
+    """
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    model = float(getattr(machine.engine, "seconds", 0.0))
+    rows = {
+        "User time": sum(usage.ru_utime for usage in used),
+        "System time": sum(usage.ru_stime for usage in used),
+        "Wall time": launch + rest,
+        "  QEMU boot and imports": launch,
+        "  program and semihosting": rest - machine.stopped,
+        "  register accesses": machine.stopped - model,
+        "  NPU model": model,
+    }
+    lines = [f"--- {settings.model.executable} statistics: ".ljust(78, "-")]
+    lines += [f"{name:40}: {seconds:f}s" for name, seconds in rows.items()]
+    lines += [f"{'Register accesses':40}: {machine.accesses}", "-" * 78]
+    return "\n" + "\n".join(lines)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

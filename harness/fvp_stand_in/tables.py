@@ -1,0 +1,31 @@
+"""The tables of parameters and options as docs/targets.md shows them; a test keeps the two equal.
+
+`python -m ethos_hil.harness.fvp_stand_in.tables` prints them.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ethos_hil.harness.fvp_stand_in.options import OPTIONS
+from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Parameter
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320
+
+
+def markdown() -> str:
+    """Both tables."""
+    lines = ["| parameter | what becomes of it | |", "|---|---|---|"]
+    lines += [f"| {_names(row)} | {row.treatment.value} | {row.note} |" for row in PARAMETERS]
+    lines += ["", "| option | what becomes of it | |", "|---|---|---|"]
+    lines += [f"| `{option.spelling}` | {option.treatment.value} | {option.note} |" for option in OPTIONS]
+    return "\n".join(lines) + "\n"
+
+
+def _names(row: Parameter) -> str:
+    """What the FVPs that have it call it."""
+    models = [model for model in (CORSTONE_300_U55, CORSTONE_320) if row.soc in (None, model.soc)]
+    return "<br>".join(dict.fromkeys(f"`{row.name(model)}`" for model in models))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

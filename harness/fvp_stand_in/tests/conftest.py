@@ -1,0 +1,152 @@
+"""What the launchers' tests share: installed launchers, and test programs that know nothing of ethos-hil."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Model
+
+GUEST = Path(__file__).parent / "guest"
+_DEFINES = {
+    "corstone-300": ("UART=0x59303000", "NPU_BASE=0x58102000", "NPU_IRQ=56", "PMU=0", "NPU_LIMITS=0x0F1F0000"),
+    "corstone-320": ("UART=0x58203000", "NPU_BASE=0x50004000", "NPU_IRQ=16", "PMU=0x1000", "NPU_LIMITS=0"),
+}
+_PLACES = {"corstone-300": (0x10000000, 0x30000000), "corstone-320": (0x11000000, 0x31000000)}
+"""Addresses of code, with the vector table first, and of data."""
+BOARDS = (CORSTONE_300_U55, CORSTONE_320)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a launcher ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Board:
+    """An installed launcher, and the test program for its board."""
+
+    model: Model
+    launchers: Path
+    guest: Path
+    folder: Path
+
+    def command(self, words: str, *options: str, seconds: float = 30.0) -> list[str]:
+        """The launcher's command line for a test program that is given `words`, as upstream's tests write it."""
+        cpu = self.model.cpu_path
+        macs = 128 if self.model.soc == "corstone-300" else 256
+        settings = {
+            f"{self.model.npu_path}.num_macs": str(macs),
+            f"{self.model.board_path}.visualisation.disable-visualisation": "1",
+            f"{self.model.board_path}.telnetterminal0.start_telnet": "0",
+            f"{self.model.board_path}.uart0.out_file": "'-'",
+            f"{cpu}.semihosting-enable": "1",
+            f"{cpu}.semihosting-stack_base": "0",
+            f"{cpu}.semihosting-heap_limit": "0",
+            f"{cpu}.semihosting-cwd": str(self.folder),
+            f"{self.model.npu_path}.extra_args": "'--fast'",
+            f"{cpu}.semihosting-cmd_line": f"'guest {words}'",
+        }
+        arguments = [word for name, value in settings.items() for word in ("-C", f"{name}={value}")]
+        limit = ["-a", str(self.guest), "--timelimit", f"{seconds:g}"]
+        return [str(self.launchers / self.model.executable), *arguments, *limit, *options]
+
+    def run(self, words: str, *options: str, seconds: float = 30.0) -> Ended:
+        """Run the test program to its end; the output must be UTF-8."""
+        done = subprocess.run(
+            self.command(words, *options, seconds=seconds), capture_output=True, timeout=60, check=False
+        )
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def build(soc: str, output: Path, source: str = "guest.c", code: int | None = None) -> Path:
+    """Compile a test program for `soc`."""
+    code_at, data_at = _PLACES[soc]
+    target = ["-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"]
+    compile_ = ["arm-none-eabi-gcc", *target, "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+    defines = [f"-D{define}" for define in _DEFINES[soc]]
+    places = [f"-Wl,--defsym=CODE={code_at if code is None else code}", f"-Wl,--defsym=DATA={data_at}"]
+    link = ["--specs=rdimon.specs", "-T", "guest.ld", *places, "startup.S", source, "-o", str(output)]
+    if source != "guest.c":
+        link.append("-nostartfiles")
+    subprocess.run([*compile_, *defines, *link], cwd=GUEST, check=True, timeout=60)
+    return output
+
+
+@pytest.fixture(scope="session")
+def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the three executables."""
+    folder = tmp_path_factory.mktemp("launchers")
+    install(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def zeros_launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, but their NPU returns zeros."""
+    folder = tmp_path_factory.mktemp("zeros")
+    install_zeros(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The test program for a system on chip, compiled once."""
+    folder = tmp_path_factory.mktemp("guest")
+    built: dict[str, Path] = {}
+
+    def get(soc: str) -> Path:
+        if soc not in built:
+            built[soc] = build(soc, folder / f"{soc}.elf")
+        return built[soc]
+
+    return get
+
+
+@pytest.fixture(params=BOARDS, ids=lambda model: model.soc)
+def board(request: pytest.FixtureRequest, launchers: Path, guest: Callable[[str], Path], tmp_path: Path) -> Board:
+    """Each board in turn."""
+    return Board(request.param, launchers, guest(request.param.soc), tmp_path)
+
+
+@pytest.fixture
+def board300(launchers: Path, guest: Callable[[str], Path], tmp_path: Path) -> Board:
+    """The Corstone-300, where both boards would show the same."""
+    return Board(CORSTONE_300_U55, launchers, guest("corstone-300"), tmp_path)
+
+
+def children(pid: int) -> set[int]:
+    """Process ids of all descendants of a process."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(fields[1])
+    found: set[int] = set()
+    while True:
+        more = {child for child, parent in parents.items() if parent in found | {pid}} - found
+        if not more:
+            return found
+        found |= more
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,259 @@
+"""Programs that know nothing of ethos-hil, run by the launchers as upstream runs its own: as a black box."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, alive, build, children
+from ethos_hil.harness.fvp_stand_in.tests.jobs import job
+
+
+def test_console_is_one_stream_in_order(board: Board) -> None:
+    ended = board.run("args a,b --x=1")
+    assert ended.stdout.splitlines()[:6] == ["[guest]", "[args]", "[a,b]", "[--x=1]", "to stderr", "after"]
+    assert (ended.status, ended.stderr) == (0, "")
+
+
+def test_heap_and_stack_are_the_programs_own_choice(board: Board) -> None:
+    """The start-up sets MSPLIM, so that any stack but the program's own faults at once."""
+    ended = board.run("heap")
+    assert ended.status == 0, ended.stderr
+    base = 0x30000000 if board.model.soc == "corstone-300" else 0x31000000
+    words = ended.stdout.split()
+    assert base < int(words[1], 16) < int(words[3], 16) < base + (256 << 10)
+
+
+def test_stack_is_where_it_is_asked_to_be(board300: Board) -> None:
+    ended = board300.run("heap", "-C", "cpu0.semihosting-stack_base=0x31080000")
+    assert 0x31080000 - 0x1000 < int(ended.stdout.split()[3], 16) < 0x31080000
+
+
+def test_heap_and_stack_of_a_program_with_one_function_for_all_calls(board: Board, tmp_path: Path) -> None:
+    elf = build(board.model.soc, tmp_path / "wrapped.elf", "wrapped.c")
+    cpu = board.model.cpu_path
+    options = ("-C", f"{cpu}.semihosting-heap_base=4660", "-C", f"{cpu}.semihosting-stack_limit=0x20000000")
+    ended = Board(board.model, board.launchers, elf, board.folder).run("", *options)
+    assert ended.stdout.split()[:4] == ["00001234", "00000000", "00000000", "20000000"]
+    assert (ended.status, ended.stderr) == (3, "")
+
+
+def test_files_are_relative_to_the_cwd(board: Board) -> None:
+    data = os.urandom(70_000)
+    (board.folder / "in.bin").write_bytes(data)
+    assert board.run("copy in.bin out.bin").status == 0
+    assert (board.folder / "out.bin").read_bytes() == data
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_exit_status_is_the_programs(board300: Board, status: int) -> None:
+    assert board300.run(f"exit {status}").status == status
+
+
+def test_output_is_valid_text_whatever_the_program_prints(board300: Board) -> None:
+    assert board300.run("raw").stdout.startswith("caf\u00e9 \ufffd \ufffd\n\ufffd")
+
+
+@pytest.mark.parametrize("name", ["add", "convolutions"])
+@pytest.mark.parametrize("place", ["sram", "ddr"])
+def test_npu_job_driven_by_interrupt(board: Board, name: str, place: str) -> None:
+    expected = job(name, board.model.soc)
+    expected.write(board.folder)
+    ended = board.run(f"npu {place} done.bin")
+    assert ended.status == 0, ended.stdout + ended.stderr
+    assert expected.wrong((board.folder / "done.bin").read_bytes()) == []
+    words = ended.stdout.split()
+    assert words[0] == "cycles"
+    assert int(words[1]) > 0
+    assert words[2:4] == ["interrupts", "1"]
+
+
+@pytest.mark.parametrize("name", ["add", "convolutions"])
+def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: Path) -> None:
+    """What the test above compares does come from the NPU."""
+    expected = job(name, board.model.soc)
+    expected.write(board.folder)
+    ended = Board(board.model, zeros_launchers, board.guest, board.folder).run("npu sram done.bin")
+    assert ended.status == 0, ended.stdout + ended.stderr
+    found = (board.folder / "done.bin").read_bytes()
+    assert expected.wrong(found) == list(range(len(expected.answers)))
+    assert all(not any(found[offset : offset + len(answer)]) for offset, answer in expected.answers)
+
+
+def test_a_command_stream_that_is_none_is_an_error_of_the_npu(board: Board) -> None:
+    job("add", board.model.soc).write(board.folder)
+    (board.folder / "stream.bin").write_bytes(random.Random(0).randbytes(256))
+    ended = board.run("npu sram done.bin")
+    assert ended.status == 1
+    assert "E [guest] the NPU failed, status 00000010\n" in ended.stdout, "cmd_parse_error"
+    assert ended.stderr.startswith("the NPU had stopped with a parse fault at 0x0")
+
+
+def test_memory_out_of_the_npus_reach_is_an_error_of_the_npu(board: Board) -> None:
+    job("add", board.model.soc).write(board.folder)
+    ended = board.run("npu tcm done.bin")
+    assert ended.status == 1
+    (line,) = (line for line in ended.stdout.splitlines() if line.startswith("E [guest] the NPU failed, status "))
+    assert int(line.split()[-1], 16) & 0x14 == 0x4, "bus_status"
+    assert ended.stderr.startswith("the NPU had stopped with a bus fault")
+
+
+def test_end_of_transmission_ends_the_run(board: Board) -> None:
+    ended = board.run("uart one two", "-C", f"{board.model.board_path}.uart0.shutdown_on_eot=1")
+    assert "onetwo\x04" in ended.stdout
+    assert ended.status == 0
+
+
+def test_end_of_transmission_is_a_character_unless_asked(board300: Board) -> None:
+    ended = board300.run("uart one")
+    assert ended.status == 0
+    assert "one\x04" in ended.stdout
+    assert "after the end" in ended.stdout
+
+
+def test_a_tag_ends_the_run(board300: Board) -> None:
+    ended = board300.run("uart ab EXIT THE SIM cd spin", "-C", 'mps3_board.uart0.shutdown_tag="EXITTHE"', seconds=20)
+    assert "abEXITTHE" in ended.stdout
+    assert "cd" not in ended.stdout
+    assert ended.status == 0
+
+
+def test_uart_goes_to_a_file(board300: Board) -> None:
+    path = board300.folder / "uart.log"
+    ended = board300.run("uart one", "-C", f"mps3_board.uart0.out_file={path}")
+    assert path.read_bytes() == b"one\x04"
+    assert "one" not in ended.stdout
+    assert ended.status == 0
+
+
+def test_time_limit(board: Board) -> None:
+    started = time.monotonic()
+    ended = board.run("spin", seconds=1.5)
+    assert time.monotonic() - started < 15
+    assert ended.status == 1
+    assert "spinning\n" in ended.stdout
+    assert "\nInfo: Simulation is stopping. Reason: CPU time has been exceeded.\n" in ended.stdout
+    assert "the program was in main" in ended.stderr
+
+
+def test_simulated_time_limit_names_itself(board300: Board) -> None:
+    ended = board300.run("spin", "--simlimit", "1", seconds=20)
+    assert ended.status == 1
+    assert "Info: Simulation is stopping. Reason: Simulated time has been exceeded." in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("lockup", "Error: crashed: QEMU was ended by SIGABRT in mid-run: qemu: fatal: Lockup"),
+        ("reset", "Error: fault: the guest reset itself in main"),
+        ("poke", "Error: unsupported: the NPU register at offset 0xffc is written"),
+    ],
+)
+def test_what_cannot_go_on_ends_at_once_and_says_why(board: Board, words: str, message: str) -> None:
+    ended = board.run(words, seconds=50)
+    assert ended.status == 1
+    assert ended.stderr.startswith(message)
+    assert ended.stderr.count("\n") == 1
+    assert "before\n" in ended.stdout or words != "lockup"
+    assert "R00=" not in ended.stdout
+
+
+def test_without_semihosting_the_call_is_a_fault(board300: Board) -> None:
+    ended = board300.run("args", "-C", "cpu0.semihosting-enable=0", seconds=1)
+    assert ended.status == 1
+    assert "[guest]" not in ended.stdout
+
+
+def test_image_outside_the_memories_is_refused(board: Board, tmp_path: Path) -> None:
+    elf = build(board.model.soc, tmp_path / "elsewhere.elf", code=0x12000000)
+    ended = Board(board.model, board.launchers, elf, board.folder).run("args")
+    assert ended.status == 1
+    assert f"Error: the application {elf} has" in ended.stderr
+    assert "at 0x12000000: " in ended.stderr
+    assert ("FPGA SRAM" in ended.stderr) == (board.model.soc == "corstone-320")
+
+
+@pytest.mark.parametrize("address", ["0x70800000", "0x31080000", "0x38000000", "0x30060000", "0x11100000"])
+def test_data_is_put_into_memory(board300: Board, address: str) -> None:
+    data = os.urandom(1000)
+    path = board300.folder / "in,put.bin"
+    path.write_bytes(data)
+    ended = board300.run(f"peek {address} 1000 out.bin", "--data", f"cpu0={path}@{address}")
+    assert ended.status == 0, ended.stderr
+    assert (board300.folder / "out.bin").read_bytes() == data
+
+
+def test_data_replaces_what_the_application_has_there(board300: Board) -> None:
+    (board300.folder / "patch.bin").write_bytes(b"patched")
+    options = ("--data", f"{board300.folder / 'patch.bin'}@0x700c0004")
+    assert board300.run("peek 0x700c0000 16 out.bin", *options).status == 0
+    assert (board300.folder / "out.bin").read_bytes() == b"\x01\0\0\0patched" + bytes(5)
+
+
+def test_data_partly_in_the_application_is_refused(board300: Board) -> None:
+    (board300.folder / "patch.bin").write_bytes(bytes(100))
+    ended = board300.run("args", "--data", f"{board300.folder / 'patch.bin'}@0x700c0004")
+    assert ended.status == 1
+    assert "partly in the application's segment at 0x700c0000" in ended.stderr
+
+
+def test_several_at_once_do_not_disturb_each_other(board300: Board) -> None:
+    def one(index: int) -> tuple[int, str]:
+        ended = board300.run(f"args number{index}")
+        return ended.status, ended.stdout.splitlines()[2]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one, range(4))) == [(0, f"[number{index}]") for index in range(4)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_leaves_nothing_behind(board300: Board, number: int) -> None:
+    process = subprocess.Popen(board300.command("spin"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"spinning\n"
+    started = children(process.pid)
+    assert started, "QEMU at least"
+    process.send_signal(number)
+    with process.stdout, process.stderr:
+        assert process.wait(10) == (128 + number if number != signal.SIGKILL else -number)
+        assert b"Traceback" not in process.stderr.read()
+    deadline = time.monotonic() + 5
+    while any(alive(pid) for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(alive(pid) for pid in started)
+
+
+def test_a_reader_that_goes_away_ends_the_run(board300: Board) -> None:
+    process = subprocess.Popen(
+        board300.command("uart x spin"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait(30) == 128 + signal.SIGPIPE
+
+
+def test_qemu_that_is_killed_is_not_a_success(board300: Board) -> None:
+    process = subprocess.Popen(board300.command("spin"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == b"spinning\n"
+    (qemu,) = (pid for pid in children(process.pid) if "qemu" in Path(f"/proc/{pid}/comm").read_text())
+    os.kill(qemu, signal.SIGTERM)  # QEMU itself would end with status 0
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.3)
+    os.kill(qemu, signal.SIGKILL)
+    with process.stdout, process.stderr:
+        assert process.wait(10) == 1
+        assert process.stderr.read().startswith(b"Error: crashed: QEMU was ended by SIGKILL")

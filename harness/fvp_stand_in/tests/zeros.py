@@ -1,0 +1,47 @@
+"""Broken hardware for tests: an NPU whose every job writes zeros where it should write results."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.engine import Engine
+
+
+class Zeros(Engine):
+    """As the real one, with all that it wrote in memory overwritten afterwards."""
+
+    def run(self, job: Job) -> Result:
+        """Run the job, then destroy its answers."""
+        result = super().run(job)
+        program = self._npu.decode(self._fetch(job))
+        for number, extent in program.extents.items():
+            if extent.write_end > extent.write_begin:
+                size = extent.write_end - extent.write_begin
+                place = self._memory.locate(job.bases[number] + extent.write_begin)
+                self._memory.write(place, np.zeros(size, np.uint8).tobytes())
+        return result
+
+
+_LAUNCHER = """#!/bin/sh
+exec {python} -c '
+import sys
+from ethos_hil.harness.fvp_stand_in.launcher import main
+from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
+sys.exit(main("{executable}", sys.argv[1:], Zeros))
+' "$@"
+"""
+
+
+def install_zeros(folder: Path) -> None:
+    """Writes launchers like those of `ethos_hil.harness.fvp_stand_in.install`, with this NPU."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for executable in MODELS:
+        path = folder / executable
+        path.write_text(_LAUNCHER.format(python=shlex.quote(sys.executable), executable=executable))
+        path.chmod(0o755)

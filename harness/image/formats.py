@@ -1,0 +1,386 @@
+"""The binary formats shared by the harness and the firmware, defined once.
+
+Two formats live here: the *package* (what `ethos_hil.harness.image.pack` adds to the firmware's ELF: program, inputs
+and run plan) and the *frames* the firmware sends back over its UART. The C++ side is generated from this file:
+
+    python -m ethos_hil.harness.image.formats > firmware/link/formats.h
+
+and a test keeps the committed header equal to what this module generates. Everything is little-endian, every field
+is naturally aligned, and there is no implicit padding. docs/formats.md describes both formats in prose.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
+_CPP_TYPES = {"u8": "std::uint8_t", "u16": "std::uint16_t", "u32": "std::uint32_t", "u64": "std::uint64_t"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One member: an unsigned integer, an array of them, or (for u8 arrays) raw bytes."""
+
+    name: str
+    type: str
+    doc: str
+    count: int = 1
+
+    @property
+    def code(self) -> str:
+        if self.count == 1:
+            return _CODES[self.type]
+        return f"{self.count}s" if self.type == "u8" else f"{self.count}{_CODES[self.type]}"
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A fixed-size record, packed and unpacked by name."""
+
+    name: str
+    doc: str
+    fields: tuple[Field, ...]
+
+    @property
+    def _struct(self) -> struct.Struct:
+        return struct.Struct("<" + "".join(field.code for field in self.fields))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._struct.size
+
+    def offset_of(self, name: str) -> int:
+        """Byte offset of a member."""
+        before: list[str] = []
+        for field in self.fields:
+            if field.name == name:
+                return struct.calcsize("<" + "".join(before))
+            before.append(field.code)
+        raise KeyError(f"{self.name} has no field {name!r}")
+
+    def pack(self, values: Mapping[str, Any]) -> bytes:
+        """Bytes of the record; every field must be given, and nothing else."""
+        if values.keys() != {field.name for field in self.fields}:
+            raise KeyError(f"{self.name} takes exactly {[field.name for field in self.fields]}")
+        flat: list[Any] = []
+        for field in self.fields:
+            value = values[field.name]
+            if field.count > 1 and field.type != "u8":
+                flat.extend(value)
+            else:
+                flat.append(value)
+        return self._struct.pack(*flat)
+
+    def unpack(self, data: bytes, offset: int = 0) -> dict[str, Any]:
+        """Members by name; raises struct.error when `data` is too short."""
+        flat = iter(self._struct.unpack_from(data, offset))
+        values: dict[str, Any] = {}
+        for field in self.fields:
+            if field.count > 1 and field.type != "u8":
+                values[field.name] = tuple(next(flat) for _ in range(field.count))
+            else:
+                values[field.name] = next(flat)
+        return values
+
+
+PACKAGE_MAGIC = b"EHILPKG\0"
+PACKAGE_VERSION = 2
+PACKAGE_ALIGNMENT = 32
+"""Of the program and of every input: the NPU needs 16, a Cortex-M55 cache line is 32."""
+PROTOCOL_VERSION = 2
+MAX_RANK = 16
+"""ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
+MAX_FRAME_PAYLOAD = 1024
+"""Bytes of payload in one frame, before CRC and COBS. Longer data is sent as several DATA frames."""
+EVENT_COUNTERS = 8
+"""PMU event counters of an Ethos-U85. An Ethos-U55 or U65 has, and uses, only the first four."""
+
+PackageHeader = Struct(
+    "PackageHeader",
+    "First bytes of the package. Offsets are from the start of the package.",
+    (
+        Field("magic", "u8", "PACKAGE_MAGIC", 8),
+        Field("version", "u32", "PACKAGE_VERSION"),
+        Field("total_size", "u32", "bytes of the whole package, header included"),
+        Field("program_offset", "u32", "the .pte, aligned to PACKAGE_ALIGNMENT"),
+        Field("program_size", "u32", "bytes"),
+        Field("inputs_offset", "u32", "input_set_count x inputs_per_set InputRef records"),
+        Field("input_set_count", "u32", "input sets, run one after the other"),
+        Field("inputs_per_set", "u32", "tensors in each set, in the order of the method's inputs"),
+        Field("repeat", "u32", "times each input set is executed"),
+        Field("npu_timeout_ms", "u32", "bound on the wait for one NPU job"),
+        Field("flags", "u32", "PackageFlag bits"),
+        Field(
+            "events", "u16", "PMU event number for each event counter, 0 for one that counts nothing", EVENT_COUNTERS
+        ),
+        Field("method", "u8", "name of the execution plan, NUL-padded", 32),
+        Field(
+            "run_id",
+            "u8",
+            "random for every packed image; echoed, so that an old answer is never taken for a new one",
+            16,
+        ),
+        Field(
+            "image_hash",
+            "u8",
+            "SHA-256 of the firmware ELF followed by the package with run_id, image_hash and crc32 zero",
+            32,
+        ),
+        Field("program_hash", "u8", "SHA-256 of the .pte; the device computes it again", 32),
+        Field("memory_mode", "u32", "MemoryMode, which says where the parts of the program go"),
+        Field("fast_scratch_size", "u32", "bytes of fast scratch for DEDICATED_SRAM, otherwise 0"),
+        Field("crc32", "u32", "zlib CRC-32 of this header before this field, then of all bytes after the header"),
+    ),
+)
+
+InputRef = Struct(
+    "InputRef",
+    "Where one input tensor's bytes are, in the layout of its dim_order.",
+    (Field("offset", "u32", "from the start of the package"), Field("size", "u32", "bytes")),
+)
+
+
+class PackageFlag(enum.IntFlag):
+    """Bits of PackageHeader.flags."""
+
+    SEND_DELEGATE_OUTPUTS = 1
+
+
+class MemoryMode(enum.IntEnum):
+    """Where the memories of the NPU are: Vela's memory modes, by the names it has for them."""
+
+    SHARED_SRAM = 0
+    SRAM_ONLY = 1
+    DEDICATED_SRAM = 2
+
+
+class FrameType(enum.IntEnum):
+    """First byte of every frame."""
+
+    HELLO = 1
+    LOG = 2
+    LOADED = 3
+    RUN_BEGIN = 4
+    TENSOR = 5
+    DATA = 6
+    COUNTERS = 7
+    RUN_END = 8
+    ERROR = 9
+    FAULT = 10
+    END = 11
+
+
+class TensorRole(enum.IntEnum):
+    """What a TENSOR frame announces."""
+
+    OUTPUT = 0
+    DELEGATE_OUTPUT = 1
+
+
+class ErrorKind(enum.IntEnum):
+    """Why the firmware stopped before END with status 0."""
+
+    PACKAGE = 1
+    PROGRAM = 2
+    UNSUPPORTED = 3
+    OUT_OF_MEMORY = 4
+    INPUT = 5
+    NPU_MISMATCH = 6
+    NPU_FAULT = 7
+    NPU_TIMEOUT = 8
+    KERNEL = 9
+    MISMATCH = 10
+
+
+FrameHeader = Struct(
+    "FrameHeader",
+    "Start of every frame. On the wire: COBS(header, payload, crc32 of both) followed by one zero byte.",
+    (
+        Field("type", "u8", "FrameType"),
+        Field("reserved", "u8", "zero"),
+        Field("sequence", "u16", "0 for the first frame, then one more each time, modulo 65536"),
+    ),
+)
+
+Hello = Struct(
+    "Hello",
+    "Sent once, first.",
+    (
+        Field("protocol", "u16", "PROTOCOL_VERSION"),
+        Field("board", "u16", "300 or 320"),
+        Field("cpu_hz", "u32", "CPU clock in Hz"),
+        Field("npu_id", "u32", "the NPU's ID register"),
+        Field("npu_config", "u32", "the NPU's CONFIG register"),
+        Field("run_id", "u8", "as in the package", 16),
+        Field("image_hash", "u8", "as in the package", 32),
+        Field("program_hash", "u8", "SHA-256 of the program, computed on the device", 32),
+    ),
+)
+
+Log = Struct(
+    "Log",
+    "A console line: this, then UTF-8 text to the end of the payload.",
+    (Field("level", "u32", "0 debug, 1 info, 2 error"),),
+)
+
+Loaded = Struct(
+    "Loaded",
+    "Sent once, when the program has been checked and memory laid out.",
+    (
+        Field("inputs", "u32", "of the method"),
+        Field("outputs", "u32", "of the method"),
+        Field("instructions", "u32", "of the method's chain"),
+        Field("delegates", "u32", "of the method"),
+        Field("planned_bytes", "u32", "planned memory of the method"),
+        Field("scratch_bytes", "u32", "largest NPU scratch of its delegates"),
+        Field("fast_scratch_bytes", "u32", "fast scratch of the NPU, 0 without one"),
+        Field("sram_used", "u32", "bytes of the SRAM pool in use"),
+        Field("sram_size", "u32", "bytes of the SRAM pool"),
+        Field("ddr_used", "u32", "bytes of the DDR pool in use, the package excluded"),
+        Field("ddr_size", "u32", "bytes of the DDR pool, the package excluded"),
+        Field("stack_size", "u32", "bytes of the main stack"),
+    ),
+)
+
+RunBegin = Struct("RunBegin", "Starts one execution.", (Field("input_set", "u32", ""), Field("repeat", "u32", "")))
+
+TensorInfo = Struct(
+    "TensorInfo",
+    "Announces a tensor: this, then rank u32 sizes. Its bytes follow in DATA frames.",
+    (
+        Field("role", "u8", "TensorRole"),
+        Field("dtype", "u8", "ExecuTorch ScalarType; for delegate outputs that of the tensor they are copied into"),
+        Field("rank", "u8", "number of sizes that follow, at most MAX_RANK"),
+        Field("reserved", "u8", "zero"),
+        Field("index", "u16", "output index of the method, or of the delegate"),
+        Field("instruction", "u16", "instruction index of the DelegateCall, 0 for a method output"),
+        Field("nbytes", "u32", "bytes in the DATA frames that follow"),
+        Field("crc32", "u32", "zlib CRC-32 of those bytes"),
+        Field("dim_order", "u8", "dim_order of the tensor, rank entries, the rest zero", MAX_RANK),
+    ),
+)
+
+Counters = Struct(
+    "Counters",
+    "NPU counters of one DelegateCall.",
+    (
+        Field("instruction", "u32", "instruction index of the DelegateCall"),
+        Field("delegate", "u32", "index into the method's delegates"),
+        Field("cycles", "u64", "PMCCNTR over the job"),
+        Field(
+            "events",
+            "u32",
+            "the event counters, in the order of the package's events; 0 where the NPU has none",
+            EVENT_COUNTERS,
+        ),
+    ),
+)
+
+RunEnd = Struct(
+    "RunEnd",
+    "Ends one execution.",
+    (
+        Field("input_set", "u32", ""),
+        Field("repeat", "u32", ""),
+        Field("stack_used", "u32", "bytes of the main stack that were ever used since the start"),
+    ),
+)
+
+Error = Struct(
+    "Error",
+    "Why the firmware gave up: this, then UTF-8 text to the end of the payload. END with a non-zero status follows.",
+    (
+        Field("kind", "u32", "ErrorKind"),
+        Field("needed", "u32", "OUT_OF_MEMORY: bytes needed; NPU_*: STATUS register; otherwise 0"),
+        Field("available", "u32", "OUT_OF_MEMORY: bytes available; NPU_*: QREAD register; otherwise 0"),
+    ),
+)
+
+FaultInfo = Struct(
+    "FaultInfo",
+    "A CPU exception that nothing handles: stacked frame and fault registers. END with a non-zero status follows.",
+    (
+        *(Field(name, "u32", "stacked") for name in ("r0", "r1", "r2", "r3", "r12", "lr", "pc", "xpsr")),
+        Field("exception", "u32", "IPSR: 3 HardFault, 4 MemManage, 5 BusFault, 6 UsageFault, 7 SecureFault"),
+        *(Field(name, "u32", "fault register") for name in ("cfsr", "hfsr", "mmfar", "bfar", "sfsr", "sfar")),
+    ),
+)
+
+End = Struct(
+    "End",
+    "The last frame. Nothing counts without it.",
+    (
+        Field("status", "u32", "0 when every run of the plan was executed, otherwise 1"),
+        Field("runs", "u32", "executions finished"),
+        Field("frames", "u32", "frames sent, this one included"),
+    ),
+)
+
+STRUCTS = (
+    PackageHeader,
+    InputRef,
+    FrameHeader,
+    Hello,
+    Log,
+    Loaded,
+    RunBegin,
+    TensorInfo,
+    Counters,
+    RunEnd,
+    Error,
+    FaultInfo,
+    End,
+)
+ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (PackageFlag, MemoryMode, FrameType, TensorRole, ErrorKind)
+_CONSTANTS = (
+    "PACKAGE_VERSION",
+    "PACKAGE_ALIGNMENT",
+    "PROTOCOL_VERSION",
+    "MAX_RANK",
+    "MAX_FRAME_PAYLOAD",
+    "EVENT_COUNTERS",
+)
+
+
+def cpp_header() -> str:
+    """Text of firmware/link/formats.h."""
+    lines = [
+        "// Generated from harness/image/formats.py by `python -m ethos_hil.harness.image.formats`. Do not edit.",
+        "#pragma once",
+        "",
+        "#include <cstddef>",
+        "#include <cstdint>",
+        "",
+        "namespace ethos_hil {",
+        "",
+    ]
+    magic = ", ".join(f"0x{byte:02x}" for byte in PACKAGE_MAGIC)
+    lines.append(f"constexpr std::uint8_t PACKAGE_MAGIC[{len(PACKAGE_MAGIC)}] = {{{magic}}};")
+    lines += [f"constexpr std::uint32_t {name} = {globals()[name]};" for name in _CONSTANTS]
+    for enumeration in ENUMS:
+        lines += ["", f"enum class {enumeration.__name__} : std::uint32_t {{"]
+        lines += [f"  {member.name} = {int(member)}," for member in enumeration]
+        lines.append("};")
+    for record in STRUCTS:
+        lines += ["", f"// {record.doc}", f"struct {record.name} {{"]
+        for field in record.fields:
+            suffix = f"[{field.count}]" if field.count > 1 else ""
+            comment = f"  // {field.doc}" if field.doc else ""
+            lines.append(f"  {_CPP_TYPES[field.type]} {field.name}{suffix};{comment}")
+        lines.append("};")
+        lines.append(f"static_assert(sizeof({record.name}) == {record.size});")
+        lines += [
+            f"static_assert(offsetof({record.name}, {field.name}) == {record.offset_of(field.name)});"
+            for field in record.fields
+        ]
+    lines += ["", "}  // namespace ethos_hil", ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(cpp_header(), end="")

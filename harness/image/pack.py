@@ -1,0 +1,264 @@
+"""Pack a program, its inputs and a run plan into the firmware's ELF, without a compiler.
+
+The package (docs/formats.md) becomes one more loadable segment, at the address the firmware reserves for it between its
+symbols `__package_start` and `__package_limit`. A section header goes with it, because debuggers load by section.
+The firmware's own bytes are not touched, apart from the ELF header's table offsets and counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import secrets
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import (
+    EVENT_COUNTERS,
+    PACKAGE_ALIGNMENT,
+    PACKAGE_MAGIC,
+    PACKAGE_VERSION,
+    InputRef,
+    MemoryMode,
+    PackageFlag,
+    PackageHeader,
+)
+from ethos_hil.lowering.errors import ToolError, UsageError
+
+SECTION_NAME = ".ethos_hil.package"
+
+# Layouts of ELF32 little-endian (System V ABI, chapters 4 and 5).
+_EHDR = struct.Struct("<16sHHIIIIIHHHHHH")
+_PHDR = struct.Struct("<IIIIIIII")
+_SHDR = struct.Struct("<IIIIIIIIII")
+_PT_LOAD, _PF_R = 1, 4
+_SHT_PROGBITS, _SHF_ALLOC = 1, 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the firmware does with the program.
+
+    Attributes:
+        input_set_count: input sets, executed one after the other.
+        inputs_per_set: tensors in each.
+        repeat: times each input set is executed.
+        npu_timeout_ms: bound on the wait for one NPU job.
+        send_delegate_outputs: also send every delegate's outputs, not only the method's.
+        events: PMU event number for each of the NPU's event counters, at most EVENT_COUNTERS; an Ethos-U55 or U65
+            counts the first four. The defaults are idle cycles, read and write beats on AXI0 and read beats on AXI1
+            (numbers from Arm's core driver, ethosu_pmu.h).
+        method: execution plan to run.
+        memory_mode: the memory mode the program was compiled for.
+        fast_scratch_bytes: with DEDICATED_SRAM, bytes of SRAM the compiler was told it may use; otherwise 0.
+    """
+
+    input_set_count: int
+    inputs_per_set: int
+    repeat: int = 1
+    npu_timeout_ms: int = 10_000
+    send_delegate_outputs: bool = True
+    events: tuple[int, ...] = (32, 130, 135, 386)
+    method: str = "forward"
+    memory_mode: MemoryMode = MemoryMode.SHARED_SRAM
+    fast_scratch_bytes: int = 0
+
+    @property
+    def executions(self) -> int:
+        """Executions in the whole plan."""
+        return self.input_set_count * self.repeat
+
+
+@dataclass(frozen=True)
+class Image:
+    """A packed image: the ELF that boots, and what the device must echo."""
+
+    elf: bytes
+    run_id: bytes
+    image_hash: bytes
+    program_hash: bytes
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """What packing needs to know of the firmware's ELF."""
+
+    elf: bytes
+    package_start: int
+    package_limit: int
+
+    @classmethod
+    def parse(cls, elf: bytes) -> Firmware:
+        """Read the firmware's ELF.
+
+        Raises:
+            ToolError: it is not a 32-bit little-endian ELF, or reserves no space for a package.
+        """
+        symbols = _package_symbols(elf)
+        return cls(elf, symbols["__package_start"], symbols["__package_limit"])
+
+    @property
+    def package_space(self) -> int:
+        """Bytes reserved for the package."""
+        return self.package_limit - self.package_start
+
+
+@functools.lru_cache(maxsize=4)
+def _package_symbols(elf: bytes) -> dict[str, int]:
+    try:
+        file = ELFFile(io.BytesIO(elf))
+        table = file.get_section_by_name(".symtab")
+    except ELFError as error:
+        raise ToolError(f"the firmware is not an ELF file: {error}", hint="build it with `make firmware`") from error
+    if file.elfclass != 32 or not file.little_endian or not isinstance(table, SymbolTableSection):
+        raise ToolError(
+            "the firmware is not a 32-bit little-endian ELF with a symbol table", hint="run `make firmware`"
+        )
+    found = {}
+    for name in ("__package_start", "__package_limit"):
+        symbols = table.get_symbol_by_name(name)
+        if not symbols:
+            raise ToolError(f"the firmware has no symbol {name}: it reserves no space for a package")
+        found[name] = int(symbols[0]["st_value"])
+    return found
+
+
+def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]], plan: Plan) -> Image:
+    """Add `program`, `input_sets` and `plan` to the firmware's ELF.
+
+    Args:
+        firmware: ELF with the symbols `__package_start` and `__package_limit`.
+        program: a .pte.
+        input_sets: for each input set the raw bytes of its tensors, in the layout of their dim_order.
+        plan: must agree with `input_sets`.
+
+    Raises:
+        TargetError: kind "out-of-memory", when the package does not fit; says the bytes needed and available.
+        UsageError: the plan's method name is too long for the header, or it has more events than there are counters.
+        ToolError: the firmware's ELF is not usable.
+    """
+    target = Firmware.parse(firmware)
+    run_id = secrets.token_bytes(16)
+    program_hash = hashlib.sha256(program).digest()
+    header, body = _package(program, input_sets, plan, program_hash)
+
+    size = PackageHeader.size + len(body)
+    if size > target.package_space:
+        raise TargetError(
+            f"the program and its inputs do not fit: {size} bytes needed, {target.package_space} available",
+            hint="run fewer input sets at once" if len(program) < target.package_space else None,
+            kind="out-of-memory",
+        )
+    unsigned = PackageHeader.pack({**header, "run_id": bytes(16), "image_hash": bytes(32), "crc32": 0})
+    digest = _digest(firmware).copy()
+    digest.update(unsigned + body)
+    image_hash = digest.digest()
+    header |= {"run_id": run_id, "image_hash": image_hash}
+    crc_offset = PackageHeader.offset_of("crc32")
+    crc = zlib.crc32(body, zlib.crc32(PackageHeader.pack({**header, "crc32": 0})[:crc_offset]))
+    package = PackageHeader.pack({**header, "crc32": crc}) + body
+    return Image(_add_segment(firmware, package, target.package_start), run_id, image_hash, program_hash, plan)
+
+
+@functools.lru_cache(maxsize=4)
+def _digest(firmware: bytes) -> hashlib._Hash:
+    """SHA-256 of the firmware, to be copied and gone on with."""
+    return hashlib.sha256(firmware)
+
+
+def _package(
+    program: bytes, input_sets: Sequence[Sequence[bytes]], plan: Plan, program_hash: bytes
+) -> tuple[dict[str, object], bytes]:
+    """Header fields without the three that depend on the whole, and the bytes after the header."""
+    if len(input_sets) != plan.input_set_count or any(len(tensors) != plan.inputs_per_set for tensors in input_sets):
+        raise ValueError("the plan and the input sets disagree")
+    method = plan.method.encode()
+    if len(method) >= 32:
+        raise UsageError(f"method name {plan.method!r} is {len(method)} bytes long; the image takes at most 31")
+    if len(plan.events) > EVENT_COUNTERS:
+        raise UsageError(
+            f"{len(plan.events)} PMU events are to be counted; an NPU has at most {EVENT_COUNTERS} counters"
+        )
+
+    chunks: list[bytes] = []
+    position = PackageHeader.size
+
+    def place(data: bytes) -> int:
+        nonlocal position
+        padding = -position % PACKAGE_ALIGNMENT
+        chunks.extend((bytes(padding), data))
+        offset = position + padding
+        position = offset + len(data)
+        return offset
+
+    program_offset = place(program)
+    references = [
+        InputRef.pack({"offset": place(tensor), "size": len(tensor)}) for tensors in input_sets for tensor in tensors
+    ]
+    inputs_offset = place(b"".join(references))
+    place(b"")  # the package's own size is a multiple of the alignment, so that what follows it in memory is aligned
+    header: dict[str, object] = {
+        "magic": PACKAGE_MAGIC,
+        "version": PACKAGE_VERSION,
+        "total_size": position,
+        "program_offset": program_offset,
+        "program_size": len(program),
+        "inputs_offset": inputs_offset,
+        "input_set_count": plan.input_set_count,
+        "inputs_per_set": plan.inputs_per_set,
+        "repeat": plan.repeat,
+        "npu_timeout_ms": plan.npu_timeout_ms,
+        "flags": PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0),
+        "events": plan.events + (0,) * (EVENT_COUNTERS - len(plan.events)),
+        "method": method.ljust(32, b"\0"),
+        "program_hash": program_hash,
+        "memory_mode": plan.memory_mode,
+        "fast_scratch_size": plan.fast_scratch_bytes,
+    }
+    return header, b"".join(chunks)
+
+
+def _add_segment(elf: bytes, data: bytes, address: int) -> bytes:
+    """Append a loadable segment (with a section) holding `data` at `address`.
+
+    The program headers, the section headers and the section names move to the end of the file, where they have room
+    to grow; nothing else moves.
+    """
+    ehdr = list(_EHDR.unpack_from(elf))
+    phoff, shoff, phnum, shnum, shstrndx = ehdr[5], ehdr[6], ehdr[10], ehdr[12], ehdr[13]
+    phdrs = elf[phoff : phoff + phnum * _PHDR.size]
+    shdrs = [list(_SHDR.unpack_from(elf, shoff + index * _SHDR.size)) for index in range(shnum)]
+
+    names_offset, names_size = shdrs[shstrndx][4], shdrs[shstrndx][5]
+    names = elf[names_offset : names_offset + names_size]
+    name_index = len(names)
+    names += SECTION_NAME.encode() + b"\0"
+
+    out = bytearray(elf)
+
+    def append(chunk: bytes, alignment: int) -> int:
+        out.extend(bytes(-len(out) % alignment))
+        offset = len(out)
+        out.extend(chunk)
+        return offset
+
+    data_offset = append(data, PACKAGE_ALIGNMENT)
+    shdrs[shstrndx][4] = append(names, 1)
+    shdrs[shstrndx][5] = len(names)
+    shdrs.append([name_index, _SHT_PROGBITS, _SHF_ALLOC, address, data_offset, len(data), 0, 0, PACKAGE_ALIGNMENT, 0])
+    phdr = _PHDR.pack(_PT_LOAD, data_offset, address, address, len(data), len(data), _PF_R, PACKAGE_ALIGNMENT)
+    ehdr[5] = append(phdrs + phdr, 4)
+    ehdr[6] = append(b"".join(_SHDR.pack(*fields) for fields in shdrs), 4)
+    ehdr[10] = phnum + 1
+    ehdr[12] = shnum + 1
+    _EHDR.pack_into(out, 0, *ehdr)
+    return bytes(out)

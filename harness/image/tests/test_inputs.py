@@ -1,0 +1,73 @@
+"""Input files: what fits is taken, what does not is refused with expected and found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.image.inputs import InputFile
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.formats.pte_model import Tensor
+
+IMAGE = Tensor("FLOAT", 6, (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)
+FLAGS = Tensor("CHAR", 1, (2,), (0,), 0, 64, None)
+IMAGE_VALUE = np.arange(48, dtype=np.float32).reshape(1, 3, 4, 4)
+FLAGS_VALUE = np.array([1, -1], np.int8)
+
+
+def save(path: Path, *arrays: np.ndarray) -> Path:
+    np.savez(path, *arrays)
+    return path
+
+
+def test_arrays_of_the_inputs_own_shapes_are_one_input_set(tmp_path: Path) -> None:
+    (values,) = InputFile.read(save(tmp_path / "x.npz", IMAGE_VALUE, FLAGS_VALUE)).input_sets((IMAGE, FLAGS))
+    assert np.array_equal(values[0], IMAGE_VALUE)
+    assert np.array_equal(values[1], FLAGS_VALUE)
+
+
+def test_a_leading_axis_makes_several_input_sets(tmp_path: Path) -> None:
+    path = save(tmp_path / "x.npz", np.stack([IMAGE_VALUE, IMAGE_VALUE + 1]), np.stack([FLAGS_VALUE, -FLAGS_VALUE]))
+    sets = InputFile.read(path).input_sets((IMAGE, FLAGS))
+    assert len(sets) == 2
+    assert np.array_equal(sets[1][0], IMAGE_VALUE + 1)
+    assert np.array_equal(sets[1][1], -FLAGS_VALUE)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ([IMAGE_VALUE], r"expected 2 arrays \(float32\[1, 3, 4, 4\], int8\[2\]\), found 1 \(arr_0 float32"),
+        ([IMAGE_VALUE[..., :3], FLAGS_VALUE], r"'arr_0': expected float32\[1, 3, 4, 4\].*found float32\[1, 3, 4, 3\]"),
+        ([IMAGE_VALUE.astype(np.float64), FLAGS_VALUE], r"expected float32.*found float64\[1, 3, 4, 4\]"),
+        ([IMAGE_VALUE, FLAGS_VALUE.astype(np.uint8)], r"'arr_1': expected int8\[2\].*found uint8\[2\]"),
+        ([np.stack([IMAGE_VALUE] * 2), FLAGS_VALUE], r"different numbers of input sets.*arr_0: 2, arr_1: 1"),
+        ([IMAGE_VALUE[None][:0], FLAGS_VALUE[None][:0]], r"or none"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path: Path, arrays: list[np.ndarray], message: str) -> None:
+    file = InputFile.read(save(tmp_path / "x.npz", *arrays))
+    with pytest.raises(UsageError, match=message):
+        file.input_sets((IMAGE, FLAGS))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 truncated", b"\x93NUMPY", b"hello" * 100])
+def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.npz"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"x\.npz is not a readable \.npz"):
+        InputFile.read(path)
+
+
+def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(UsageError, match="not a readable"):
+        InputFile.read(path)
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such inputs file"):
+        InputFile.read(tmp_path / "x.npz")

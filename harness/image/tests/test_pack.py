@@ -1,0 +1,147 @@
+"""Packing: the package in the ELF is what the firmware, readelf and gdb expect."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import InputRef, MemoryMode, PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME, Image, Plan, pack
+from ethos_hil.lowering.errors import ToolError, UsageError
+
+START = 0x70000000
+PROGRAM = bytes(range(256)) * 5
+INPUTS = [[b"first", b"second!"], [b"third", b"fourth!"]]
+
+
+def build_firmware(folder: Path, *, space: int = 1 << 20, symbols: bool = True) -> bytes:
+    """The smallest ELF the real linker makes with space for a package."""
+    source = folder / "main.c"
+    source.write_text("int main(void) { return 0; }\n")
+    flags: list[str] = [
+        f"-Wl,--defsym=__package_start={START:#x}",
+        f"-Wl,--defsym=__package_limit={START + space:#x}",
+    ]
+    command: list[str] = [
+        "arm-none-eabi-gcc",
+        "-mcpu=cortex-m55",
+        "-nostdlib",
+        "-g",
+        "-Wl,-e,main",
+        "-Wl,-Ttext=0x10000000",
+    ]
+    if symbols:
+        command += flags
+    subprocess.run([*command, str(source), "-o", str(folder / "fw.elf")], check=True)
+    return (folder / "fw.elf").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def firmware(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return build_firmware(tmp_path_factory.mktemp("firmware"))
+
+
+@pytest.fixture(scope="module")
+def image(firmware: bytes) -> Image:
+    return pack(firmware, PROGRAM, INPUTS, Plan(input_set_count=2, inputs_per_set=2, repeat=3))
+
+
+def package_of(image: Image) -> bytes:
+    section = ELFFile(io.BytesIO(image.elf)).get_section_by_name(SECTION_NAME)
+    assert section["sh_addr"] == START
+    return bytes(section.data())
+
+
+def test_readelf_shows_one_more_loadable_segment_at_the_package_address(image: Image, tmp_path: Path) -> None:
+    (tmp_path / "image.elf").write_bytes(image.elf)
+    command = ["arm-none-eabi-readelf", "-lSW", str(tmp_path / "image.elf")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Warning" not in result.stderr, result.stderr
+    assert "Error" not in result.stderr, result.stderr
+    loads = [line.split() for line in result.stdout.splitlines() if line.strip().startswith("LOAD")]
+    assert [load for load in loads if load[2] == f"{START:#010x}"]
+    assert SECTION_NAME in result.stdout
+
+
+def test_gdb_loads_the_package_as_part_of_the_elf(image: Image, tmp_path: Path) -> None:
+    (tmp_path / "image.elf").write_bytes(image.elf)
+    command = ["gdb-multiarch", "-nx", "-batch", "-ex", f"x/s {START:#x}", str(tmp_path / "image.elf")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert '"EHILPKG"' in result.stdout
+
+
+def test_what_was_in_the_firmware_stays_as_it_was(firmware: bytes, image: Image) -> None:
+    before, after = ELFFile(io.BytesIO(firmware)), ELFFile(io.BytesIO(image.elf))
+    for section in before.iter_sections():
+        if section.name != ".shstrtab":
+            same = after.get_section_by_name(section.name)
+            assert same.header == section.header or section.name == ""
+            assert same.data() == section.data()
+
+
+def test_header_describes_program_and_inputs(image: Image) -> None:
+    package = package_of(image)
+    header = PackageHeader.unpack(package)
+    assert len(package) == header["total_size"]
+    program = package[header["program_offset"] :][: header["program_size"]]
+    assert program == PROGRAM
+    assert header["program_hash"] == hashlib.sha256(PROGRAM).digest() == image.program_hash
+    flat = [tensor for tensors in INPUTS for tensor in tensors]
+    for index, tensor in enumerate(flat):
+        ref = InputRef.unpack(package, header["inputs_offset"] + index * InputRef.size)
+        assert package[ref["offset"] :][: ref["size"]] == tensor
+        assert ref["offset"] % 32 == 0
+
+
+def test_crc_covers_every_byte(image: Image) -> None:
+    package = package_of(image)
+    offset = PackageHeader.offset_of("crc32")
+    expected = PackageHeader.unpack(package)["crc32"]
+    assert zlib.crc32(package[PackageHeader.size :], zlib.crc32(package[:offset])) == expected
+
+
+def test_image_hash_names_the_content_and_run_id_the_run(firmware: bytes, image: Image) -> None:
+    again = pack(firmware, PROGRAM, INPUTS, image.plan)
+    other = pack(firmware, PROGRAM + b"x", INPUTS, image.plan)
+    assert again.image_hash == image.image_hash != other.image_hash
+    assert again.run_id != image.run_id
+
+
+def test_a_program_too_large_says_needed_and_available_bytes(tmp_path: Path) -> None:
+    firmware = build_firmware(tmp_path, space=4096)
+    with pytest.raises(TargetError, match=r"\d+ bytes needed, 4096 available") as caught:
+        pack(firmware, bytes(5000), [[]], Plan(1, 0))
+    assert caught.value.kind == "out-of-memory"
+
+
+def test_an_elf_that_is_no_firmware_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="__package_start"):
+        pack(build_firmware(tmp_path, symbols=False), b"", [[]], Plan(1, 0))
+    with pytest.raises(ToolError, match="not an ELF"):
+        pack(b"hello", b"", [[]], Plan(1, 0))
+
+
+def test_events_fill_the_counters_and_no_more(firmware: bytes) -> None:
+    few = package_of(pack(firmware, b"", [[]], Plan(1, 0, events=(17, 35))))
+    assert PackageHeader.unpack(few)["events"] == (17, 35, 0, 0, 0, 0, 0, 0)
+    pack(firmware, b"", [[]], Plan(1, 0, events=(1,) * 8))
+    with pytest.raises(UsageError, match="at most 8 counters"):
+        pack(firmware, b"", [[]], Plan(1, 0, events=(1,) * 9))
+
+
+def test_the_memory_mode_is_in_the_package(firmware: bytes) -> None:
+    plan = Plan(1, 0, memory_mode=MemoryMode.DEDICATED_SRAM, fast_scratch_bytes=384 << 10)
+    header = PackageHeader.unpack(package_of(pack(firmware, b"", [[]], plan)))
+    assert (header["memory_mode"], header["fast_scratch_size"]) == (2, 384 << 10)
+
+
+def test_a_method_name_that_does_not_fit_is_refused(firmware: bytes) -> None:
+    with pytest.raises(UsageError, match="at most 31"):
+        pack(firmware, b"", [[]], Plan(1, 0, method="m" * 32))

@@ -1,0 +1,281 @@
+"""Preflight: every row can fail, a failing row says what would help, and the device agrees where it is asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import struct
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.firmware_elf import OPERATORS_SECTION, Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint, memory_mode
+from ethos_hil.harness.image.formats import MemoryMode, PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME, Plan, pack
+from ethos_hil.harness.image.preflight import FAIL, NOTE, OK, Place, PreflightFailed, examine, insist, package_bytes
+from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.tests.programs import DATA
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.memory_mode import MemoryMode as VelaMode
+from ethos_hil.results.record import Check
+
+ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+KIB = 1 << 10
+ROOMY = Firmware(0x10000000, 2 << 20, 256 << 20, 256 << 20, 32 * KIB, frozenset(ADD.plan.operators))
+HERE = Place("ethos-u55-128", "corstone-300", ROOMY)
+NEEDS = Footprint(planned=(20 * KIB,), scratch=30 * KIB, constants=(4 * KIB, 6 * KIB), fast_scratch=0)
+
+
+def rows(
+    artifact: Artifact = ADD, place: Place = HERE, needs: Footprint = NEEDS, input_sets: int = 1,
+    asked: VelaMode | None = None,
+) -> dict[str, Check]:  # fmt: skip
+    return {check.name: check for check in examine(artifact, place, needs, input_sets=input_sets, asked=asked)}
+
+
+def with_memory(**facts: int) -> Place:
+    return dataclasses.replace(HERE, firmware=dataclasses.replace(ROOMY, **facts))  # type: ignore[arg-type]
+
+
+def in_mode(name: str) -> Artifact:
+    return dataclasses.replace(ADD, memory_mode=VelaMode(name))
+
+
+def test_what_fits_has_no_failing_row() -> None:
+    found = rows()
+    assert {check.status for check in found.values()} == {OK, NOTE}
+    names = ("npu", "command stream", "memory mode", "firmware", "kernels", "package", "scratch", "planned", "stack")
+    assert tuple(found) == names
+    insist(tuple(found.values()))
+
+
+# --- The NPU. ---
+
+
+@pytest.mark.parametrize("npu", ["ethos-u55-256", "ethos-u65-256"])
+def test_another_npu_fails_and_names_the_flag(npu: str) -> None:
+    row = rows(place=dataclasses.replace(HERE, npu=npu))["npu"]
+    assert (row.status, row.needed, row.available) == (FAIL, "ethos-u55-128", npu)
+    assert "--npu ethos-u55-128" in str(row.fix)
+
+
+def test_a_newer_command_stream_or_architecture_fails() -> None:
+    data = bytearray(ADD.pte)
+    at = data.index(b"COP1")
+    config, identity = struct.unpack_from("<II", data, at + 8)
+    for words, fits in (
+        ((config | 1 << 4, identity), False),  # another stream version
+        ((config, identity + (1 << 28)), False),  # another major version
+        ((config, identity + (1 << 20)), False),  # a newer minor version
+        ((config, identity - (1 << 16)), True),  # another patch
+    ):
+        struct.pack_into("<II", data, at + 8, *words)
+        row = rows(Artifact.of_program(bytes(data), "changed.pte"))["command stream"]
+        assert row.status == (OK if fits else FAIL), row
+        assert (row.fix is None) is fits
+
+
+def test_a_memory_mode_other_than_asked_for_fails() -> None:
+    assert rows(asked=VelaMode("Shared_Sram"))["memory mode"].status == OK
+    row = rows(asked=VelaMode("Sram_Only"))["memory mode"]
+    assert (row.status, row.needed, row.available) == (FAIL, "Shared_Sram", "Sram_Only")
+    assert "--memory-mode Shared_Sram" in str(row.fix)
+    mute = dataclasses.replace(ADD, memory_mode=None)
+    assert rows(mute)["memory mode"].status == NOTE
+
+
+# --- The firmware. ---
+
+
+def test_the_firmware_of_another_board_fails() -> None:
+    row = rows(place=with_memory(start=0x11000000))["firmware"]
+    assert (row.status, row.needed, row.available) == (FAIL, "corstone-300", "corstone-320")
+    assert "ETHOS_HIL_FIRMWARE" in str(row.fix)
+
+
+def test_missing_kernels_are_listed() -> None:
+    poor = dataclasses.replace(HERE, firmware=dataclasses.replace(ROOMY, operators=frozenset({"aten::add.out"})))
+    row = rows(place=poor)["kernels"]
+    assert row.status == FAIL
+    for operator in ADD.plan.operators:
+        assert operator in row.needed
+    assert "make firmware" in str(row.fix)
+
+
+def test_an_elf_that_tells_nothing_gives_notes() -> None:
+    mute = Firmware(0x10000000, None, None, None, None, None)
+    found = rows(place=dataclasses.replace(HERE, firmware=mute))
+    assert {found[name].status for name in ("kernels", "package", "scratch", "planned", "stack")} == {NOTE}
+
+
+def test_a_runner_gives_one_note_for_all_that_it_does_not_tell() -> None:
+    found = rows(place=dataclasses.replace(HERE, firmware=None))
+    assert tuple(found) == ("npu", "command stream", "memory mode", "runner")
+    assert found["runner"].status == NOTE
+    dedicated = rows(in_mode("Dedicated_Sram"), dataclasses.replace(HERE, firmware=None))["runner"]
+    assert "--memory-mode Shared_Sram" in str(dedicated.fix)
+
+
+# --- Memory. ---
+
+
+def test_scratch_comes_before_planned_memory_and_what_spills_is_a_note() -> None:
+    found = rows(place=with_memory(sram=40 * KIB))
+    assert found["scratch"].status == OK
+    assert found["planned"].status == NOTE, "10 KiB of SRAM are left for 20"
+    assert "DDR" in found["planned"].available
+    found = rows(place=with_memory(sram=10 * KIB))
+    assert (found["scratch"].status, found["planned"].status) == (NOTE, NOTE)
+
+
+def test_what_fits_nowhere_fails() -> None:
+    package = package_bytes(ADD, 1)
+    found = rows(place=with_memory(sram=10 * KIB, ddr=package + 25 * KIB))
+    assert found["scratch"].status == FAIL
+    assert found["scratch"].needed == "30,720 bytes"
+    assert "10,240 bytes of SRAM" in found["scratch"].available
+    assert f"{25 * KIB:,} bytes of DDR" in found["scratch"].available
+    assert found["planned"].status == NOTE, "the DDR is still free"
+
+
+def test_sram_only_needs_constants_and_scratch_in_sram_and_is_shared_sram_otherwise() -> None:
+    tables = 16 * KIB
+    found = rows(in_mode("Sram_Only"), with_memory(sram=40 * KIB + tables))
+    assert found["constants"].status == found["scratch"].status == OK
+    found = rows(in_mode("Sram_Only"), with_memory(sram=39 * KIB + tables))
+    assert found["constants"].status == NOTE
+    assert "stay in DDR, as with Shared_Sram" in found["constants"].available
+    assert found["scratch"].status == OK
+    assert rows(in_mode("Sram_Only"), with_memory(sram=9 * KIB))["scratch"].status == NOTE
+
+
+def test_a_dedicated_sram_is_for_the_fast_scratch_alone() -> None:
+    needs = dataclasses.replace(NEEDS, fast_scratch=600 * KIB)
+    place = with_memory(sram=600 * KIB, ddr=package_bytes(ADD, 1) + 50 * KIB)
+    found = rows(in_mode("Dedicated_Sram"), place, needs)
+    assert found["fast scratch"].status == found["scratch"].status == found["planned"].status == OK
+    assert "DDR" in found["scratch"].available
+    found = rows(in_mode("Dedicated_Sram"), with_memory(sram=599 * KIB), needs)
+    assert found["fast scratch"].status == FAIL
+    assert found["fast scratch"].fix == "--memory-mode Dedicated_Sram_512KB", "the largest limit that fits"
+    tiny = rows(in_mode("Dedicated_Sram"), with_memory(sram=9), needs)["fast scratch"]
+    assert tiny.fix == "--memory-mode Shared_Sram"
+    full = rows(in_mode("Dedicated_Sram"), dataclasses.replace(place, firmware=dataclasses.replace(
+        ROOMY, ddr=package_bytes(ADD, 1) + 49 * KIB)), needs)  # fmt: skip
+    assert full["planned"].status == FAIL
+
+
+def test_a_package_too_large_asks_for_fewer_input_sets_where_that_helps() -> None:
+    one = package_bytes(ADD, 1)
+    assert rows(place=with_memory(package=one))["package"].status == OK
+    row = rows(place=with_memory(package=one), input_sets=2)["package"]
+    assert (row.status, row.fix) == (FAIL, "fewer input sets at once")
+    assert "2 input sets" in row.needed
+    assert rows(place=with_memory(package=one - 1))["package"].fix == "a smaller program or input"
+
+
+@pytest.mark.parametrize("sets", [1, 3])
+def test_the_package_is_as_large_as_the_one_that_is_packed(sets: int) -> None:
+    inputs = [bytes(tensor.nbytes) for tensor in ADD.plan.input_tensors]
+    image = pack(find_firmware(), ADD.pte, [inputs] * sets, Plan(sets, len(inputs)))
+    package = ELFFile(io.BytesIO(image.elf)).get_section_by_name(SECTION_NAME).data()
+    assert package_bytes(ADD, sets) == PackageHeader.unpack(package)["total_size"] == len(package)
+
+
+def test_failures_make_one_error_with_every_row_and_fix() -> None:
+    place = dataclasses.replace(with_memory(package=9), npu="ethos-u55-256")
+    with pytest.raises(PreflightFailed) as caught:
+        insist(tuple(rows(place=place).values()))
+    error = caught.value
+    assert error.kind == "npu-mismatch", "of the first that failed"
+    assert error.exit_status == 1
+    assert "npu needs ethos-u55-128, available: ethos-u55-256" in error.message
+    assert "package needs" in error.message
+    assert "--npu ethos-u55-128" in str(error.hint)
+    assert len(error.checks) == 9
+
+
+# --- What it stands on. ---
+
+
+def test_the_built_firmware_tells_its_memory() -> None:
+    for soc, start, sram in (("corstone-300", 0x10000000, 2 << 20), ("corstone-320", 0x11000000, 3 << 20)):
+        found = Firmware.read(find_firmware(soc))
+        assert found.start == start
+        assert found.sram is not None
+        assert found.sram >= sram
+        assert found.ddr == found.package == 256 << 20
+        assert found.stack is not None
+        assert found.stack >= 16 * KIB
+
+
+def test_the_built_firmware_lists_its_operators() -> None:
+    found = Firmware.read(find_firmware())
+    assert found.operators is not None, f"no section {OPERATORS_SECTION}"
+    assert "quantized_decomposed::quantize_per_tensor.out" in found.operators
+    assert set(ADD.plan.operators) <= found.operators
+
+
+def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
+    pte = ADD.pte.replace(b"quantized_decomposed::quantize_per", b"quantized_decomposed::quantise_per")
+    strange = Artifact.of_program(pte, "strange.pte")
+    firmware = find_firmware()
+    row = rows(strange, dataclasses.replace(HERE, firmware=Firmware.read(firmware)))["kernels"]
+    assert row.status == FAIL
+    assert row.needed == "quantized_decomposed::quantise_per_tensor.out"
+    inputs = [bytes(tensor.nbytes) for tensor in ADD.plan.input_tensors]
+    target = VirtualTarget("ethos-u55-128")
+    target.load(pack(firmware, pte, [inputs], Plan(1, len(inputs))))
+    with pytest.raises(TargetError, match=row.needed) as caught:
+        target.run(timeout=60)
+    assert caught.value.kind == "unsupported"
+
+
+def test_a_run_ends_before_it_boots_and_before_the_reference_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = VirtualTarget("ethos-u55-256")
+    monkeypatch.setattr(target, "load", lambda image: pytest.fail("it was loaded"))
+    monkeypatch.setattr("ethos_hil.harness.run.Reference", lambda artifact: pytest.fail("the reference was computed"))
+    inputs = tuple(tensor.from_bytes(bytes(tensor.nbytes)) for tensor in ADD.plan.input_tensors)
+    with pytest.raises(TargetError, match="preflight: npu needs ethos-u55-128"):
+        run_artifact(ADD, target, find_firmware(), label="add", inputs=(inputs,))
+
+
+# --- The program's needs. ---
+
+
+def test_a_footprint_is_read_from_the_program() -> None:
+    found = Footprint.of(ADD)
+    blob = ADD.delegates[0].blob
+    assert found.planned == ADD.plan.planned_sizes
+    assert found.scratch == blob.scratch_size
+    assert found.constants == (len(blob.command_stream), len(blob.weights))
+    assert (found.fast_scratch, found.unknown) == (0, None)
+    assert memory_mode(ADD, found, None) is MemoryMode.SHARED_SRAM
+    assert memory_mode(in_mode("Dedicated_Sram_384KB"), found, 0) is MemoryMode.DEDICATED_SRAM
+    assert memory_mode(in_mode("Sram_Only"), found, None) is MemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), found, 1 << 20) is MemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), found, 1 << 10) is MemoryMode.SHARED_SRAM
+    mute = dataclasses.replace(ADD, memory_mode=None)
+    assert memory_mode(mute, found, None) is MemoryMode.SHARED_SRAM
+    assert memory_mode(mute, dataclasses.replace(found, fast_scratch=1), None) is MemoryMode.DEDICATED_SRAM
+
+
+def test_a_program_without_delegates_needs_no_fast_scratch() -> None:
+    nothing = dataclasses.replace(in_mode("Dedicated_Sram_384KB"), delegates=())
+    found = Footprint.of(nothing)
+    assert (found.scratch, found.constants, found.fast_scratch, found.unknown) == (0, (), 0, None)
+
+
+def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> None:
+    data = bytearray(ADD.pte)
+    start = data.index(b"COP1") + 32
+    data[start : start + 4] = (0x3F8).to_bytes(4, "little")  # no such command
+    damaged = dataclasses.replace(
+        Artifact.of_program(bytes(data), "damaged.pte"), memory_mode=VelaMode("Dedicated_Sram")
+    )
+    found = Footprint.of(damaged)
+    assert found.unknown is not None
+    assert rows(damaged, needs=found)["fast scratch"].status in (OK, NOTE)

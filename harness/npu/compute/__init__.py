@@ -1,0 +1,1 @@
+"""What the NPU computes: kernels, elementwise operations, pools, copies, on the values of feature maps."""

@@ -1,0 +1,22 @@
+"""BRANCH: control flow of Ethos-U85.
+
+The condition is a flag that compiled streams set with an operation of one element just before: a comparison, or a
+logical AND behind one. Established with TOSA: the flag is set if that element is not zero. How the hardware derives it
+from larger outputs is not known, so that is refused.
+"""
+
+from __future__ import annotations
+
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import Branch, Elementwise, Op
+
+
+def flag(branch: Branch, last: Op | None, memory: Memory) -> bool:
+    """Whether a conditional branch after `last` is taken."""
+    if not isinstance(last, Elementwise) or last.ofm.elements != 1:
+        before = "nothing" if last is None else last.name
+        raise Fault(
+            "unsupported", branch.offset, branch.name, "BRANCH", branch.target, f"the flag after {before} is not known"
+        )
+    return bool(last.ofm.load(memory).any())

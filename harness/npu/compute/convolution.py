@@ -1,0 +1,202 @@
+"""CONV and DEPTHWISE: sums of products as matrix products in floating point, exact by construction.
+
+Integers below 2**24 are exact in float32, below 2**53 in float64; since every partial sum is bounded by
+sum|weight| * max|input|, that bound picks the type. Zero points are folded into the bias (padding has the value of the
+zero point), so inputs are used as stored.
+
+A depthwise convolution multiplies whole rows of positions and channels with a row of repeated weights, and einsum adds
+the products up without storing them: a quarter of the time of a product and a sum for each tap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from ethos_hil.harness.npu.compute import output, windows
+from ethos_hil.harness.npu.compute.requantiser import Bare, Requantiser
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import Convolution
+from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT
+from ethos_hil.harness.npu.weights import decompress
+
+Array = npt.NDArray[Any]
+
+FLOAT32_EXACT = 1 << 24
+LARGEST_WEIGHT = 256  # magnitude, of 9 bits
+CHUNK = 1 << 16  # elements worked on at a time, so that they stay in a core's cache
+POSITIONS = 256  # ... but no fewer positions, for a matrix product goes through all weights for each such part
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Weights ready to multiply: `tensor` is (ofm depth, taps * ifm depth), sums are exact in `dtype`."""
+
+    compressed: tuple[bytes, ...]
+    scales: tuple[bytes, ...]
+    tensor: Array
+    dtype: type[np.float32 | np.float64]
+    requantiser: Requantiser
+    zero_share: Array  # what the IFM's zero point adds to each channel's sum of products
+
+
+class ConvolutionStep:
+    """Executes one Convolution; keeps its weights prepared for as long as their bytes stay the same."""
+
+    def __init__(self, op: Convolution) -> None:
+        self.op = op
+        self._prepared: Prepared | None = None
+
+    def holds(self, compressed: tuple[bytes, ...]) -> bool:
+        """Whether these weight streams are the ones that are ready to multiply."""
+        return self._prepared is not None and self._prepared.compressed == compressed
+
+    def run(self, memory: Memory) -> None:
+        """Reads the IFM, weights and scales, writes the OFM."""
+        op = self.op
+        prepared = self._prepare(memory)
+        if op.start is not None or op.ofm.is_accumulators:
+            self._accumulate(prepared, memory)
+            return
+        source = op.ifm.load(memory)
+        target = op.ofm.plain(memory)
+        if target is not None and not np.may_share_memory(source, target):
+            self._multiply(source, prepared, prepared.requantiser, target, memory)
+            return
+        result = np.empty(op.ofm.shape, op.ofm.dtype)
+        self._multiply(source, prepared, prepared.requantiser, result, memory)
+        op.ofm.store(memory, result)
+
+    def _accumulate(self, prepared: Prepared, memory: Memory) -> None:
+        """Sums that start with other ones, or stay in the accumulators."""
+        op, requantiser = self.op, prepared.requantiser
+        sums = np.empty(op.ofm.shape, np.int64)
+        self._multiply(op.ifm.load(memory), prepared, Bare(), sums, memory)
+        if op.start is not None:
+            sums += op.start.load(memory)
+        if op.ofm.is_accumulators:
+            sums += prepared.zero_share
+            output.check_accumulators(op, sums)
+            op.ofm.store(memory, sums)
+        else:
+            op.ofm.store(memory, requantiser.finish(op, sums, memory))
+
+    def _multiply(
+        self, source: Array, prepared: Prepared, requantiser: Requantiser | Bare, result: Array, memory: Memory
+    ) -> None:
+        op = self.op
+        source = windows.enlarge(source, op.upscale, op.kernel, op.ofm, op.ifm.zero_point)
+        source = windows.pad(source, op.kernel, op.ifm.zero_point)
+        work = self._depthwise if op.depthwise else self._convolve
+        # Kept as floating point, weights would take four times the memory, and reading that takes as long as this.
+        work(source, prepared.tensor.astype(prepared.dtype).T, requantiser, result, memory)
+
+    def _prepare(self, memory: Memory) -> Prepared:
+        op, at = self.op, self.op.weights
+        compressed = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.streams)
+        scales = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.scales)
+        prepared = self._prepared
+        if prepared is None or prepared.compressed != compressed or prepared.scales != scales:
+            key = (compressed, scales, _recipe(op))
+            prepared = _shared.get(key)
+            if prepared is None:
+                prepared = _shared[key] = prepare(op, compressed, scales)
+            self._prepared = prepared
+        return prepared
+
+    def _convolve(
+        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: Memory
+    ) -> None:
+        kernel = self.op.kernel
+        rows, columns, channels = self.op.ofm.shape
+        inputs, _ = matrix.shape
+        positions = max(CHUNK // max(inputs, channels), POSITIONS)
+        step = max(1, min(rows, positions // columns))
+        sums = np.empty((step * columns, channels), matrix.dtype)
+        for y in range(0, rows, step):
+            count = min(step, rows - y)
+            part = windows.rows(source, kernel, y, count).astype(matrix.dtype, order="C")
+            if not kernel.is_point:
+                part = windows.gather(part, kernel, count, columns)
+            here = sums[: count * columns]
+            np.matmul(part.reshape(-1, inputs), matrix, out=here)
+            requantiser.apply(self.op, here, result[y : y + count], memory)
+
+    def _depthwise(
+        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: Memory
+    ) -> None:
+        kernel = self.op.kernel
+        rows, columns, channels = self.op.ofm.shape
+        by_tap = np.ascontiguousarray(matrix).reshape(kernel.height, kernel.width, 1, channels)
+        repeated = np.tile(by_tap, (1, 1, columns, 1)).reshape(kernel.height, kernel.width, -1)
+        step = max(1, min(rows, CHUNK // max(1, columns * channels)))
+        for y in range(0, rows, step):
+            count = min(step, rows - y)
+            part = windows.rows(source, kernel, y, count)
+            sums = None
+            for plane, taps in windows.planes(part, kernel, count, columns, matrix.dtype):
+                products = np.einsum("yijf,ijf->yf", plane, repeated[:, taps])
+                sums = products if sums is None else np.add(sums, products, out=sums)
+            assert sums is not None
+            requantiser.apply(self.op, sums, result[y : y + count], memory)
+
+
+# Stripes of a cascade share weights; what is ready stays for as long as a step holds it.
+_shared: WeakValueDictionary[tuple[object, ...], Prepared] = WeakValueDictionary()
+
+
+def _recipe(op: Convolution) -> tuple[object, ...]:
+    """All that `prepare` depends on besides the bytes of weights and scales."""
+    return (
+        op.weights.order,
+        op.weights.layout,
+        op.per_channel,
+        op.scale,
+        op.activation,
+        op.accumulator_bits,
+        op.start is None,
+        (op.ifm.bits, op.ifm.signed, op.ifm.zero_point),
+        (op.ofm.bits, op.ofm.signed, op.ofm.zero_point),
+    )
+
+
+def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes, ...]) -> Prepared:
+    """Decodes weights and scales; Fault if the stream is not what the registers describe."""
+    order = op.weights.order
+    try:
+        tensor = decompress.decode(compressed, order)
+    except decompress.WeightError as error:
+        length = sum(map(len, compressed))
+        raise Fault(
+            "parse", op.offset, op.name, "WEIGHT_LENGTH", length, f"the weight stream is corrupt: {error}"
+        ) from error
+    channels = order.ofm_depth
+    buffers = [np.frombuffer(buffer, np.uint8) for buffer in scales]
+    bias, multiplier, shift = decompress.decode_scales(buffers, channels, op.weights.layout)
+    if not op.per_channel:
+        multiplier = np.full(channels, op.scale.multiplier, np.int64)
+        shift = np.full(channels, op.scale.shift, np.int64)
+    low, high = op.ifm.limits
+    flat = tensor.reshape(channels, -1)
+    total, magnitude = _row_sums(flat)
+    bound = magnitude * max(-low, high)
+    most = int(bound.max())
+    dtype = np.float32 if most < FLOAT32_EXACT else np.float64
+    if most >= FLOAT64_EXACT:
+        raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
+    share = -total * op.ifm.zero_point
+    requantiser = Requantiser.make(op, bias + share, multiplier, shift, bound)
+    return Prepared(compressed, scales, flat, dtype, requantiser, share)
+
+
+def _row_sums(flat: Array) -> tuple[Array, Array]:
+    """Sums of weights and of their magnitudes along rows, int64; as products of matrices in a tenth of the time."""
+    dtype = np.float32 if flat.shape[1] * LARGEST_WEIGHT < FLOAT32_EXACT else np.float64
+    wide, ones = flat.astype(dtype), np.ones(flat.shape[1], dtype)
+    total = np.matmul(wide, ones).astype(np.int64)
+    return total, np.matmul(np.abs(wide, out=wide), ones).astype(np.int64)

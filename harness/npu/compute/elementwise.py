@@ -1,0 +1,205 @@
+"""ELEMENTWISE: sums, products, comparisons and shifts of one or two feature maps, or of one and a scalar.
+
+Established with TOSA: MUL multiplies differences to the zero points; ADD and SUB scale one operand, in operand order,
+and shift the other, or neither; MIN, MAX, CLZ and shifts are not scaled; SHR with NATURAL rounds half up. On Ethos-U85
+every operand and result is scaled, SHR with FLOOR rounds down, comparisons set all bits or none, and LSR sees the bits
+that the input has in memory. With TensorFlow Lite Micro: 32-bit products ignore the multiplier;
+SHR with DOUBLE rounds too; LRELU scales negatives only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ethos_hil.harness.npu.compute import output
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import Elementwise, Operand
+from ethos_hil.harness.npu.isa.registers import ElementwiseMode
+from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, INT64_MAX, Rounding, exact_in_floats, largest_scaled, scale
+
+Array = npt.NDArray[Any]
+
+UNARY = frozenset({ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.LRELU, ElementwiseMode.NOT})
+WORD = 32
+
+
+class ElementwiseStep:
+    """Executes one Elementwise."""
+
+    def __init__(self, op: Elementwise) -> None:
+        self.op = op
+        self._narrow = all(source.bits < WORD for source in op.ifms)
+        self._type = _exact_type(op, [_largest(operand) for operand in op.operands])
+
+    def run(self, memory: Memory) -> None:
+        """Reads the inputs, writes the OFM."""
+        op = self.op
+        loaded = [one.source if isinstance(one.source, int) else one.source.load(memory) for one in op.operands]
+        dtype = self._type
+        if not self._narrow and dtype is np.int64:
+            # What 32 bits could hold would not be exact; mostly what they do hold is.
+            dtype = _exact_type(op, [_largest(*pair) for pair in zip(op.operands, loaded, strict=True)])
+        values = [_values(*pair, dtype) for pair in zip(op.operands, loaded, strict=True)]
+        if op.mode is ElementwiseMode.LRELU:
+            result = _leaky(op, values[0])
+        else:
+            values = [scale(value, operand.scale) for value, operand in zip(values, op.operands, strict=True)]
+            if dtype is np.int64:
+                _check_overflow(op, values)
+            if op.mode in UFUNCS:
+                whole = next((value for value in values if value.shape == op.ofm.shape), None)
+                result = UFUNCS[op.mode](*values, out=whole)
+            else:
+                result = COMBINE[op.mode](op, *values)
+            result = scale(result, op.scale)
+        result = output.finish(result, op.ofm, op.activation, memory)
+        op.ofm.store(memory, np.broadcast_to(result, op.ofm.shape))
+
+
+def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float64 | np.int64]:
+    """The fastest type in which the operation is exact, for operands up to these magnitudes."""
+    scales = [operand.scale for operand in op.operands]
+    if op.mode is ElementwiseMode.LRELU:
+        scales, largest = [*scales, op.negative_scale], largest * 2
+    elif op.mode not in UFUNCS:
+        return np.int64
+    if any(not exact_in_floats(*pair) for pair in zip(largest, scales, strict=True)):
+        return np.int64
+    scaled = [largest_scaled(*pair) for pair in zip(largest, scales, strict=True)]
+    if op.mode is ElementwiseMode.MUL:
+        combined = math.prod(scaled)
+    else:
+        combined = sum(scaled) if op.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB) else max(scaled)
+    zero_point = abs(op.ofm.zero_point)
+    if all(one.is_one for one in (*scales, op.scale)) and combined + zero_point < 1 << (WORD - 1):
+        return np.int32
+    exact = exact_in_floats(combined, op.scale) and combined + zero_point < FLOAT64_EXACT
+    return np.float64 if exact else np.int64
+
+
+def _check_overflow(op: Elementwise, values: list[Array]) -> None:
+    """Fault if combining scaled operands may leave 64 bits; what the hardware has instead is not established."""
+    if op.mode not in (ElementwiseMode.MUL, ElementwiseMode.ADD, ElementwiseMode.SUB):
+        return
+    first, second = (max(abs(int(value.min())), abs(int(value.max()))) for value in values)
+    if (first * second if op.mode is ElementwiseMode.MUL else first + second) > INT64_MAX:
+        shift = min(operand.scale.shift for operand in op.operands)
+        raise Fault("unsupported", op.offset, op.name, "IFM_SCALE", shift, "operands scaled beyond 64 bits")
+
+
+def _largest(operand: Operand, values: Array | int | None = None) -> int:
+    """The largest magnitude of an operand without its zero point: of the given values, or of any."""
+    source = operand.source
+    if isinstance(source, int):
+        return abs(source)
+    low, high = source.limits
+    if isinstance(values, np.ndarray) and values.size:
+        low, high = int(values.min()), int(values.max())
+    return max(abs(low - source.zero_point), abs(high - source.zero_point))
+
+
+def _values(operand: Operand, loaded: Array | int, dtype: type[np.int32 | np.float64 | np.int64]) -> Array:
+    """An operand's values without zero point; one number has shape (1, 1, 1)."""
+    if isinstance(operand.source, int):
+        return np.full((1, 1, 1), operand.source, dtype)
+    assert isinstance(loaded, np.ndarray)
+    values: Array = loaded.astype(dtype)
+    if operand.source.zero_point:
+        values -= operand.source.zero_point
+    return values
+
+
+def _leaky(op: Elementwise, values: Array) -> Array:
+    positive, negative = (scale(values.copy(), by) for by in (op.operands[0].scale, op.negative_scale))
+    np.copyto(positive, negative, where=values < 0)
+    return scale(positive, op.scale)
+
+
+def _leading_zeros(_: Elementwise, values: Array) -> Array:
+    bits = np.uint64((1 << WORD) - 1) & values.astype(np.uint64)
+    return np.asarray(WORD - np.frexp(bits.astype(np.float64))[1], dtype=np.int64)
+
+
+def _wrapped(values: Array, bits: int) -> Array:
+    """The signed number that the low `bits` of each value are."""
+    half = 1 << (bits - 1)
+    return ((values + half) & ((1 << bits) - 1)) - half
+
+
+def _shifted_left(op: Elementwise, values: Array, amounts: Array) -> Array:
+    """Left shift; bits that leave a 32-bit word are lost."""
+    _check_amounts(op, amounts)
+    return _wrapped(values << amounts, WORD)
+
+
+def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
+    """Right shift, to nearest with ties up or down to lower. NATURAL agrees with TOSA's rounding shift, FLOOR with its
+    plain one, DOUBLE with TensorFlow Lite Micro's softmax, which never has a negative tie; one is refused."""
+    _check_amounts(op, amounts)
+    if op.scale.rounding is Rounding.FLOOR:
+        return values >> amounts
+    half = np.where(amounts > 0, np.int64(1) << np.maximum(amounts - 1, 0), 0)
+    negative_tie = (values < 0) & (amounts > 0) & ((values & (2 * half - 1)) == half)
+    if op.scale.rounding is Rounding.DOUBLE and np.any(negative_tie):
+        raise _unsupported(op, int(amounts.max()), "how a negative value half-way between two results is rounded")
+    return (values + half) >> amounts
+
+
+def _shifted_right_unsigned(op: Elementwise, values: Array, amounts: Array) -> Array:
+    """The bits that the input has in memory shifted right, zeros coming in; as a signed number again."""
+    _check_amounts(op, amounts)
+    bits = op.ifms[0].bits
+    return _wrapped((values & ((1 << bits) - 1)) >> amounts, bits)
+
+
+def _divided(op: Elementwise, values: Array, divisors: Array) -> Array:
+    """Quotients toward zero, as TOSA defines them for divisors other than 0."""
+    if np.any(divisors == 0):
+        raise _unsupported(op, 0, "division by zero")
+    return np.sign(values) * np.sign(divisors) * (np.abs(values) // np.abs(divisors))
+
+
+def _compared(compare: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """All bits set where `compare` holds, else none."""
+    return lambda _, first, second: -compare(first, second).astype(np.int64)
+
+
+UFUNCS: dict[ElementwiseMode, np.ufunc] = {
+    ElementwiseMode.MUL: np.multiply,
+    ElementwiseMode.ADD: np.add,
+    ElementwiseMode.SUB: np.subtract,
+    ElementwiseMode.MIN: np.minimum,
+    ElementwiseMode.MAX: np.maximum,
+    ElementwiseMode.ABS: np.absolute,
+}
+COMBINE: dict[ElementwiseMode, Callable[..., Array]] = {
+    ElementwiseMode.CLZ: _leading_zeros,
+    ElementwiseMode.SHL: _shifted_left,
+    ElementwiseMode.SHR: _shifted_right,
+    ElementwiseMode.LSR: _shifted_right_unsigned,
+    ElementwiseMode.DIV: _divided,
+    ElementwiseMode.CMP_EQ: _compared(np.equal),
+    ElementwiseMode.CMP_NE: _compared(np.not_equal),
+    ElementwiseMode.CMP_GE: _compared(np.greater_equal),
+    ElementwiseMode.CMP_GT: _compared(np.greater),
+    ElementwiseMode.AND: lambda _, first, second: first & second,
+    ElementwiseMode.OR: lambda _, first, second: first | second,
+    ElementwiseMode.XOR: lambda _, first, second: first ^ second,
+    ElementwiseMode.NOT: lambda _, values: ~values,
+    ElementwiseMode.AND_NOT: lambda _, first, second: first & ~second,
+}
+
+
+def _check_amounts(op: Elementwise, amounts: Array) -> None:
+    if amounts.size and (int(amounts.min()) < 0 or int(amounts.max()) >= WORD):
+        raise _unsupported(op, int(amounts.max()), "shift amounts outside of 0..31 are not established")
+
+
+def _unsupported(op: Elementwise, value: int, message: str) -> Fault:
+    return Fault("unsupported", op.offset, op.name, "IFM2", value, message)

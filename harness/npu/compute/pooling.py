@@ -1,0 +1,128 @@
+"""POOL: maximum, minimum and its position, average, sums over windows and over channels, or nothing but scaling.
+
+A maximum is over valid taps only; an average without padding is a sum of differences to the zero point, times the
+reciprocal that the compiler put into OFM_SCALE; with padding, the hardware divides by the number of valid taps, to
+nearest, ties away from zero (established, see the package's docstring).
+
+The compiler also moves and transposes data with 1x1 average pools, one small operation per slice, so such a pool that
+changes no value is executed as a copy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ethos_hil.harness.npu.compute import output, windows
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import Pool
+from ethos_hil.harness.npu.isa.registers import PoolMode
+from ethos_hil.harness.npu.isa.scaling import EARLY_SHIFT, Rounding, Scale, divide_half_away, scale, scale_channels
+from ethos_hil.harness.npu.weights import decompress
+
+Array = npt.NDArray[Any]
+
+
+class PoolStep:
+    """Executes one Pool."""
+
+    def __init__(self, op: Pool) -> None:
+        self.op = op
+        self.run = self._copy if is_copy(op) else self._pool
+
+    def _copy(self, memory: Memory) -> None:
+        op = self.op
+        source, target = op.ifm.plain(memory), op.ofm.plain(memory)
+        if source is not None and target is not None:
+            target[...] = source
+        else:
+            op.ofm.store(memory, op.ifm.load(memory).copy())
+
+    def _pool(self, memory: Memory) -> None:
+        op = self.op
+        values = self._reduced(op.ifm.load(memory))
+        if op.hardware_divide:
+            height, width = windows.input_size(op.kernel, op.ofm.height, op.ofm.width)
+            values = divide_half_away(values, windows.valid_taps(op.kernel, height, width, op.ofm))
+        if op.ofm.is_accumulators:
+            op.ofm.store(memory, values)
+            return
+        if op.mode is not PoolMode.ARGMAX_X:  # OFM_SCALE takes the position from above the value
+            values = self._scaled(values, memory)
+        op.ofm.store(memory, output.finish(values, op.ofm, op.activation, memory))
+
+    def _reduced(self, source: Array) -> Array:
+        """What the mode makes of each window, int64."""
+        op, kernel, zero = self.op, self.op.kernel, self.op.ifm.zero_point
+        if op.mode is PoolMode.NONE:
+            return source.astype(np.int64) - zero
+        if op.mode is PoolMode.REDUCE_SUM:
+            return source.sum(axis=2, dtype=np.int64, keepdims=True) - zero * op.ifm.depth
+        edge = {PoolMode.MAX: op.ifm.limits[0], PoolMode.MIN: op.ifm.limits[1]}.get(op.mode, zero)
+        source = windows.enlarge(source, op.upscale, kernel, op.ofm, zero)
+        source = windows.pad(source, kernel, edge)
+        if op.mode in (PoolMode.MAX, PoolMode.MIN):
+            choose = np.maximum if op.mode is PoolMode.MAX else np.minimum
+            # Along rows first, then along columns: no value of a map is kept more than once.
+            across, down = _falls_on(op.ofm.width, kernel.stride_x), _falls_on(op.ofm.height, kernel.stride_y)
+            columns = functools.reduce(choose, (source[:, across(x)] for x in range(kernel.width)))
+            chosen = functools.reduce(choose, (columns[down(y)] for y in range(kernel.height)))
+            return chosen.astype(np.int64) - zero
+        taps = windows.view(source, kernel, op.ofm.height, op.ofm.width)
+        if op.mode is PoolMode.ARGMAX_X:
+            return np.asarray(taps[:, :, 0].argmax(axis=2), dtype=np.int64)
+        total = taps.sum(axis=(2, 3), dtype=np.int64)
+        return total - zero * kernel.height * kernel.width
+
+    def _scaled(self, values: Array, memory: Memory) -> Array:
+        op = self.op
+        if op.channel_scales is None:
+            return scale(values, op.scale)
+        buffers = [memory[at.region][at.base : at.base + at.length] for at in op.channel_scales.streams]
+        try:
+            bias, multiplier, shift = decompress.decode_scales(buffers, op.ofm.depth, op.channel_scales.layout)
+        except decompress.WeightError as error:
+            at = op.channel_scales.streams[0]
+            raise Fault("parse", op.offset, op.name, "SCALE_LENGTH", at.length, str(error)) from error
+        return scale_channels(values + bias, multiplier, shift, op.scale.rounding)
+
+
+def _falls_on(count: int, stride: int) -> Callable[[int], slice]:
+    """By tap: the positions, one for each of `count` outputs, that it falls on."""
+    return lambda tap: slice(tap, tap + (count - 1) * stride + 1, stride)
+
+
+def is_copy(op: Pool) -> bool:
+    """Whether the pool stores its input unchanged, whatever its values are."""
+    ifm, ofm, activation = op.ifm, op.ofm, op.activation
+    if (ifm.bits, ifm.signed) != (ofm.bits, ofm.signed) or activation.table is not None or activation.wraps:
+        return False
+    # An output without clamp gets no zero point either, see `output.finish`.
+    kept = ifm.zero_point == (ofm.zero_point if activation.clamp else 0)
+    return (
+        kept
+        and op.mode not in (PoolMode.REDUCE_SUM, PoolMode.ARGMAX_X)
+        and op.channel_scales is None
+        and op.kernel.is_point
+        and op.upscale == 0
+        and (activation.minimum, activation.maximum) == ofm.limits
+        and keeps(op.scale, 1 << (ifm.bits + 1))
+    )
+
+
+def keeps(by: Scale, largest: int) -> bool:
+    """Whether scaling leaves every value of at most this magnitude as it is.
+
+    With multiplier 2**shift + e, the product is value * 2**shift + value * e. To nearest, that is the value as long as
+    value * e stays below half of 2**shift; in other ways only if e is 0.
+    """
+    beyond = abs(by.multiplier - (1 << by.shift))
+    to_nearest = by.rounding is Rounding.NATURAL or (
+        by.rounding is Rounding.DOUBLE and by.shift <= EARLY_SHIFT - by.early_bits
+    )
+    return beyond == 0 or (to_nearest and 2 * largest * beyond < 1 << by.shift)

@@ -1,0 +1,1 @@
+"""From a command stream to operations, every register resolved and checked."""

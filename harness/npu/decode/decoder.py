@@ -1,0 +1,373 @@
+"""Command stream to operations: every register resolved and checked, nothing executed.
+
+Any stream of bytes either decodes or ends in a Fault: a register nobody wrote, a value without a known meaning, or a
+combination whose arithmetic is not established is refused, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ethos_hil.harness.npu.compute.dma import INDEX_BYTES
+from ethos_hil.harness.npu.decode.fields import Fields
+from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55, FieldsU65
+from ethos_hil.harness.npu.decode.fields_u85 import FROM_IFM2, FROM_ZERO, FieldsU85
+from ethos_hil.harness.npu.decode.repeated_pools import Slices
+from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap
+from ethos_hil.harness.npu.isa.operations import (
+    Access,
+    Branch,
+    Convolution,
+    Dma,
+    Elementwise,
+    Instruction,
+    Kernel,
+    MatMul,
+    Op,
+    Operand,
+    Pool,
+    Resize,
+    ResizeMode,
+    Rows,
+    Upscale,
+)
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode
+from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
+from ethos_hil.harness.npu.isa.scaling import Rounding, Scale
+from ethos_hil.harness.npu.isa.stream import branch_targets, commands
+
+FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
+    Generation.U55: FieldsU55,
+    Generation.U65: FieldsU65,
+    Generation.U85: FieldsU85,
+}
+OPERATION_EFFORT, SLICE_EFFORT = 8, 1
+MAX_EFFORT = 1 << 16  # a second of decoding; a network has hundreds of operations, a transposition thousands of slices
+STREAM_BYTES = 16  # allow one more: less than the 20 of a slice's commands, so that slices alone are never too many
+ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # takes the position from above the value
+
+
+def decode(stream: bytes, configuration: Configuration) -> tuple[Instruction, ...]:
+    """The operations and branches of a command stream, in order; Fault if it is not understood completely."""
+    return _Decoder(configuration).decode(stream)
+
+
+class _Decoder:
+    def __init__(self, configuration: Configuration) -> None:
+        self.fields = FIELDS[configuration.generation](configuration)
+        self.dialect = self.fields.dialect
+        self.registers = self.fields.registers
+        self.slices = Slices(self.registers)
+        self.effort = 0  # spent on decoding so far
+        self.makers: dict[int, Callable[[int], Op]] = {
+            Operation.CONV: self._convolution,
+            Operation.DEPTHWISE: self._depthwise,
+            Operation.POOL: self._pool,
+            Operation.ELEMENTWISE: self._elementwise,
+            Operation.RESIZE: self._resize,
+            Operation.DMA_START: self._dma,
+        }
+
+    def decode(self, stream: bytes) -> tuple[Instruction, ...]:
+        registers = self.registers
+        entries = branch_targets(stream) if BRANCH in self.dialect.operations else frozenset()
+        found: list[Instruction] = []
+        self.effort = 0
+        most = MAX_EFFORT + len(stream) // STREAM_BYTES
+        targets: dict[int, int] = {}  # number of the next instruction, by offset of a command
+        for offset, code, parameter, payload in commands(stream):
+            registers.offset = offset
+            targets[offset] = len(found)
+            if offset in entries:
+                self._forget()
+            if self.effort > most:
+                raise registers.fault("unsupported", "operations", len(found), "more than any real program has")
+            if payload is not None:
+                if code == BRANCH and BRANCH in self.dialect.operations:
+                    self.effort += OPERATION_EFFORT
+                    found.append(self._branch(parameter, payload))
+                    continue
+                registers.write_long(code, parameter << 32 | payload)
+            elif code >= FIRST_REGISTER:
+                registers.write_short(code, parameter)
+            elif code == Operation.STOP:
+                return tuple(_resolved(one, targets) for one in found)
+            elif code not in self.dialect.operations:
+                raise registers.fault("parse", "opcode", code, "this NPU has no operation with this code")
+            elif code in self.makers:
+                registers.op = Operation(code).name
+                found.append(self._operation(code, parameter))
+                registers.op = "STREAM"
+        raise Fault("parse", len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
+
+    def _operation(self, code: int, parameter: int) -> Op:
+        op = self.slices.again(code, parameter)
+        self.effort += OPERATION_EFFORT if op is None else SLICE_EFFORT
+        if op is None:
+            op = self.makers[code](parameter)
+            self.slices.remember(code, parameter, op)
+        return op
+
+    def _branch(self, parameter: int, payload: int) -> Branch:
+        """BRANCH."""
+        if parameter not in (0, 1):
+            raise Fault("parse", self.registers.offset, "BRANCH", "BRANCH", parameter, "no known condition")
+        self._forget()
+        return Branch(self.registers.offset, "BRANCH", bool(parameter), payload)
+
+    def _forget(self) -> None:
+        """What follows a branch, or is where one goes to, cannot rely on registers: who comes there differs."""
+        self.registers.forget()
+        self.fields.chains.clear()
+        self.slices.forget()
+
+    def _convolution(self, parameter: int) -> Op:
+        if parameter == 1 and isinstance(self.fields, FieldsU85):
+            return self._matmul(self.fields)
+        return self._mac(parameter, depthwise=False)
+
+    def _depthwise(self, parameter: int) -> Op:
+        return self._mac(parameter, depthwise=True)
+
+    def _mac(self, parameter: int, *, depthwise: bool) -> Op:
+        fields, get = self.fields, self.registers.get
+        if parameter:
+            raise fields.fault("parse", self.registers.op, parameter, "the operation's parameter must be 0")
+        kernel, part_kernel = fields.kernel()
+        upscale = fields.upscale()
+        depth = get("IFM_DEPTH_M1") + 1
+        ifm = fields.kernel_input(kernel, upscale, depth)
+        start = fields.start()
+        ofm = fields.ofm()
+        if depthwise and depth != ofm.depth:
+            raise fields.fault("unsupported", "IFM_DEPTH_M1", depth - 1, f"depthwise with {ofm.depth} output channels")
+        if ifm.bits > 16:
+            raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "convolution of 32-bit inputs")
+        weights = fields.weights(kernel, part_kernel, depthwise, ifm, ofm)
+        is_global = fields.is_global()
+        return Convolution(
+            offset=self.registers.offset,
+            name=self.registers.op,
+            ifm=ifm,
+            ofm=ofm,
+            kernel=kernel,
+            upscale=upscale,
+            weights=weights,
+            per_channel=not is_global,
+            scale=fields.ofm_scale() if is_global else fields.channel_rounding(),
+            activation=fields.activation(ofm),
+            block=fields.block(),
+            accumulator_bits=fields.accumulator_bits(),
+            accesses=fields.accesses(
+                ofm, ("IFM", ifm), *started(start), streams=weights.streams, scales=weights.scales
+            ),
+            start=start,
+        )
+
+    def _matmul(self, fields: FieldsU85) -> Op:
+        """CONV with its weights in IFM2."""
+        get = self.registers.get
+        self.registers.op = "MATMUL"
+        kernel, _ = fields.kernel()
+        if not kernel.is_point or fields.upscale() is not Upscale.NONE:
+            raise fields.not_a_point("a kernel with weights from a feature map")
+        if fields.accumulator_source() == FROM_IFM2 or not fields.is_global():
+            register = "ACC_FORMAT" if fields.is_global() else "OFM_PRECISION"
+            message = "this kind of product of maps is not established"
+            raise fields.fault("unsupported", register, get(register), message)
+        depth = get("IFM_DEPTH_M1") + 1
+        ifm = fields.kernel_input(kernel, Upscale.NONE, depth)
+        ifm2 = fields.feature_map("IFM2", 1, get("OFM_DEPTH_M1") + 1, depth)
+        start = fields.start()
+        ofm = fields.ofm()
+        if ifm.bits > 16 or ifm.bits != ifm2.bits:
+            message = f"a product of {ifm.bits} and {ifm2.bits} bits"
+            raise fields.fault("unsupported", "IFM2_PRECISION", get("IFM2_PRECISION"), message)
+        return MatMul(
+            offset=self.registers.offset,
+            name=self.registers.op,
+            ifm=ifm,
+            ifm2=ifm2,
+            ofm=ofm,
+            scale=fields.ofm_scale(),
+            activation=fields.activation(ofm),
+            block=fields.block(),
+            accumulator_bits=fields.accumulator_bits(),
+            accesses=fields.accesses(ofm, ("IFM", ifm), ("IFM2", ifm2)),
+            start=start,
+        )
+
+    def _pool(self, parameter: int) -> Op:
+        fields, get = self.fields, self.registers.get
+        if parameter not in self.dialect.pools:
+            raise fields.fault("parse", "POOL", parameter, "this NPU has no such pooling mode")
+        mode = PoolMode(parameter)
+        self.registers.op = f"POOL {mode.name}"
+        kernel, _ = fields.kernel()
+        upscale = fields.upscale()
+        depth = get("IFM_DEPTH_M1") + 1
+        name = self._pool_input(mode)
+        ifm = fields.kernel_input(kernel, upscale, depth, name)
+        ofm = fields.ofm()
+        expected = 1 if mode is PoolMode.REDUCE_SUM else depth
+        if ofm.depth != expected:
+            raise fields.fault(
+                "unsupported", "OFM_DEPTH_M1", ofm.depth - 1, f"an output depth of {expected} is expected"
+            )
+        self._check_pool(mode, kernel, upscale, ifm)
+        divide = fields.hardware_divide(mode, kernel)
+        is_global = fields.is_global()
+        scale = fields.ofm_scale() if is_global else fields.channel_rounding()
+        if mode is PoolMode.ARGMAX_X and (not is_global or scale != ARGMAX_SCALE or ofm.bits != 32):
+            register = "OFM_SCALE" if is_global and ofm.bits == 32 else "OFM_PRECISION"
+            raise fields.fault("unsupported", register, get(register), "positions scaled or stored in another way")
+        channel_scales = None if is_global or divide else fields.channel_scales(ofm)
+        return Pool(
+            offset=self.registers.offset,
+            name=self.registers.op,
+            mode=mode,
+            ifm=ifm,
+            ofm=ofm,
+            kernel=kernel,
+            upscale=upscale,
+            hardware_divide=divide,
+            channel_scales=channel_scales,
+            scale=Scale(rounding=scale.rounding) if divide and not is_global else scale,
+            activation=fields.activation(ofm),
+            block=fields.block(),
+            accesses=fields.accesses(
+                ofm, (name, ifm), scales=channel_scales.streams if channel_scales is not None else ()
+            ),
+        )
+
+    def _pool_input(self, mode: PoolMode) -> str:
+        """Which of the inputs a pool reads: the second one where accumulators start with it."""
+        fields = self.fields
+        source = fields.accumulator_source() if isinstance(fields, FieldsU85) else 0
+        if source != (FROM_IFM2 if mode is PoolMode.NONE else FROM_ZERO):
+            value = self.registers.get("ACC_FORMAT")
+            raise fields.fault("unsupported", "ACC_FORMAT", value, "what this pool's accumulators start with")
+        return "IFM2" if source else "IFM"
+
+    def _check_pool(self, mode: PoolMode, kernel: Kernel, upscale: Upscale, ifm: FeatureMap) -> None:
+        """Refuses what is not established."""
+        fields, get = self.fields, self.registers.get
+        pointwise = mode in (PoolMode.REDUCE_SUM, PoolMode.NONE)
+        if pointwise and not (kernel.is_point and upscale is Upscale.NONE):
+            raise fields.not_a_point(f"{mode.name} over positions")
+        if ifm.bits == 64 and mode is not PoolMode.NONE:
+            raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "pooling of 64-bit inputs")
+        if upscale is Upscale.ZEROS:
+            raise fields.fault("unsupported", "IFM_UPSCALE", upscale, "pooling with zeros between elements")
+        if kernel.dilation_y > 1 or kernel.dilation_x > 1:
+            raise fields.fault("unsupported", "KERNEL_STRIDE", get("KERNEL_STRIDE"), "pooling with dilation")
+        tall = max(kernel.top, kernel.bottom) >= kernel.height
+        if tall or max(kernel.left, kernel.right) >= kernel.width:
+            sides = ("TOP", "BOTTOM") if tall else ("LEFT", "RIGHT")
+            raise fields.unpadded("unsupported", sides, "pooling windows with padding alone")
+        if mode is PoolMode.ARGMAX_Y:
+            raise fields.fault("unsupported", "POOL", mode, "no compiled stream looks for positions along y")
+        if mode is PoolMode.ARGMAX_X and (kernel.height > 1 or kernel.padded or upscale is not Upscale.NONE):
+            raise fields.not_a_point("positions in padded, enlarged or tall windows", but=("KERNEL_WIDTH_M1",))
+
+    def _elementwise(self, parameter: int) -> Op:
+        fields = self.fields
+        if parameter not in self.dialect.elementwise:
+            raise fields.fault("parse", "ELEMENTWISE", parameter, "this NPU has no such elementwise mode")
+        mode = ElementwiseMode(parameter)
+        self.registers.op = f"ELEMENTWISE {mode.name}"
+        if fields.upscale() is not Upscale.NONE:
+            raise fields.fault("unsupported", "IFM_UPSCALE", fields.upscale(), "elementwise with upscaling")
+        inputs = fields.operands(mode)
+        ofm = fields.ofm()
+        scales = fields.elementwise_scales(mode, inputs.bits)
+        return Elementwise(
+            offset=self.registers.offset,
+            name=self.registers.op,
+            mode=mode,
+            operands=tuple(Operand(source, by) for source, by in zip(inputs.sources, scales.operands, strict=False)),
+            ofm=ofm,
+            scale=scales.result,
+            negative_scale=scales.negative,
+            activation=fields.activation(ofm),
+            block=fields.block(),
+            accesses=fields.accesses(ofm, *inputs.maps),
+        )
+
+    def _resize(self, parameter: int) -> Op:
+        fields, get = self.fields, self.registers.get
+        assert isinstance(fields, FieldsU85)
+        if parameter not in (ResizeMode.BILINEAR, ResizeMode.NEAREST):
+            raise fields.fault("unsupported", "RESIZE", parameter, "this mode of resizing is not established")
+        mode = ResizeMode(parameter)
+        self.registers.op = f"RESIZE {mode.name}"
+        depth = get("IFM_DEPTH_M1") + 1
+        ifm = fields.feature_map("IFM", get("KERNEL_HEIGHT_M1") + 1, get("KERNEL_WIDTH_M1") + 1, depth)
+        ofm = fields.ofm()
+        refused = {
+            "IFM_DEPTH_M1": depth != ofm.depth,
+            "IFM_PRECISION": ifm.bits > 16,
+            "IFM_UPSCALE": fields.upscale() is not Upscale.NONE,
+        }
+        for register, wrong in refused.items():
+            if wrong:
+                raise fields.fault("unsupported", register, get(register), "this input cannot be resized")
+        return Resize(
+            offset=self.registers.offset,
+            name=self.registers.op,
+            mode=mode,
+            ifm=ifm,
+            ofm=ofm,
+            y=fields.resize_axis("Y"),
+            x=fields.resize_axis("X"),
+            scale=fields.ofm_scale(),
+            activation=fields.activation(ofm),
+            block=fields.block(),
+            accesses=fields.accesses(ofm, ("IFM", ifm)),
+        )
+
+    def _dma(self, parameter: int) -> Op:
+        fields = self.fields
+        self.registers.op = "DMA"
+        if parameter:
+            raise fields.fault("unsupported", "DMA_START", parameter, "only channel and mode 0 are established")
+        length = self.registers.get("DMA0_LEN")
+        if not length:
+            raise fields.fault("unsupported", "DMA0_LEN", length, "a transfer of nothing")
+        op = fields.dma(length)
+        accesses = []
+        for register, side, write in (("DMA0_SRC", op.source, False), ("DMA0_DST", op.destination, True)):
+            begin, end = _reach(op, side, indexed=op.index is not None and op.index.of_source != write)
+            size = length * op.sizes[0] * op.sizes[1]
+            accesses.append(Access(register, side.region, begin, end, write, min(size, end - begin)))
+        if op.index is not None:
+            size = INDEX_BYTES * op.sizes[0] * op.sizes[1]
+            last = (op.sizes[1] - 1) * op.index.skip
+            begin, end = op.index.base + min(0, last), op.index.base + size + max(0, last)
+            accesses.append(Access("DMA0_IDX", op.index.region, begin, end, False, size))
+        return replace(op, accesses=tuple(accesses))
+
+
+def started(start: FeatureMap | None) -> tuple[tuple[str, FeatureMap], ...]:
+    """What sums start with, as an input by the name of its registers."""
+    return () if start is None else (("IFM2", start),)
+
+
+def _resolved(one: Instruction, targets: Mapping[int, int]) -> Instruction:
+    """An operation as it is, but a branch with the number of the instruction it goes to instead of an offset."""
+    if not isinstance(one, Branch):
+        return one
+    if one.target not in targets:
+        raise Fault("parse", one.offset, one.name, "BRANCH", one.target, "no command before STOP has this offset")
+    return replace(one, target=targets[one.target])
+
+
+def _reach(op: Dma, side: Rows, *, indexed: bool) -> tuple[int, int]:
+    """First byte and byte after the last one that a side of a DMA can touch."""
+    assert op.index is not None or not indexed
+    rows = op.index.maximum if indexed and op.index is not None else op.sizes[0] - 1
+    steps = (rows * side.strides[0], (op.sizes[1] - 1) * side.strides[1])
+    return side.base + sum(s for s in steps if s < 0), side.base + sum(s for s in steps if s > 0) + op.length

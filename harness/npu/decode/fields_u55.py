@@ -1,0 +1,220 @@
+"""Fields of Ethos-U55 and U65.
+
+Rounding is in the precision registers. ADD and SUB scale one operand and shift the other; both have 16-bit factors
+otherwise. Look-up tables are in the last 2 KB of SHRAM.
+"""
+
+from __future__ import annotations
+
+from ethos_hil.harness.npu.compute.elementwise import UNARY
+from ethos_hil.harness.npu.compute.output import table_bytes
+from ethos_hil.harness.npu.decode.fields import ElementwiseScales, Fields, Inputs, Precision
+from ethos_hil.harness.npu.isa import registers_u55
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap
+from ethos_hil.harness.npu.isa.operations import Activation, ChannelScales, Dma, Kernel, Rows, Stream, Weights
+from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
+from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
+from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES, ScaleLayout
+from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrder
+
+CLIP_RANGES = {2: (0, 255), 3: (-128, 127), 5: (-32768, 32767)}
+TABLE_FUNCTIONS = range(16, 24)
+IMPLICIT_SHIFT = {8: (19, 20), 16: (14, 15)}  # by IFM bits: shift of the operand ADD/SUB leave unscaled, early bits
+REVERSED = 1 << 6  # IFM2_BROADCAST: IFM2 is the first operand
+SCALAR = 1 << 7
+UNSCALED = (ElementwiseMode.MIN, ElementwiseMode.MAX, ElementwiseMode.CLZ, ElementwiseMode.SHR, ElementwiseMode.SHL)
+
+
+class FieldsU55(Fields):
+    """The dialect of Ethos-U55."""
+
+    dialect = registers_u55.U55
+
+    def precision(self, name: str) -> Precision:
+        """Type and format; nothing else happens to a feature map."""
+        bits, signed = self.element(name, 1 if name == "OFM" else 2)
+        return Precision(self.layout(name), bits, signed)
+
+    def ublock(self) -> tuple[int, int, int]:
+        """Always the configuration's."""
+        return self.configuration.ublock
+
+    def accumulator_bits(self) -> int:
+        """32 or 40."""
+        value = self.get("ACC_FORMAT")
+        if value not in (0, 1):
+            raise self.fault("unsupported", "ACC_FORMAT", value, "accumulator format is not established")
+        return 40 if value else 32
+
+    def start(self) -> FeatureMap | None:
+        """Always zero."""
+        return None
+
+    def rounding(self, register: str) -> Rounding:
+        """The rounding field of a precision register."""
+        value = self.get(register)
+        fields = {0: Rounding.DOUBLE, 1: Rounding.TRUNCATE, 2: Rounding.NATURAL}
+        if value >> 14 not in fields:
+            raise self.fault("parse", register, value, "rounding field 3 has no known meaning")
+        return fields[value >> 14]
+
+    def scale(self, register: str, rounding: Rounding, early_bits: int = 0) -> Scale:
+        """A multiplier and shift."""
+        value = self.get(register)
+        return Scale(value & 0xFFFFFFFF, value >> 32, rounding, early_bits)
+
+    def ofm_scale(self) -> Scale:
+        """OFM_SCALE, rounded as OFM_PRECISION says."""
+        return self.scale("OFM_SCALE", self.rounding("OFM_PRECISION"))
+
+    def channel_rounding(self) -> Scale:
+        """As OFM_PRECISION says."""
+        return Scale(rounding=self.rounding("OFM_PRECISION"))
+
+    def activation(self, ofm: FeatureMap) -> Activation:
+        """Clamp by range and limits, and one of eight tables."""
+        value = self.get("ACTIVATION")
+        function, clip = value & 0xFFF, value >> 12
+        has_table = function in TABLE_FUNCTIONS
+        if function and not has_table:
+            raise self.fault("unsupported", "ACTIVATION", value, f"function {function} is not established")
+        if clip and clip not in CLIP_RANGES:
+            raise self.fault("unsupported", "ACTIVATION", value, f"clip range {clip} is not established")
+        if ofm.bits == 32 and not has_table:
+            return Activation(*ofm.limits, clamp=False)
+        low, high = CLIP_RANGES[clip] if clip else ofm.limits
+        signed = low < 0
+        minimum, maximum = self.clamp(low, high)
+        if not has_table:
+            return Activation(minimum, maximum)
+        index_bits = 16 if ofm.bits == 16 else 8
+        if high - low >= 1 << index_bits or (ofm.bits == 16 and not signed):
+            raise self.fault(
+                "unsupported", "ACTIVATION", value, "look-up with this range and output is not established"
+            )
+        table = self.configuration.lut_base + 256 * (function - 16)
+        if table + table_bytes(index_bits, ofm.bits) > self.configuration.internal_bytes:
+            raise self.fault("parse", "ACTIVATION", value, "the table reaches beyond SHRAM")
+        return Activation(minimum, maximum, table=table, index_bits=index_bits, signed_index=signed)
+
+    def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
+        """One stream of weights and one of scales for each core."""
+        block, cores = self.get("OFM_BLK_DEPTH_M1") + 1, self.configuration.cores
+        if block < cores:
+            raise self.fault("parse", "OFM_BLK_DEPTH_M1", block - 1, f"{cores} cores cannot share it")
+        order = WeightOrder(
+            depthwise=depthwise,
+            part_kernel=part_kernel and not depthwise,
+            ofm_depth=ofm.depth,
+            ifm_depth=1 if depthwise else ifm.depth,
+            height=kernel.height,
+            width=kernel.width,
+            dilation_y=kernel.dilation_y,
+            dilation_x=kernel.dilation_x,
+            ofm_block=block,
+            ofm_ublock=self.configuration.ublock[2],
+            ifm_ublock=self.configuration.ifm_ublock_depth,
+            ifm_bits=ifm.bits,
+            cores=cores,
+        )
+        self.check_length(order, ifm)
+        streams = tuple(self.stream("WEIGHT", core) for core in range(cores))
+        return Weights(streams, self._scales(ofm.depth), order, ScaleLayout.I40)
+
+    def _scales(self, channels: int) -> tuple[Stream, ...]:
+        cores = self.configuration.cores
+        found = tuple(self.stream("SCALE", core) for core in range(cores))
+        for core, at in enumerate(found):
+            owned = len(range(core, channels, cores))
+            if at.length < SCALE_BYTES * owned:
+                register = f"SCALE{core or ''}_LENGTH"
+                raise self.fault("parse", register, at.length, f"too short for {owned} channels")
+        return found
+
+    def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
+        """As for weights."""
+        return ChannelScales(self._scales(ofm.depth), ScaleLayout.I40)
+
+    def operands(self, mode: ElementwiseMode) -> Inputs:
+        """IFM has the OFM's shape; IFM2 may be repeated along axes or be a 16-bit number, and may come first."""
+        shape = self.ofm_shape()
+        ifm = self.feature_map("IFM", *shape)
+        if self.get("IFM_DEPTH_M1") + 1 != shape[2]:
+            value = self.get("IFM_DEPTH_M1")
+            raise self.fault("unsupported", "IFM_DEPTH_M1", value, f"the output has {shape[2]} channels")
+        if mode in UNARY:
+            return Inputs((ifm,), ifm.bits, (("IFM", ifm),))
+        broadcast = self.get("IFM2_BROADCAST")
+        precision = self.precision("IFM2")
+        if precision.bits != ifm.bits:
+            raise self.fault("unsupported", "IFM2_PRECISION", self.get("IFM2_PRECISION"), f"IFM has {ifm.bits} bits")
+        second: FeatureMap | int
+        maps = [("IFM", ifm)]
+        if broadcast & SCALAR:
+            second = self.short("IFM2_SCALAR", precision.signed) - self.zero_point("IFM2", precision.signed)
+        else:
+            height, width, depth = (1 if broadcast >> axis & 1 else size for axis, size in enumerate(shape))
+            second = self.feature_map("IFM2", height, width, depth)
+            maps.append(("IFM2", second))
+        return Inputs((second, ifm) if broadcast & REVERSED else (ifm, second), ifm.bits, tuple(maps))
+
+    def elementwise_scales(self, mode: ElementwiseMode, ifm_bits: int) -> ElementwiseScales:
+        """ADD and SUB scale operands, LRELU negatives only; some modes are not scaled at all."""
+        get = self.get
+        precision = get("OFM_PRECISION")
+        rounding = self.rounding("OFM_PRECISION")
+        if mode is ElementwiseMode.SHR and rounding is Rounding.TRUNCATE:
+            raise self.fault("unsupported", "OFM_PRECISION", precision, "SHR that truncates is not established")
+        if self.is_global() == (mode in UNSCALED):
+            raise self.fault("unsupported", "OFM_PRECISION", precision, "this scale mode is not established here")
+        scale = self.ofm_scale() if self.is_global() else Scale(rounding=rounding)
+        if mode is ElementwiseMode.LRELU:
+            return ElementwiseScales((ONE, ONE), ONE, scale)
+        if mode is ElementwiseMode.MUL and ifm_bits == 32:
+            scale = Scale(1, scale.shift, rounding)  # the multiplier is ignored
+        if mode not in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+            return ElementwiseScales((ONE, ONE), scale, ONE)
+        ifm_precision = get("IFM_PRECISION")
+        how = ifm_precision >> 8 & 3
+        if how == 3:
+            raise self.fault("parse", "IFM_PRECISION", ifm_precision, "operand scaling 3 has no known meaning")
+        if how == 0:
+            factors = (Scale(get("OPA_SCALE") & 0xFFFF), Scale(get("OPB_SCALE") & 0xFFFF))
+            return ElementwiseScales(factors, scale, ONE)
+        if ifm_bits not in IMPLICIT_SHIFT:
+            raise self.fault("unsupported", "IFM_PRECISION", ifm_precision, "operand scaling of 32-bit inputs")
+        other_shift, early_bits = IMPLICIT_SHIFT[ifm_bits]
+        # Vela writes the other operand's factor there, cut to 16 bits, or 0. It is not used; a factor that is not the
+        # implicit one comes of int16 operands whose scales differ by a power of two, which Vela 5.1 fuses wrongly.
+        other = get("OPB_SCALE")
+        if other & 0xFFFF not in (0, 1 << other_shift):
+            message = f"the operand that is not scaled is shifted left by {other_shift} whatever the register says"
+            raise self.fault("unsupported", "OPB_SCALE", other, message)
+        scaled = self.scale("OPA_SCALE", self.rounding("IFM_PRECISION"), early_bits)
+        shifted = Scale(1 << other_shift)
+        return ElementwiseScales((scaled, shifted) if how == 1 else (shifted, scaled), scale, ONE)
+
+    def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
+        """A padded average; without padding the compiler puts the reciprocal into OFM_SCALE."""
+        divide = mode is PoolMode.AVERAGE and kernel.padded
+        if divide and self.is_global() and not self.ofm_scale().is_one:
+            raise self.fault(
+                "unsupported", "OFM_SCALE", self.get("OFM_SCALE"), "a padded average with a scale is not established"
+            )
+        return divide
+
+    def dma(self, length: int) -> Dma:
+        """One dimension only."""
+        sides = []
+        for side in ("SRC", "DST"):
+            value = self.get(f"DMA0_{side}_REGION")
+            if value >> 9:
+                raise self.fault("unsupported", f"DMA0_{side}_REGION", value, "2D and 3D transfers are not established")
+            sides.append(Rows(self.dma_region(side), self.get(f"DMA0_{side}")))
+        return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, ())
+
+
+class FieldsU65(FieldsU55):
+    """The dialect of Ethos-U65: a second core has streams of its own."""
+
+    dialect = registers_u55.U65

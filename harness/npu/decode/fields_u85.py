@@ -1,0 +1,305 @@
+"""Fields of Ethos-U85.
+
+Scales carry their rounding, and both operands have one. Maps may be chained from operation to operation, transposed or
+reversed on their way to memory. Look-up tables have a memory of their own.
+"""
+
+from __future__ import annotations
+
+from ethos_hil.harness.npu.compute.elementwise import UNARY
+from ethos_hil.harness.npu.compute.output import table_bytes
+from ethos_hil.harness.npu.decode.fields import MAX_ELEMENTS, ElementwiseScales, Fields, Inputs, Precision
+from ethos_hil.harness.npu.isa import registers_u85
+from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
+from ethos_hil.harness.npu.isa.operations import (
+    Activation,
+    ChannelScales,
+    Dma,
+    Index,
+    Kernel,
+    ResizeAxis,
+    Rows,
+    Weights,
+)
+from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
+from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
+from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES, ScaleLayout
+from ethos_hil.harness.npu.weights.weight_order_u85 import SwdOrder
+
+OFM_ROUNDING = {
+    0: Rounding.DOUBLE,
+    1: Rounding.NATURAL,
+    3: Rounding.AWAY,
+    4: Rounding.TRUNCATE,
+    5: Rounding.FLOOR,
+}
+IFM_ROUNDING = {0: Rounding.DOUBLE, 1: Rounding.NATURAL}
+TILES, CHAINED, ABSENT = 0, 2, 3  # storage fields of the precision registers
+AXES = {0: STRAIGHT, 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
+UBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))  # by the field of ACC_FORMAT: height and width
+GROUP = 4  # OFM channels of a weight decoder
+# By function of ACTIVATION: bits of the index, its sign, bits of an entry. Functions 1 (unsigned), 5 (8 to 16 bits), 10
+# and 11 (tanh, sigmoid) are compiled from no TOSA program.
+TABLES = {4: (8, True, 8), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
+SCALAR = 1 << 3
+FROM_ZERO, GOING_ON, FROM_IFM2 = 0, 1, 2  # accumulators: input field of ACC_FORMAT
+WIDE_MULTIPLIER_HINT = (
+    "Vela 5.1 emits this for 16-bit convolutions whose scales have 32-bit multipliers, of which it stores 15 bits; the "
+    "results would be wrong on hardware too. Compile for an Ethos-U55 or U65, or use 8-bit activations"
+)
+MAX_EARLY_BITS = 30
+BITWISE = (
+    ElementwiseMode.AND,
+    ElementwiseMode.OR,
+    ElementwiseMode.XOR,
+    ElementwiseMode.NOT,
+    ElementwiseMode.AND_NOT,
+)
+
+
+class FieldsU85(Fields):
+    """The dialect of Ethos-U85."""
+
+    dialect = registers_u85.U85
+    max_bits = 64
+
+    def precision(self, name: str) -> Precision:
+        """Type, format, storage; for the OFM also how it is turned on its way to memory."""
+        value = self.get(f"{name}_PRECISION")
+        bits, signed = self.element(name, 1 if name == "OFM" else 2)
+        layout, storage = self.layout(name), value >> 14
+        if storage not in (TILES, CHAINED, ABSENT):
+            raise self.fault("unsupported", f"{name}_PRECISION", value, "tiles side by side are not established")
+        axes, reverse = STRAIGHT, None
+        if name == "OFM":
+            turned, back = value >> 11 & 7, value >> 9 & 3
+            if turned not in AXES:
+                raise self.fault("parse", "OFM_PRECISION", value, "no known transposition")
+            if (turned or back) and (storage != TILES or (turned and back)):
+                raise self.fault("unsupported", "OFM_PRECISION", value, "this way of turning an OFM is not established")
+            axes, reverse = AXES[turned], back - 1 if back else None
+        if storage == CHAINED:
+            layout = Layout.CHAIN
+        return Precision(layout, bits, signed, axes, reverse, storage == ABSENT)
+
+    def ublock(self) -> tuple[int, int, int]:
+        """Height and width of ACC_FORMAT; the depth follows, as a cycle uses all multipliers."""
+        value = self.get("ACC_FORMAT")
+        field = value >> 8 & 7
+        if field < len(UBLOCKS):
+            height, width = UBLOCKS[field]
+            depth, rest = divmod(self.configuration.macs, self.configuration.ifm_ublock_depth * height * width)
+            if depth and not rest and depth % (GROUP * self.configuration.cores) == 0:
+                return height, width, depth
+        raise self.fault("parse", "ACC_FORMAT", value, "this NPU has no such micro-block")
+
+    def accumulator_bits(self) -> int:
+        """32 or 48."""
+        value = self.get("ACC_FORMAT")
+        if value & 3 not in (0, 1):
+            raise self.fault("parse", "ACC_FORMAT", value, "accumulator format is not known")
+        return 48 if value & 3 else 32
+
+    def accumulator_source(self) -> int:
+        """FROM_ZERO, GOING_ON or FROM_IFM2."""
+        return self.get("ACC_FORMAT") >> 4 & 3
+
+    def start(self) -> FeatureMap | None:
+        """IFM2, as wide as accumulators are stored, or what the last operation left in them."""
+        source = self.accumulator_source()
+        if source == FROM_ZERO:
+            return None
+        if source == GOING_ON:
+            return self.accumulators(write=False)
+        start = self.feature_map("IFM2", *self.ofm_shape())
+        expected = 32 if self.accumulator_bits() == 32 else 64
+        if source != FROM_IFM2 or start.bits != expected:
+            raise self.fault("parse", "ACC_FORMAT", self.get("ACC_FORMAT"), f"sums start with {start.bits}-bit values")
+        return start
+
+    def ofm(self) -> FeatureMap:
+        """The OFM, or the accumulators where they are not put out."""
+        value = self.get("ACC_FORMAT")
+        if not value >> 6 & 1:
+            return super().ofm()
+        if not self.precision("OFM").absent:
+            raise self.fault("parse", "ACC_FORMAT", value, "accumulators are not put out, but an OFM is stored")
+        return self.accumulators(write=True)
+
+    def scale(self, name: str) -> Scale:
+        """The scale register of "IFM", "IFM2" or "OFM"."""
+        value = self.get(f"{name}_SCALE")
+        rounding = (OFM_ROUNDING if name == "OFM" else IFM_ROUNDING).get(value >> 45)
+        if rounding is None:
+            raise self.fault("unsupported", f"{name}_SCALE", value, "this rounding is not established")
+        early_bits = value >> 38 & 0x1F
+        if early_bits > MAX_EARLY_BITS:
+            raise self.fault("unsupported", f"{name}_SCALE", value, "rounding first at no bit is not established")
+        return Scale(value & 0xFFFFFFFF, value >> 32 & 0x3F, rounding, early_bits)
+
+    def ofm_scale(self) -> Scale:
+        """OFM_SCALE."""
+        return self.scale("OFM")
+
+    def channel_rounding(self) -> Scale:
+        """As OFM_SCALE says."""
+        return Scale(rounding=self.scale("OFM").rounding)
+
+    def activation(self, ofm: FeatureMap) -> Activation:
+        """Clamp unless switched off, and a table by the types of index and entries; nothing if accumulators stay."""
+        if ofm.is_accumulators:
+            return Activation(*ofm.limits, clamp=False)
+        value = self.get("ACTIVATION")
+        function, number, free = value & 0x1F, value >> 5 & 7, bool(value >> 12)
+        if function and function not in TABLES:
+            raise self.fault("unsupported", "ACTIVATION", value, f"function {function} is not established")
+        index_bits, signed, bits = TABLES.get(function, (ofm.bits, ofm.signed, ofm.bits))
+        low, high = (-(1 << index_bits - 1), (1 << index_bits - 1) - 1) if signed else (0, (1 << index_bits) - 1)
+        if not function and (free or ofm.bits >= 32):
+            if not free:
+                raise self.fault("unsupported", "ACTIVATION", value, "clamping a 32-bit output is not established")
+            return Activation(low, high, clamp=False, wraps=ofm.bits < 32)
+        if not free:
+            low, high = self.clamp(low, high)
+        if not function:
+            return Activation(low, high)
+        if bits != ofm.bits or ofm.signed != signed:
+            raise self.fault(
+                "parse", "ACTIVATION", value, f"the table's entries do not fit an output of {ofm.bits} bits"
+            )
+        size = table_bytes(index_bits, bits)
+        if (number + 1) * size > self.configuration.internal_bytes:
+            raise self.fault("parse", "ACTIVATION", value, "the table reaches beyond its memory")
+        return Activation(low, high, table=number * size, index_bits=index_bits, signed_index=signed)
+
+    def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
+        """One stream of weights for each decoder, or only one if they are in FWD coding; one of scales."""
+        form = self.get("WEIGHT_FORMAT")
+        cores = self.configuration.cores
+        order = SwdOrder(
+            depthwise=depthwise,
+            part_kernel=part_kernel and not depthwise,
+            sparse=bool(form & 0x10),
+            fast=bool(form & 1),
+            ofm_depth=ofm.depth,
+            ifm_depth=1 if depthwise else ifm.depth,
+            height=kernel.height,
+            width=kernel.width,
+            stride_y=kernel.stride_y,
+            stride_x=kernel.stride_x,
+            dilation_y=kernel.dilation_y,
+            dilation_x=kernel.dilation_x,
+            ofm_block=self.get("OFM_BLK_DEPTH_M1") + 1,
+            ofm_ublock=self.ublock()[2],
+            ifm_bits=ifm.bits,
+            macs=self.configuration.macs,
+            decoders=cores,
+        )
+        self.check_length(order, ifm)
+        streams = tuple(self.stream("WEIGHT", number) for number in range(1 if order.fast else cores))
+        scales = self.channel_scales(ofm)
+        if scales.layout is ScaleLayout.I48 and not self.is_global():
+            self._check_multiplier()
+        return Weights(streams, scales.streams, order, scales.layout)
+
+    def _check_multiplier(self) -> None:
+        """OFM_SCALE repeats the scale of the first channel, uncut: it tells whether the stored ones fit 15 bits."""
+        value = self.get("OFM_SCALE")
+        if value & 0xFFFFFFFF >= 1 << 15:
+            message = "48-bit accumulators have multipliers of 15 bits"
+            raise self.fault("unsupported", "OFM_SCALE", value, message, hint=WIDE_MULTIPLIER_HINT)
+
+    def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
+        """One stream, of a layout that goes with the accumulators."""
+        at = self.stream("SCALE")
+        if at.length < SCALE_BYTES * ofm.depth:
+            raise self.fault("parse", "SCALE_LENGTH", at.length, f"too short for {ofm.depth} channels")
+        return ChannelScales((at,), ScaleLayout.I32 if self.accumulator_bits() == 32 else ScaleLayout.I48)
+
+    def operands(self, mode: ElementwiseMode) -> Inputs:
+        """Each input may be repeated along axes or be a number, the same register for both."""
+        names = ("IFM",) if mode in UNARY else ("IFM", "IFM2")
+        sources = tuple(map(self._operand, names))
+        maps = tuple(
+            (name, source) for name, source in zip(names, sources, strict=True) if isinstance(source, FeatureMap)
+        )
+        bits = {source.bits for _, source in maps}
+        if not bits:
+            raise self.fault("unsupported", "IFM_BROADCAST", self.get("IFM_BROADCAST"), "an operation on numbers alone")
+        if len(bits) > 1 or max(bits) > 32:
+            value = self.get("IFM2_PRECISION")
+            raise self.fault("unsupported", "IFM2_PRECISION", value, "inputs of different or 64-bit widths")
+        for register in (f"{name}_ZERO_POINT" for name in names if mode in BITWISE):
+            if self.get(register):
+                raise self.fault("unsupported", register, self.get(register), "bits of values with a zero point")
+        return Inputs(sources, bits.pop(), maps)
+
+    def _operand(self, name: str) -> FeatureMap | int:
+        broadcast, precision = self.get(f"{name}_BROADCAST"), self.precision(name)
+        if bool(broadcast & SCALAR) != precision.absent:
+            raise self.fault("parse", f"{name}_BROADCAST", broadcast, "it contradicts the storage of the input")
+        if precision.absent:
+            value = self.get("OP_SCALAR")
+            value = value - (1 << 32) if value >> 31 else value
+            return value - self.zero_point(name, precision.signed)
+        height, width, depth = (1 if broadcast >> axis & 1 else size for axis, size in enumerate(self.ofm_shape()))
+        return self.feature_map(name, height, width, depth)
+
+    def elementwise_scales(self, mode: ElementwiseMode, ifm_bits: int) -> ElementwiseScales:
+        """Every mode scales its inputs and its result; LRELU has IFM2_SCALE for negative inputs."""
+        if not self.is_global():
+            raise self.fault(
+                "unsupported", "OFM_PRECISION", self.get("OFM_PRECISION"), "this scale mode is not established here"
+            )
+        first, result = self.scale("IFM"), self.scale("OFM")
+        second = ONE if mode in UNARY and mode is not ElementwiseMode.LRELU else self.scale("IFM2")
+        if mode is ElementwiseMode.LRELU:
+            return ElementwiseScales((first, ONE), result, second)
+        if mode is ElementwiseMode.MUL and ifm_bits == 32:
+            result = Scale(1, result.shift, result.rounding)  # the multiplier is ignored
+        return ElementwiseScales((first, second), result, ONE)
+
+    def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
+        """Every average."""
+        return mode is PoolMode.AVERAGE
+
+    def resize_axis(self, axis: str) -> ResizeAxis:
+        """Where OFM positions are in the IFM along "Y" or "X"."""
+        scale, offset, step = (self.get(f"RESIZE_{axis}_{what}") for what in ("SCALE_N_M1", "OFFSET", "STEP"))
+        whole, rest = step >> 32 & 0xF, step & 0x7FF
+        if rest > scale:
+            raise self.fault("parse", f"RESIZE_{axis}_STEP", step, f"the remainder is not below {scale + 1}")
+        return ResizeAxis(scale + 1, whole * (scale + 1) + rest, offset - 0x1000 if offset >= 0x800 else offset)
+
+    def dma(self, length: int) -> Dma:
+        """One to three dimensions, and an index for one side."""
+        get = self.get
+        value = get("DMA0_SRC_REGION")
+        mode = value >> 9 & 3
+        if mode > 2:
+            raise self.fault("parse", "DMA0_SRC_REGION", value, "there is no fourth dimension")
+        sizes = (get("DMA0_SIZE0") if mode else 1, get("DMA0_SIZE1") if mode == 2 else 1)
+        for register, size in zip(("DMA0_SIZE0", "DMA0_SIZE1"), sizes, strict=True):
+            if not size:
+                raise self.fault("unsupported", register, size, "a transfer of no rows")
+        if mode and length * sizes[0] * sizes[1] > MAX_ELEMENTS:
+            message = f"more than any real transfer has, {sizes[1]} x {sizes[0]} times"
+            raise self.fault("unsupported", "DMA0_LEN", length, message)
+        indexed = [side for side in ("SRC", "DST") if get(f"DMA0_{side}_REGION") >> 11 & 1]
+        if len(indexed) > 1:
+            raise self.fault("parse", "DMA0_DST_REGION", get("DMA0_DST_REGION"), "only one side can have an index")
+        sides = []
+        for side in ("SRC", "DST"):
+            strides = (
+                get(f"DMA0_{side}_STRIDE0") if mode or side in indexed else 0,
+                get(f"DMA0_{side}_STRIDE1") if mode == 2 else 0,
+            )
+            sides.append(Rows(self.dma_region(side), get(f"DMA0_{side}"), strides))
+        index = None
+        if indexed:
+            maximum = get("DMA0_IDX_MAX")
+            if maximum >= 1 << 31:
+                raise self.fault("parse", "DMA0_IDX_MAX", maximum, "row numbers have 31 bits")
+            skip = get("DMA0_IDX_SKIP1") if mode == 2 else 0
+            index = Index(get("DMA0_IDX_REGION"), get("DMA0_IDX"), maximum, skip, indexed[0] == "SRC")
+        return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, (), sizes, index)

@@ -1,0 +1,56 @@
+"""What a command stream says about order: the waits before each operation, and its block dependency.
+
+DMA_WAIT n and KERNEL_WAIT n hold up what follows until at most n transfers or kernels are outstanding. BLOCKDEP n lets
+a kernel begin while the last n blocks of the kernel before it are not finished; 0 means after its end. Codes are the
+same in all generations (ethosu/vela/ethos_u55_regs; for Ethos-U85 Vela's disassembly).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ethos_hil.harness.npu.isa.operations import Op
+from ethos_hil.harness.npu.isa.registers import Operation
+from ethos_hil.harness.npu.isa.stream import commands
+
+BLOCKDEP = 0x12F
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What an operation waits for before it is issued.
+
+    Attributes:
+        kernels: how many kernels may still be outstanding then; None where the stream does not say.
+        transfers: the same for DMA.
+        blocks: its block dependency; 0 where the stream never set one.
+    """
+
+    kernels: int | None = None
+    transfers: int | None = None
+    blocks: int = 0
+
+
+def gates(stream: bytes, ops: Sequence[Op]) -> tuple[Gate, ...]:
+    """One for each of the operations that `stream` was decoded to."""
+    found: dict[int, Gate] = {}
+    wanted = {op.offset for op in ops}
+    kernels: int | None = None
+    transfers: int | None = None
+    blocks = 0
+    for offset, code, parameter, payload in commands(stream):
+        if len(found) == len(wanted):
+            break  # what follows was not decoded, and need not even consist of commands
+        if offset in wanted:
+            found[offset] = Gate(kernels, transfers, blocks)
+            kernels = transfers = None
+        elif payload is not None:
+            continue
+        elif code == Operation.KERNEL_WAIT:
+            kernels = parameter if kernels is None else min(kernels, parameter)
+        elif code == Operation.DMA_WAIT:
+            transfers = parameter if transfers is None else min(transfers, parameter)
+        elif code == BLOCKDEP:
+            blocks = parameter
+    return tuple(found[op.offset] for op in ops)

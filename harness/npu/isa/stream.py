@@ -1,0 +1,109 @@
+"""The command stream as words and registers: what is written where, before it means anything.
+
+Registers keep their values for the whole stream; an operation uses what was last written, as the compiler omits
+writes that change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import numpy as np
+
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Operation, Register
+from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
+
+
+def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
+    """Offset, code, parameter and payload (None for a short command) of each command word; Fault if it is cut off."""
+    if len(stream) % 4:
+        raise Fault("parse", len(stream) & ~3, "STREAM", "length", len(stream), "not a whole number of 32-bit words")
+    words = np.frombuffer(stream, "<u4").tolist()
+    at = 0
+    while at < len(words):
+        word = words[at]
+        offset = at * 4
+        payload_words = word >> PAYLOAD_SHIFT & 3
+        if word >> 10 & 0xF:
+            raise Fault("parse", offset, "STREAM", "command word", word, "bits 10-13 are not zero")
+        at += 1
+        payload = None
+        if payload_words > 1:
+            raise Fault("parse", offset, "STREAM", "command word", word, f"payload of {payload_words} words")
+        if payload_words:
+            if at >= len(words):
+                raise Fault("parse", offset, "STREAM", "command word", word, "the stream ends before its payload")
+            payload = words[at]
+            at += 1
+        yield offset, word & CODE_MASK, word >> 16, payload
+
+
+def branch_targets(stream: bytes) -> frozenset[int]:
+    """Offsets that the branches of an Ethos-U85's stream go to, as far as its commands can be read."""
+    found = set()
+    with suppress(Fault):  # which decoding will come to, unless STOP is before it
+        for _, code, _, payload in commands(stream):
+            if payload is not None and code == BRANCH:
+                found.add(payload)
+            elif payload is None and code == Operation.STOP:
+                break
+    return frozenset(found)
+
+
+class RegisterFile:
+    """What the stream wrote so far, and where in it the decoder is.
+
+    Attributes:
+        offset: byte offset of the command word being looked at.
+        op: its name, for faults.
+        written, read: names of registers written and read since whoever is interested cleared these.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.offset = 0
+        self.op = "STREAM"
+        self.written: set[str] = set()
+        self.read: set[str] = set()
+        self._values: dict[str, int] = {}
+
+    def fault(self, kind: str, register: str, value: int, message: str, *, hint: str | None = None) -> Fault:
+        """The fault of the command being looked at."""
+        return Fault(kind, self.offset, self.op, register, value, message, hint=hint)
+
+    def get(self, register: str) -> int:
+        """The value of a register; Fault if the stream never wrote it."""
+        self.read.add(register)
+        try:
+            return self._values[register]
+        except KeyError:
+            raise self.fault(
+                "parse", register, 0, "the operation needs this register, which was never written"
+            ) from None
+
+    def forget(self) -> None:
+        """Drops all values."""
+        self._values.clear()
+
+    def write_short(self, code: int, value: int) -> None:
+        """Takes a short register's value."""
+        self._write(self.dialect.short.get(code), code, value)
+
+    def write_long(self, code: int, value: int) -> None:
+        """Takes a long register's value, parameter bits above the payload's."""
+        self._write(self.dialect.long.get(code), code, value)
+
+    def _write(self, register: Register | None, code: int, value: int) -> None:
+        if register is None:
+            raise self.fault("parse", "opcode", code, "this NPU has no register with this code")
+        if value & ~register.valid:
+            self.op = register.name
+            raise self.fault(
+                "parse", register.name, value, f"bits outside of 0x{register.valid:x} have no known meaning"
+            )
+        if register.signed and value >> 39:
+            value -= 1 << 40
+        self._values[register.name] = value
+        self.written.add(register.name)

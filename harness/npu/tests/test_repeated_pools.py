@@ -1,0 +1,116 @@
+"""Protects the short way to decode pools that differ in their addresses only: it gives what decoding gives, and what
+looks like it but is not takes the long way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu.decode.decoder import decode
+from ethos_hil.harness.npu.decode.repeated_pools import Slices
+from ethos_hil.harness.npu.isa.operations import Pool
+from ethos_hil.harness.npu.isa.registers_u55 import SHORT
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph, reference
+
+NPU = Configuration.parse("ethos-u55-128")
+
+
+def transposed(shape: tuple[int, ...], axes: tuple[int, ...]) -> Compiled:
+    """A transposition alone, which Ethos-U55 does slice by slice."""
+    graph = Graph()
+    graph.output(graph.transpose(graph.input(shape), axes))
+    return compile_graph(graph.serialize(), NPU.name)
+
+
+@pytest.fixture(name="decoded")
+def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Codes of the operations that take the long way."""
+    codes: list[int] = []
+    remember = Slices.remember
+
+    def noted(self: Slices, code: int, parameter: int, op: Pool) -> None:
+        codes.append(code)
+        remember(self, code, parameter, op)
+
+    monkeypatch.setattr(Slices, "remember", noted)
+    return codes
+
+
+def test_slices_are_what_decoding_makes_of_them(decoded: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture's channels put first: hundreds of pools of which few have to be decoded."""
+    stream = transposed((1, 3, 224, 224), (0, 3, 1, 2)).stream
+    ops = decode(stream, NPU)
+    assert len(ops) > 400
+    assert len(decoded) < 8
+    monkeypatch.setattr(Slices, "again", lambda self, code, parameter: self.forget())
+    assert decode(stream, NPU) == ops
+    assert len(decoded) > 400
+
+
+def test_thousands_of_slices_are_exact(decoded: list[int]) -> None:
+    compiled = transposed((1, 3, 512, 512), (0, 3, 1, 2))
+    values = np.random.default_rng(1).integers(-128, 128, (1, 3, 512, 512), np.int8)
+    outputs, _ = compiled.run([values])
+    assert outputs[0] == np.ascontiguousarray(values.transpose(0, 3, 1, 2)).tobytes()
+    assert len(compiled.program().ops) > 1000
+    assert len(decoded) < 8
+
+
+@pytest.mark.parametrize(
+    ("register", "value"),
+    [("OFM_WIDTH_M1", 3), ("IFM_ZERO_POINT", 5), ("ACTIVATION_MIN", 1), ("IFM_REGION", 0)],
+)
+def test_any_other_register_that_matters_is_seen(
+    register: str, value: int, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = transposed((1, 48, 40, 24), (0, 1, 3, 2)).stream
+    changed = written_late(stream, register, value)
+    ops, short = decode(changed, NPU), len(decoded)
+    assert ops != decode(stream, NPU)
+    monkeypatch.setattr(Slices, "again", lambda self, code, parameter: self.forget())
+    assert decode(changed, NPU) == ops
+    assert short < 8
+
+
+def test_registers_that_matter_to_nobody_change_nothing(decoded: list[int]) -> None:
+    stream = transposed((1, 48, 40, 24), (0, 1, 3, 2)).stream
+    decode(stream, NPU)
+    ways = len(decoded)
+    decode(written_late(stream, "BLOCKDEP", 1), NPU)
+    assert len(decoded) == 2 * ways
+
+
+def written_late(stream: bytes, register: str, value: int) -> bytes:
+    """The stream with one more register write, behind its tenth pool."""
+    code = next(code for code, one in SHORT.items() if one.name == register)
+    ends = [offset + 4 for offset, command, _, payload in commands(stream) if payload is None and command == 5]
+    return stream[: ends[9]] + (value << 16 | code).to_bytes(4, "little") + stream[ends[9] :]
+
+
+def test_slices_beyond_their_region_fault_where_they_are() -> None:
+    """The access that is checked is that of the slice, not of the one decoded."""
+    compiled = transposed((1, 48, 40, 24), (0, 1, 3, 2))
+    ops = compiled.program().ops
+    memory = compiled.memory([np.zeros((1, 48, 40, 24), np.int8)])
+    last = max((access for op in ops for access in op.accesses if access.region == 1), key=lambda access: access.end)
+    memory[1] = memory[1][: last.end - 1].copy()
+    with pytest.raises(Fault, match=last.register) as caught:
+        Npu(NPU).run(compiled.program(), memory)
+    assert caught.value.offset == next(op.offset for op in ops if last in op.accesses)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_thousands_of_slices_are_a_real_program(dtype: str) -> None:
+    """A permutation of six axes: within the bounds on work and decoding, and exact."""
+    graph = Graph()
+    shape = (3, 7, 8, 9, 5, 4)
+    tosa = graph.output(graph.transpose(graph.input(shape, dtype), (5, 3, 1, 0, 4, 2))).serialize()
+    compiled = compile_graph(tosa, "ethos-u55-128")
+    assert len(compiled.program().ops) > 5000
+    values = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
+    npu, memory = Npu(Configuration.parse(compiled.npu)), compiled.memory([values])
+    npu.run(npu.decode(compiled.stream), memory)
+    assert [slot.of(memory).tobytes() for slot in compiled.outputs] == reference(tosa, [values])

@@ -1,0 +1,1 @@
+"""How long operations take: the timing model, and the order in which hardware may run them."""

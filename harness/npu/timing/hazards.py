@@ -1,0 +1,281 @@
+"""Finds missing waits: accesses that the hardware may reorder, and that the functional model, being sequential, hides.
+
+What may run at the same time, as Vela's two code generators have it (register_command_stream_util.py in the wheel;
+regor's register command stream generators):
+
+- Kernels are issued in order, transfers (DMA) too, and the two kinds run concurrently. A transfer may overlap with
+  earlier transfers.
+- At most LIMITS kernels and transfers are outstanding; issuing one more waits for the oldest of its kind.
+- DMA_WAIT n and KERNEL_WAIT n wait until at most n are outstanding.
+- A kernel overlaps with its direct predecessor only, with at most the last BLOCKDEP blocks of it: its own block i (from
+  0) may read while the predecessor's blocks up to j from the last are unwritten, i + j < BLOCKDEP. Reads of kernels
+  happen in order, and so do their writes, so that between kernels only a read of what the predecessor writes is a
+  hazard.
+- Kernels chained through internal buffers (Ethos-U85) run as one.
+- SHRAM of 16 KB (ethos-u55-32 and -64) has no banks of its own for look-up tables: a kernel without a table destroys
+  them, from its first block on.
+
+A hazard is two accesses to one byte, one of them a write, that nothing keeps in order. Feature maps are compared byte
+for byte, other accesses by extent. The regions of a program are taken to be apart from one another.
+
+That this is what silicon does is Vela's word, not established here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ethos_hil.harness.npu.compute.output import table_bytes
+from ethos_hil.harness.npu.decode.waits import Gate, gates
+from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op
+from ethos_hil.harness.npu.timing import blocks
+from ethos_hil.harness.npu.timing.overlap import Box, common_byte, runs
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many kernels and transfers can be outstanding."""
+
+    kernels: int
+    transfers: int
+
+
+LIMITS = {Generation.U55: Limit(2, 1), Generation.U65: Limit(2, 2), Generation.U85: Limit(2, 4)}
+UNRESERVED = 16 << 10  # bytes of SHRAM up to which none is set aside for look-up tables
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Bytes of a region that an operation reads or writes; `source` says which of them, where it is a feature map."""
+
+    region: int
+    begin: int
+    end: int
+    write: bool
+    source: FeatureMap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Two operations that nothing keeps in order, though one writes what the other reads or writes.
+
+    Attributes:
+        first, second: the operations, in the order of the stream.
+        first_writes, second_writes: what they do to the bytes.
+        region: whose bytes; INTERNAL is memory inside the NPU.
+        begin, end: the range within which they meet; `byte` is one that both touch.
+        wait: the command or register that would prevent it, and its largest value that does.
+    """
+
+    first: Op
+    second: Op
+    first_writes: bool
+    second_writes: bool
+    region: int
+    begin: int
+    end: int
+    byte: int
+    wait: tuple[str, int]
+
+    def __str__(self) -> str:
+        where = "internal memory" if self.region == INTERNAL else f"region {self.region}"
+        return (
+            f"{_name(self.second)} {_verb(self.second_writes)} {where} at {self.byte:#x} (of {self.begin:#x} to "
+            f"{self.end:#x}) while {_name(self.first)} may not have {_participle(self.first_writes)} it; "
+            f"{self._remedy()}"
+        )
+
+    def _remedy(self) -> str:
+        name, value = self.wait
+        return f"BLOCKDEP may be {value} at most" if name == "BLOCKDEP" else f"missing: {name} {value}"
+
+    def fault(self) -> Fault:
+        """As the end of a run."""
+        register, value = self.wait
+        return Fault("hazard", self.second.offset, self.second.name, register, value, str(self))
+
+
+@dataclass(slots=True)
+class _Kernel:
+    """One kernel, or several chained ones, with what it touches."""
+
+    ops: list[blocks.Kernel]
+    touches: list[tuple[blocks.Kernel, Touch]]
+
+
+def find(ops: Sequence[Op], stream: bytes, configuration: Configuration) -> tuple[Hazard, ...]:
+    """All hazards of a program, in the order of their second operations.
+
+    Args:
+        ops: what `stream` was decoded to.
+        stream: the register command stream.
+        configuration: of the NPU.
+    """
+    return tuple(_Checker(configuration).run(ops, gates(stream, ops)))
+
+
+class _Checker:
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.limit = LIMITS[configuration.generation]
+        self.shares_tables = configuration.generation is Generation.U55 and configuration.internal_bytes <= UNRESERVED
+        self.kernels: deque[_Kernel] = deque()
+        self.transfers: deque[tuple[Dma, list[Touch]]] = deque()
+        self.chained = False  # whether the last kernel goes on with the next operation
+        self.previous: _Kernel | None = None
+
+    def run(self, ops: Sequence[Op], waits: Sequence[Gate]) -> Iterator[Hazard]:
+        for op, gate in zip(ops, waits, strict=True):
+            if gate.kernels is not None:
+                _keep(self.kernels, gate.kernels)
+            if gate.transfers is not None:
+                _keep(self.transfers, gate.transfers)
+            if isinstance(op, Dma):
+                yield from self._transfer(op)
+            else:
+                yield from self._kernel(op, gate)
+
+    def _transfer(self, op: Dma) -> Iterator[Hazard]:
+        _keep(self.transfers, self.limit.transfers - 1)
+        touches = [_touch(access) for access in op.accesses]
+        for behind, (other, others) in enumerate(reversed(self.transfers)):
+            yield from _meetings(other, others, op, touches, ("DMA_WAIT", behind))
+        for behind, kernel in enumerate(reversed(self.kernels)):
+            for member, touch in kernel.touches:
+                yield from _meetings(member, [touch], op, touches, ("KERNEL_WAIT", behind))
+        self.transfers.append((op, touches))
+
+    def _kernel(self, op: blocks.Kernel, gate: Gate) -> Iterator[Hazard]:
+        touches = list(self._touches(op))
+        for behind, (other, others) in enumerate(reversed(self.transfers)):
+            yield from _meetings(other, others, op, touches, ("DMA_WAIT", behind))
+        if self.chained:
+            kernel = self.kernels[-1]
+        else:
+            _keep(self.kernels, self.limit.kernels - 1)
+            self.previous = self.kernels[-1] if self.kernels else None
+            kernel = _Kernel([], [])
+            self.kernels.append(kernel)
+        kernel.ops.append(op)
+        kernel.touches += [(op, touch) for touch in touches]
+        if self.previous is not None and gate.blocks:
+            yield from self._overlap(self.previous, op, touches, gate.blocks)
+        self.chained = op.ofm.layout is Layout.CHAIN
+
+    def _overlap(self, previous: _Kernel, op: blocks.Kernel, touches: list[Touch], depth: int) -> Iterator[Hazard]:
+        """What `op` does too early, starting `depth` blocks before the end of `previous`."""
+        for other, written in previous.touches:
+            for touch in touches:
+                tables = touch.region == INTERNAL and touch.write and not written.write
+                if not tables and not (written.write and not touch.write):
+                    continue
+                byte = _meeting(written, touch)
+                if byte is None:
+                    continue
+                safe = 0
+                if touch.source is not None and written.source is not None:
+                    safe, byte = self._safe_depth(other, op, touch.source, depth, byte)
+                if safe < depth:
+                    yield _hazard(other, written, op, touch, byte, ("BLOCKDEP", safe))
+
+    def _safe_depth(
+        self, writer: blocks.Kernel, reader: blocks.Kernel, source: FeatureMap, depth: int, byte: int
+    ) -> tuple[int, int]:
+        """The largest block dependency, up to `depth`, at which no block reads too early; a byte read so beyond it."""
+        last = blocks.count(writer) - 1
+        unwritten = [blocks.written(writer, last - j) for j in range(min(depth, last + 1))]
+        safe = depth
+        for i, part in enumerate(islice(blocks.reads(reader, source, self.configuration), depth)):
+            for j, late in enumerate(unwritten[: max(safe - i, 0)]):
+                found = _common(source, part, writer.ofm, late)
+                if found is not None:
+                    safe, byte = i + j, found
+                    break
+        return safe, byte
+
+    def _touches(self, op: blocks.Kernel) -> Iterator[Touch]:
+        for access in op.accesses:
+            yield _touch(access, (op.ofm,) if access.write else inputs(op))
+        table = op.activation.table
+        if table is not None:
+            yield Touch(INTERNAL, table, table + table_bytes(op.activation.index_bits, op.ofm.bits), write=False)
+        elif self.shares_tables:
+            yield Touch(INTERNAL, self.configuration.lut_base, self.configuration.internal_bytes, write=True)
+
+
+def inputs(op: blocks.Kernel) -> tuple[FeatureMap, ...]:
+    """The feature maps that a kernel reads."""
+    if isinstance(op, Elementwise):
+        return op.ifms
+    more = (op.ifm2,) if isinstance(op, MatMul) else ()
+    if isinstance(op, Convolution | MatMul) and op.start is not None:
+        more = (*more, op.start)
+    return (op.ifm, *more)
+
+
+def _touch(access: Access, maps: tuple[FeatureMap, ...] = ()) -> Touch:
+    """An access, with the map among `maps` whose extent it is."""
+    for source in maps:
+        extent = source.extent(whole_bricks=not access.write)
+        if source.region == access.region and extent == (access.begin, access.end):
+            return Touch(access.region, access.begin, access.end, access.write, source)
+    return Touch(access.region, access.begin, access.end, access.write)
+
+
+def _meeting(one: Touch, other: Touch) -> int | None:
+    """A byte that both touch."""
+    if one.region != other.region or one.end <= other.begin or other.end <= one.begin:
+        return None
+    if one.source is None or other.source is None:
+        return max(one.begin, other.begin)
+    return _common(one.source, Box.whole(one.source), other.source, Box.whole(other.source))
+
+
+def _common(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
+    for some in runs(one, part):
+        for more in runs(other, other_part):
+            byte = common_byte(some, more)
+            if byte is not None:
+                return byte
+    return None
+
+
+def _meetings(
+    first: Op, firsts: Sequence[Touch], second: Op, seconds: Sequence[Touch], wait: tuple[str, int]
+) -> Iterator[Hazard]:
+    for one in firsts:
+        for other in seconds:
+            if one.write or other.write:
+                byte = _meeting(one, other)
+                if byte is not None:
+                    yield _hazard(first, one, second, other, byte, wait)
+
+
+def _hazard(first: Op, one: Touch, second: Op, other: Touch, byte: int, wait: tuple[str, int]) -> Hazard:
+    begin, end = max(one.begin, other.begin), min(one.end, other.end)
+    return Hazard(first, second, one.write, other.write, one.region, begin, end, byte, wait)
+
+
+def _keep(outstanding: deque[Any], number: int) -> None:
+    """Drops the oldest until `number` are left."""
+    while len(outstanding) > number:
+        outstanding.popleft()
+
+
+def _name(op: Op) -> str:
+    return f"{op.name} at {op.offset:#x}"
+
+
+def _verb(write: bool) -> str:
+    return "writes" if write else "reads"
+
+
+def _participle(write: bool) -> str:
+    return "written" if write else "read"

@@ -1,0 +1,238 @@
+"""How many cycles the parts of an NPU take for the blocks of an operation.
+
+From Vela's public estimators: for Ethos-U55 and U65 the tables of the wheel (ethosu/vela/architecture_features.py) and
+the rules of ethosu/vela/npu_performance.py, for Ethos-U85 those of regor (ethos_u85.cpp, ethos_u85_performance.cpp).
+Where the two disagree about Ethos-U55, one is chosen: for pools the wheel's rule (regor counts those of 8 bits four
+times, its factor is the bits divided by 2, not by 8), for 32-bit elementwise operations regor's (the wheel has those of
+one input slower than those of two).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, Layout
+from ethos_hil.harness.npu.isa.operations import Block, Convolution, Elementwise, MatMul, Pool, Resize
+from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
+from ethos_hil.harness.npu.timing.blocks import channels_at_a_time, sizes
+
+Kernel = Convolution | MatMul | Pool | Elementwise | Resize
+
+SUBKERNEL = 8  # elements of a kernel, in each direction, that are worked on together
+STEP_CHANNELS = 8  # IFM channels that one cycle multiplies
+STEP_WEIGHTS = 32  # weights of an OFM channel for one step
+# A weight decoder takes so many bytes a cycle, and makes so many weights of them at most. regor has 8 weights a cycle
+# for dense weights and up to 32 for sparse ones; how that depends on the encoded size is fitted to a published run of
+# the FVP (ExecuTorch's pruning example, 74k cycles of decoding for 507 KiB and 17k for 46 KiB, 535k weights both).
+DECODED_BYTES = 7.0
+DECODED_WEIGHTS = 32
+DIVISION = 33.0  # cycles per element of DIV
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRates:
+    """Cycles per element of the output stage of an Ethos-U55 or U65."""
+
+    unary32: float
+    binary32: float
+    product32: float  # MUL with a 32-bit result
+    product: float  # MUL, or a 40-bit accumulator
+    total: float  # ADD and SUB
+    maximum: float
+    other: float
+    look_up: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChainRates:
+    """Cycles per element of the output stage of an Ethos-U85."""
+
+    bits8: float
+    bits16: float
+    bits32: float
+    bits64: float
+    chained32: float  # 32 bits in or out, kept in a chain buffer; or two inputs of 32 bits to fewer
+    binary32: float
+    straight: float  # the least for any output
+    turned: float  # the least where rows become columns or are reversed
+
+
+OUTPUT: dict[str, OutputRates | ChainRates] = {
+    "ethos-u55-32": OutputRates(2.0, 3.0, 3.0, 3.0, 6.0, 1.0, 2.0, 1.0),
+    "ethos-u55-64": OutputRates(1.0, 1.5, 1.5, 1.5, 3.0, 0.5, 1.0, 1.0),
+    "ethos-u55-128": OutputRates(0.75, 1.25, 0.75, 0.75, 1.5, 0.25, 0.5, 1.0),
+    "ethos-u55-256": OutputRates(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
+    "ethos-u65-256": OutputRates(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
+    "ethos-u65-512": OutputRates(0.3125, 0.5625, 0.25, 0.1875, 0.375, 0.0625, 0.125, 0.5),
+    "ethos-u85-128": ChainRates(0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0),
+    "ethos-u85-256": ChainRates(0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.25, 0.5),
+    "ethos-u85-512": ChainRates(0.125, 0.125, 0.25, 0.5, 0.25, 0.25, 0.125, 0.25),
+    "ethos-u85-1024": ChainRates(0.0625, 0.125, 0.25, 0.5, 0.125, 0.25, 0.0625, 0.125),
+    "ethos-u85-2048": ChainRates(0.03125, 0.0625, 0.125, 0.25, 0.0625, 0.125, 0.03125, 0.0625),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Cycles of the MAC engine for some work.
+
+    Attributes:
+        cycles: from its begin to its end.
+        active: of these, cycles in which it multiplies.
+        decoding: cycles in which a weight decoder works, next to it.
+    """
+
+    cycles: float = 0
+    active: float = 0
+    decoding: float = 0
+
+    def __add__(self, other: Engine) -> Engine:
+        return Engine(self.cycles + other.cycles, self.active + other.active, self.decoding + other.decoding)
+
+    def __mul__(self, times: int) -> Engine:
+        return Engine(self.cycles * times, self.active * times, self.decoding * times)
+
+
+def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> Engine:
+    """What the MAC engine takes for an OFM block of the size of `part`."""
+    if isinstance(kernel, Elementwise | Resize):
+        return Engine()
+    high, wide, deep = _ublock(kernel, configuration)
+    positions = -(-part.height // high) * -(-part.width // wide)
+    depth = part.depth
+    if configuration.generation is Generation.U65:
+        depth = -(-depth // configuration.cores)
+    slices = -(-depth // deep)
+    if isinstance(kernel, Pool) and kernel.mode not in (PoolMode.REDUCE_SUM, PoolMode.NONE):
+        busy = _pool(kernel, configuration) * positions * slices
+        return Engine(busy, busy)
+    if isinstance(kernel, Pool) and kernel.mode is PoolMode.NONE:
+        return Engine(4 * positions * slices, 4 * positions * slices)
+    work = Engine()
+    loading = _weight_cycles(kernel, deep, configuration)
+    for elements, times in _subkernels(kernel):
+        steps, each, passes = _steps(kernel, elements, positions, configuration)
+        pause = _pause(kernel, positions, slices, steps, configuration)
+        rounds = steps * slices * passes
+        work += Engine(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
+    return work
+
+
+def _ublock(kernel: Kernel, configuration: Configuration) -> tuple[int, int, int]:
+    """The micro-block; one of 2x2 becomes 1x4 for convolutions of a single row."""
+    if configuration.generation is not Generation.U85 and isinstance(kernel, Convolution) and not kernel.depthwise:
+        high, wide, deep = kernel.block.ublock
+        if high == 2 and kernel.ofm.height == kernel.kernel.height == 1 and kernel.ofm.width % 2 == 0:
+            return 1, high * wide, deep
+    return kernel.block.ublock
+
+
+def _pool(kernel: Pool, configuration: Configuration) -> int:
+    """Cycles for each micro-block of a pool."""
+    narrow = configuration.name == "ethos-u55-32"
+    each = sum(max(4, elements) * times for elements, times in _subkernels(kernel))
+    return each * (1 if narrow else kernel.ifm.bits // 8)
+
+
+def _subkernels(kernel: Convolution | MatMul | Pool) -> list[tuple[int, int]]:
+    """Elements of the parts of the kernel that are worked on at a time, and how many parts have so many."""
+    if isinstance(kernel, MatMul):
+        return [(1, 1)]
+    taps = kernel.kernel
+    return [
+        (height * width, tall * wide)
+        for height, tall in sizes(taps.height, SUBKERNEL)
+        for width, wide in sizes(taps.width, SUBKERNEL)
+    ]
+
+
+def _steps(
+    kernel: Convolution | MatMul | Pool, elements: int, positions: int, configuration: Configuration
+) -> tuple[int, int, int]:
+    """Steps for `elements` of the kernel, cycles for each of them, and how often, for all IFM channels."""
+    size = max(kernel.ifm.bits // 8, 1)
+    if isinstance(kernel, Convolution) and kernel.depthwise:
+        return -(-elements // 4), 4 * positions * size, 1
+    if isinstance(kernel, Convolution) and kernel.weights.order.part_kernel:
+        passes = -(-kernel.ifm.depth // STEP_CHANNELS)
+        return -(-elements // (2 if size == 2 else 4)), 4 * positions, passes
+    channels = channels_at_a_time(kernel, configuration)
+    passes = -(-kernel.ifm.depth // channels)
+    if configuration.generation is Generation.U85:
+        used = min(channels, -(-kernel.ifm.depth // STEP_CHANNELS) * STEP_CHANNELS)
+        return elements, used // STEP_CHANNELS * positions * size, passes
+    return elements, 4 * positions, passes
+
+
+def _weight_cycles(kernel: Convolution | MatMul | Pool, ublock_depth: int, configuration: Configuration) -> float:
+    """Cycles to decode the weights of a step: of 32 IFM channels, of a whole IFM block on Ethos-U85."""
+    if not isinstance(kernel, Convolution):
+        return 0
+    order, streams = kernel.weights.order, kernel.weights.streams
+    channels = STEP_WEIGHTS
+    decoders = 1
+    if configuration.generation is Generation.U85:
+        decoders = 1 if order.fast else configuration.cores
+        if not order.depthwise and not order.part_kernel:
+            channels = min(order.ifm_block, -(-order.ifm_depth // STEP_CHANNELS) * STEP_CHANNELS)
+    density = sum(stream.length for stream in streams) / max(sum(order.lengths), 1)
+    return channels * ublock_depth * max(1 / DECODED_WEIGHTS, density / DECODED_BYTES) / decoders
+
+
+def _pause(
+    kernel: Convolution | MatMul | Pool, positions: int, slices: int, steps: int, configuration: Configuration
+) -> int:
+    """Cycles that the accumulators are waited for, where a block has a single micro-block in height and width."""
+    if positions > 1:
+        return 0
+    wide = isinstance(kernel, Convolution | MatMul) and kernel.accumulator_bits > 32
+    if configuration.name == "ethos-u55-32":
+        delay = 7 if wide else 3
+    else:
+        delay = 3 if wide and configuration.macs <= 128 else 2
+    return delay * (steps if slices == 1 else (steps - 1) * slices)
+
+
+def storing(kernel: Kernel, configuration: Configuration) -> float:
+    """Cycles of the output stage for each OFM element."""
+    rates = OUTPUT[configuration.name]
+    if isinstance(rates, ChainRates):
+        return _chain_rate(kernel, rates)
+    each = rates.other
+    if isinstance(kernel, Elementwise) and kernel.ifms and kernel.ifms[0].bits == 32:
+        each = rates.binary32 if len(kernel.operands) > 1 else rates.unary32
+    elif isinstance(kernel, Elementwise) and kernel.mode is ElementwiseMode.MUL:
+        each = rates.product32 if kernel.ofm.bits == 32 else rates.product
+    elif isinstance(kernel, Elementwise) and kernel.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+        each = rates.total
+    elif isinstance(kernel, Pool) and kernel.mode is PoolMode.MAX:
+        each = rates.maximum
+    elif isinstance(kernel, Convolution | MatMul) and kernel.accumulator_bits > 32:
+        each = rates.product
+    return max(each, rates.look_up) if kernel.activation.table is not None else each
+
+
+def _chain_rate(kernel: Kernel, rates: ChainRates) -> float:
+    binary = isinstance(kernel, Elementwise) and len(kernel.operands) > 1
+    if isinstance(kernel, Elementwise) and kernel.mode is ElementwiseMode.DIV:
+        return DIVISION
+    inputs = kernel.ifms if isinstance(kernel, Elementwise) else (kernel.ifm,)
+    bits = max((source.bits for source in inputs), default=32)
+    if (kernel.ofm.layout is Layout.CHAIN and 32 in (bits, kernel.ofm.bits)) or (
+        binary and bits == 32 and kernel.ofm.bits != 32
+    ):
+        each = rates.chained32
+    elif binary and bits == 32:
+        each = rates.binary32
+    else:
+        each = {8: rates.bits8, 16: rates.bits16, 32: rates.bits32}.get(kernel.ofm.bits, rates.bits64)
+    turned = kernel.ofm.axes != STRAIGHT and kernel.ofm.axes[0] != 0
+    turned = turned or kernel.ofm.reverse == 1
+    return max(each, rates.turned if turned else rates.straight)
+
+
+def scale_cycles(depth: int, latency: int) -> float:
+    """Cycles to fetch the scales of `depth` channels, 10 bytes each, with 256 bytes under way."""
+    return math.ceil(10 * depth * latency / 256)

@@ -1,0 +1,234 @@
+"""The weight decoder of Vela's wheel, at arm's length.
+
+The decoder (ethosu.mlw_codec) ends the whole process when a corrupt stream makes it read past the end, and a stream
+comes from the memory of a board, so it runs in a process of its own, which calls the C function of the extension module
+directly, without the detour through a Python list. A test compares both.
+
+Starting a process takes longer than decoding the weights of most networks, so it is started once and ends with this
+process, or when a stream stops it. Streams and weights are exchanged through a file in memory, so that the worker goes
+on decoding while this process uses what it has: a `Batch` is waited for only as far as it is asked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import select
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from threading import RLock
+
+import numpy as np
+import numpy.typing as npt
+
+from ethos_hil.lowering.errors import ToolError
+
+WORKER = Path(__file__).with_name("codec_worker.py")
+TIMEOUT_SECONDS = 20.0  # for one stream; the largest take hundredths of a second
+
+Weights = npt.NDArray[np.int16]
+
+
+class CorruptStream(Exception):
+    """A stream does not hold the weights it should."""
+
+
+class _Worker:
+    """The process that decodes, and the file through which it exchanges data with this one.
+
+    Attributes:
+        batch: what it is working on, or has finished last.
+    """
+
+    def __init__(self) -> None:
+        found = importlib.util.find_spec("ethosu.mlw_codec")
+        if found is None or found.origin is None:
+            raise ToolError("Vela's weight decoder (ethosu.mlw_codec) is not installed", hint="install ethos-u-vela")
+        self.batch: Batch | None = None
+        self.memory = os.memfd_create("weights")
+        # -I -S: isolated and quick to start. A process group of its own: Ctrl-C is for this process alone.
+        command = [sys.executable, "-I", "-S", str(WORKER), found.origin, str(self.memory)]
+        pipe = subprocess.PIPE
+        try:
+            self.process = subprocess.Popen(
+                command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=(self.memory,), process_group=0
+            )
+        except OSError as error:
+            os.close(self.memory)
+            raise ToolError(f"a process for Vela's weight decoder cannot be started: {error}") from error
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self.requests, self.answers, self.errors = self.process.stdin, self.process.stdout, self.process.stderr
+
+    def send(self, streams: Sequence[tuple[bytes, int]]) -> None:
+        """Gives it work; BrokenPipeError if it has ended."""
+        at = 0
+        for stream, _ in streams:
+            at += os.pwrite(self.memory, stream, at)
+        os.ftruncate(self.memory, _even(at) + 2 * sum(count for _, count in streams) + 2)
+        sizes = (struct.pack("<II", len(stream), count) for stream, count in streams)
+        _write(self.requests.fileno(), struct.pack("<I", len(streams)) + b"".join(sizes))
+
+    def answer(self) -> int | None:
+        """How many weights the next stream has, or None if it stops the decoder or makes it run out of time."""
+        waiting = select.poll()
+        waiting.register(self.answers, select.POLLIN)
+        if not waiting.poll(TIMEOUT_SECONDS * 1000):
+            return None
+        answer = self.answers.read(4)
+        return int.from_bytes(answer, "little") if answer else None
+
+    def weights(self, offset: int, count: int) -> Weights:
+        """Weights from the shared file."""
+        weights = np.empty(count, "<i2")
+        os.preadv(self.memory, [weights.data], offset)
+        return weights
+
+    def release(self) -> None:
+        """Frees the memory of the shared file, which has to have been read."""
+        os.ftruncate(self.memory, 0)
+
+    def end(self) -> str:
+        """Ends and reaps it; the last line it wrote to standard error."""
+        self.process.kill()
+        self.process.wait()
+        errors = self.errors.read().decode(errors="replace").strip()
+        self.abandon()
+        return errors.splitlines()[-1] if errors else ""
+
+    def abandon(self) -> None:
+        """Lets go of a process that has ended, or that is the child of the process this one was forked from."""
+        self.process.returncode = self.process.returncode or 0  # there is nothing to warn of when it is deleted
+        for file in (self.requests, self.answers, self.errors):
+            file.close()
+        os.close(self.memory)
+
+
+_lock = RLock()
+_worker: _Worker | None = None
+
+
+class Batch:
+    """Streams to decode, each with the number of weights it should have."""
+
+    def __init__(self, streams: Sequence[tuple[bytes, int]]) -> None:
+        self._streams = streams
+        self._results: list[Weights | CorruptStream | None] = []  # None: taken
+        self._offset = 0  # of the next weights in the shared file
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return len(self._results) == len(self._streams)
+
+    def start(self) -> None:
+        """Has the streams decoded in the background, once the batch before is done. Raises ToolError."""
+        with _lock:
+            if _worker is not None and _worker.batch is not None and _worker.batch is not self:
+                _worker.batch._advance(len(_worker.batch._streams))
+            worker = _running()
+            worker.batch = self
+            rest = self._streams[len(self._results) :]
+            self._offset = _even(sum(len(stream) for stream, _ in rest))
+            try:
+                worker.send(rest)
+            except BrokenPipeError:
+                pass  # the answer will be missing
+            except BaseException:
+                stop()  # which part of the request it has is not known
+                raise
+
+    def take(self, index: int) -> Weights | CorruptStream:
+        """The weights of a stream (int16, in stream order), or what is wrong with it; once only. Raises ToolError."""
+        with _lock:
+            self._advance(index + 1)
+            result, self._results[index] = self._results[index], None
+            assert result is not None, "each result can be taken once"
+            return result
+
+    def _advance(self, count: int) -> None:
+        """Waits until there are `count` results."""
+        try:
+            while len(self._results) < count:
+                if _worker is None or _worker.batch is not self:
+                    self.start()
+                assert _worker is not None
+                self._results.append(self._receive(_worker))
+                if self.done and _worker is not None:
+                    _worker.release()
+        except BaseException:
+            stop()  # which of its answers are still to come is not known
+            raise
+
+    def _receive(self, worker: _Worker) -> Weights | CorruptStream:
+        """The next result."""
+        _, expected = self._streams[len(self._results)]
+        count = worker.answer()
+        if count is None:
+            errors = stop()
+            if errors:
+                raise ToolError(f"Vela's weight decoder cannot be used: {errors}", hint="reinstall ethos-u-vela")
+            return CorruptStream("the decoder does not come to its end")
+        offset = self._offset
+        self._offset += 2 * expected
+        if count != expected:
+            return CorruptStream(f"it decodes to {count} weights where the registers describe {expected}")
+        return worker.weights(offset, count)
+
+
+def decode(streams: Sequence[tuple[bytes, int]]) -> list[Weights | CorruptStream]:
+    """What `Batch.take` gives for each stream."""
+    batch = Batch(streams)
+    return [batch.take(index) for index in range(len(streams))]
+
+
+def start() -> None:
+    """Starts the worker if there is none, without waiting for it. Raises ToolError."""
+    with _lock:
+        _running()
+
+
+def stop() -> str:
+    """Ends the worker if there is one; the last line it wrote to standard error."""
+    global _worker
+    with _lock:
+        worker, _worker = _worker, None
+        return worker.end() if worker is not None else ""
+
+
+def _running() -> _Worker:
+    """The worker, started if there is none, or if somebody ended it while it had nothing to do."""
+    global _worker
+    if _worker is not None and (_worker.batch is None or _worker.batch.done) and _worker.process.poll() is not None:
+        stop()
+    if _worker is None:
+        _worker = _Worker()
+    return _worker
+
+
+def _forked() -> None:
+    """In a forked process: it has a worker of its own, so this one's files must not keep the other alive."""
+    global _worker, _lock
+    _lock = RLock()
+    worker, _worker = _worker, None
+    if worker is not None:
+        worker.abandon()
+
+
+def _even(size: int) -> int:
+    return (size + 1) // 2 * 2
+
+
+def _write(file: int, data: bytes) -> None:
+    """Writes all of it."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
+atexit.register(stop)
+os.register_at_fork(after_in_child=_forked)

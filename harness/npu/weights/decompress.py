@@ -1,0 +1,220 @@
+"""Compressed weights and scale buffers: bytes of a region to arrays ready for multiplication.
+
+Weights come as one bit stream per core or weight decoder, in the order in which the NPU consumes them, which depends
+on registers only: `weight_order` describes Ethos-U55 and U65, `swd` describes U85.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ethos_hil.harness.npu.weights import codec, weight_coding_fwd
+
+Array = npt.NDArray[Any]
+Compressed = tuple[bytes, ...]
+
+CACHE_BYTES = 256 << 20
+SCALE_BYTES = 10  # per channel, in every layout
+SHIFT_MASK = 0x3F
+MOST_ELEMENTS = 1 << 16  # in a kernel; Vela makes at most 64 x 64
+MOST_WEIGHTS = 1 << 26  # in one operation, and in a batch; a bound on the memory that a corrupt stream can ask for
+
+
+class Order(Protocol):
+    """Shape, coding and order of the weight streams of an operation; immutable and hashable."""
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether there is one IFM channel per OFM channel; ifm_depth is then 1."""
+
+    @property
+    def part_kernel(self) -> bool:
+        """Whether kernel elements come before IFM channels ("part-kernel-first"), else depth first."""
+
+    @property
+    def ofm_depth(self) -> int:
+        """OFM channels."""
+
+    @property
+    def ifm_depth(self) -> int:
+        """IFM channels per OFM channel."""
+
+    @property
+    def height(self) -> int:
+        """Kernel elements in y."""
+
+    @property
+    def width(self) -> int:
+        """Kernel elements in x."""
+
+    @property
+    def ifm_block(self) -> int:
+        """IFM channels that the NPU sums over before it goes on to the next ones."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Weights in each stream, padding included."""
+
+    @property
+    def fast(self) -> bool:
+        """Whether the streams are in FWD coding, else MLW."""
+
+    def restore(self, streams: Sequence[Array]) -> Array:
+        """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
+
+
+class ScaleLayout(Enum):
+    """What a record of a scale buffer holds: bytes of the bias, bytes and bits of the multiplier; then the shift."""
+
+    I40 = (5, 4, 32)  # U55, U65
+    I32 = (4, 4, 31)  # U85, 32-bit accumulator; the last byte is unused
+    I48 = (6, 2, 15)  # U85, 48-bit accumulator; the last byte is unused
+
+
+class WeightError(Exception):
+    """A weight stream does not decode to what the registers describe."""
+
+
+class _Cache:
+    """Decoded weights by content; the least recently used go first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.entries: OrderedDict[tuple[Compressed, Order], Array] = OrderedDict()
+        self._lock = Lock()
+
+    def clear(self) -> None:
+        with self._lock:
+            self.entries.clear()
+            self.used = 0
+
+    def get(self, key: tuple[Compressed, Order]) -> Array | None:
+        with self._lock:
+            found = self.entries.get(key)
+            if found is not None:
+                self.entries.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[Compressed, Order], weights: Array) -> None:
+        with self._lock:
+            if key in self.entries:
+                return
+            self.entries[key] = weights
+            self.used += weights.nbytes + sum(map(len, key[0]))
+            while self.used > self.limit and len(self.entries) > 1:
+                (old, _), gone = self.entries.popitem(last=False)
+                self.used -= gone.nbytes + sum(map(len, old))
+
+
+_cache = _Cache(CACHE_BYTES)
+_pending: dict[tuple[Compressed, Order], tuple[codec.Batch, int]] = {}  # the batch, and where in it the streams start
+
+
+def forget() -> None:
+    """Drops all decoded weights."""
+    _cache.clear()
+    _pending.clear()
+
+
+def decode(compressed: Compressed, order: Order) -> Array:
+    """The weight tensor (ofm_depth, height, width, ifm_depth), read-only, from its compressed streams; cached.
+
+    Type int8 where all values fit, else int16 (weights have 9 bits). Raises WeightError.
+    """
+    key = compressed, order
+    weights = _cache.get(key)
+    if weights is None:
+        weights = order.restore(_decode(key))
+        weights.flags.writeable = False
+        _cache.put(key, weights)
+    return weights
+
+
+def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
+    """Starts to decode what `decode` will be asked for, in that order, up to MOST_WEIGHTS; errors are left for then."""
+    streams: list[tuple[bytes, int]] = []
+    starts, kept, total = {}, {}, 0
+    for key in dict.fromkeys(wanted):
+        if key in _pending:
+            kept[key] = _pending[key]
+        elif _cache.get(key) is None and not key[1].fast:
+            try:
+                more = _streams(*key)
+            except WeightError:
+                continue
+            total += sum(length for _, length in more)
+            if total > MOST_WEIGHTS:
+                break
+            starts[key] = len(streams)
+            streams += more
+    if streams:
+        batch = codec.Batch(streams)
+        batch.start()
+        _pending.clear()  # what nobody asked for until now would stay for ever
+        _pending.update(kept | {key: (batch, start) for key, start in starts.items()})
+
+
+def _decode(key: tuple[Compressed, Order]) -> list[Array]:
+    """The weights of each stream, in stream order."""
+    wanted = _streams(*key)
+    batch, start = _pending.pop(key, (codec.Batch(wanted), 0))
+    streams: list[Array] = []
+    for index, (stream, length) in enumerate(wanted, start):
+        try:
+            result = weight_coding_fwd.decode(stream, length) if key[1].fast else batch.take(index)
+        except codec.CorruptStream as corrupt:
+            result = corrupt
+        if isinstance(result, codec.CorruptStream):
+            raise WeightError(str(result))
+        streams.append(result)
+    if all(stream.size == 0 or (stream.min() >= -128 and stream.max() <= 127) for stream in streams):
+        return [stream.astype(np.int8, copy=False) for stream in streams]
+    return streams
+
+
+def _streams(compressed: Compressed, order: Order) -> list[tuple[bytes, int]]:
+    """Each stream with the number of weights it should have. Raises WeightError where that is beyond reason."""
+    lengths = order.lengths
+    if len(compressed) != len(lengths):
+        raise WeightError(f"{len(compressed)} streams where the registers describe {len(lengths)}")
+    if sum(lengths) > MOST_WEIGHTS:
+        raise WeightError(f"the registers describe {sum(lengths)} weights")
+    if order.height * order.width > MOST_ELEMENTS:
+        raise WeightError(f"the registers describe a kernel of {order.height} x {order.width}")
+    return list(zip(compressed, lengths, strict=True))
+
+
+def decode_scales(
+    buffers: Sequence[npt.NDArray[np.uint8]], channels: int, layout: ScaleLayout
+) -> tuple[Array, Array, Array]:
+    """Bias, multiplier and shift (int64 each, one per channel) of the scale buffers of an operation.
+
+    With N buffers the first has the records of channels 0, N, 2 * N, ..., the next those of channels 1, N + 1, ....
+    Raises WeightError where a buffer is too short.
+    """
+    bias_bytes, multiplier_bytes, multiplier_bits = layout.value
+    records = np.empty((channels, SCALE_BYTES), np.uint8)
+    for core, buffer in enumerate(buffers):
+        owned = records[core :: len(buffers)]
+        if buffer.size < owned.size:
+            raise WeightError(f"{buffer.size} bytes of scales for {owned.shape[0]} channels")
+        owned[...] = buffer[: owned.size].reshape(owned.shape)
+    shift = records[:, bias_bytes + multiplier_bytes] & SHIFT_MASK
+    multiplier = _numbers(records[:, bias_bytes : bias_bytes + multiplier_bytes]) & ((1 << multiplier_bits) - 1)
+    unused = 64 - 8 * bias_bytes
+    return _numbers(records[:, :bias_bytes]) << unused >> unused, multiplier, shift.astype(np.int64)
+
+
+def _numbers(low: Array) -> Array:
+    """Unsigned little-endian numbers of up to 7 bytes (count, bytes) as int64."""
+    wide = np.zeros((low.shape[0], 8), np.uint8)
+    wide[:, : low.shape[1]] = low
+    return wide.view("<i8")[:, 0]

@@ -1,0 +1,108 @@
+"""What a run on a target brings back, of whatever kind the target is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Progress = Callable[[int, int], None]
+"""Called with (executions finished, executions planned)."""
+
+
+@dataclass(frozen=True)
+class OpEvent:
+    """One NPU operation (or DMA) as the target saw it.
+
+    Attributes:
+        offset: byte offset of the operation's command word in the register command stream.
+        name: operation, e.g. "CONV", "DEPTHWISE", "POOL MAX", "ELEMENTWISE ADD", "DMA".
+        cycles: NPU cycles, with the target's provenance.
+    """
+
+    offset: int
+    name: str
+    cycles: int
+
+
+@dataclass(frozen=True)
+class DelegateRun:
+    """One DelegateCall of one execution.
+
+    Attributes:
+        instruction: index of the DelegateCall in the method's chain.
+        delegate: index into the method's delegates.
+        cycles: the NPU's cycle counter over the job.
+        events: the event counters, in the order of the plan's events; 0 where the NPU has no such counter.
+        outputs: the delegate's output tensors, in argument order; empty when the plan did not ask for them.
+        op_events: per-operation events when the target has Capability.OP_EVENTS, in stream order; otherwise empty.
+    """
+
+    instruction: int
+    delegate: int
+    cycles: int
+    events: tuple[int, ...]
+    outputs: tuple[np.ndarray, ...]
+    op_events: tuple[OpEvent, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of one input set.
+
+    Output arrays have the logical (NCHW) shape of the program's tensors, whatever their dim_order is.
+    `stack_used` counts the bytes of the device's main stack that were in use at any time since its start.
+    `counted` are the NPU cycles of the whole execution where those of its delegate calls are not known one by one.
+    """
+
+    input_set: int
+    repeat: int
+    outputs: tuple[np.ndarray, ...]
+    delegates: tuple[DelegateRun, ...]
+    stack_used: int = 0
+    counted: int | None = None
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of all its delegate calls."""
+        return sum(call.cycles for call in self.delegates) if self.counted is None else self.counted
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a target brought back from a complete plan.
+
+    Attributes:
+        run_id, image_hash, program_hash: as echoed by the device (16, 32 and 32 bytes). A runner echoes nothing: b"".
+        npu_id, npu_config: the NPU's ID and CONFIG registers; 0 of a runner.
+        memory: byte counts of the device's LOADED frame, by field name of ethos_hil.harness.image.formats.Loaded; of a
+            runner what it logs of them.
+        runs: one per input set and repeat, in plan order.
+        console: text the device sent outside and inside frames, line by line.
+        seconds: wall time by phase of the host's work: "launch" (start to first frame), "npu" (inside the NPU model,
+            virtual target only), "total".
+    """
+
+    run_id: bytes
+    image_hash: bytes
+    program_hash: bytes
+    npu_id: int
+    npu_config: int
+    memory: dict[str, int]
+    runs: tuple[Run, ...]
+    console: tuple[str, ...]
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program that talks by semihosting came to its end.
+
+    Attributes:
+        status: the exit status it gave; 0 where the target does not pass it on.
+        console: what it wrote to its console, and the simulator to its own, line by line.
+    """
+
+    status: int
+    console: tuple[str, ...]

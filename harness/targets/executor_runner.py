@@ -1,0 +1,188 @@
+"""The host's side of ExecuTorch's semihosting runner: a program and its inputs as files, the outputs as files back.
+
+The protocol is that of upstream's arm_executor_runner and of the tests that use it (executorch 1.4.1, examples/arm/
+executor_runner and backends/arm/test/runner_utils.py): `executor_runner -m program.pte -o out -i i0.bin ...` in a
+folder; tensors raw, in the order of their dim_order; out-<i>.bin for every output; exit status 0. The device echoes
+nothing, so each execution gets a folder and a boot of its own: what is in there afterwards, this execution wrote.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.link.failure import KINDS
+from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
+from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.formats.pte_model import Tensor
+
+# What upstream's tests take for a failure (runner_utils.py), and the places in it that say which kind it is.
+_FAILURES = re.compile(r"^[EF][: ].*$|^.*Hard fault.*$|^.*Assertion.*$", re.MULTILINE)
+_OWN_KIND = re.compile(r"^E \[executorch:(\w+)[\] ]")
+# arm_perf_monitor.cpp and arm_executor_runner.cpp; the former's format puts a stray sign between colon and number.
+_CYCLES = re.compile(r"\bethosu_pmu_cycle_cntr\s*:\s*%?\s*(\d+)")
+_INFERENCES = re.compile(r"\bNPU Inferences\s*:\s*(\d+)")
+_MEMORY = {
+    "planned_bytes": re.compile(r"\bmethod_allocator_planned:\s*(\d+) bytes"),
+    # Only our own firmware logs these.
+    "fast_scratch_bytes": re.compile(r"\bfast_scratch:\s*(\d+)"),
+    "sram_used": re.compile(r"\bsram_pool_used:\s*(\d+)"),
+    "ddr_used": re.compile(r"\bddr_pool_used:\s*(\d+)"),
+    "stack_size": re.compile(r"\bstack_used:\s*\d+ / (\d+)"),
+}
+_STACK = re.compile(r"\bstack_used:\s*(\d+)")
+_QUOTED = 3
+_CLOCK_SLACK = 0.05
+"""Seconds by which a file system's clock may lag behind ours (a tick of the kernel is at most 10 ms)."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a runner is to do.
+
+    Attributes:
+        program: the .pte.
+        input_sets: for each input set the raw bytes of its tensors.
+        outputs: the program's outputs.
+        repeat: executions of each input set.
+    """
+
+    program: bytes
+    input_sets: Sequence[Sequence[bytes]]
+    outputs: Sequence[Tensor]
+    repeat: int = 1
+
+
+def command_line(inputs: int) -> str:
+    """The runner's arguments, as upstream's tests write them.
+
+    Raises:
+        UsageError: they are longer than FVPs pass on.
+    """
+    text = "executor_runner -m program.pte -o out" + "".join(f" -i i{index}.bin" for index in range(inputs))
+    if len(text) > MAX_COMMAND_LINE:
+        raise UsageError(
+            f"{inputs} inputs make a command line of {len(text)} characters; a runner is told at most "
+            f"{MAX_COMMAND_LINE}",
+            hint="leave out --runner: a packed image has no such limit",
+        )
+    return text
+
+
+def run_program(board: Target, elf: bytes, job: Job, *, timeout: float, progress: Progress | None = None) -> Outcome:
+    """Execute a job, one boot for each execution.
+
+    Args:
+        board: with Capability.SEMIHOSTING.
+        elf: the runner.
+        job: what to do.
+        timeout: wall seconds for all of it.
+        progress: told after every execution.
+
+    Raises:
+        UsageError: too many inputs for a command line.
+        TargetError: an execution failed. Kinds besides those of `Target.boot`: "fault" or what our own runner names,
+            for an error that the runner reports; "missing-output", "damaged-output" (a file of the wrong size), and
+            "stale-output" (a file that is older than the execution).
+        TargetNotAvailable: the target cannot be started, or has no semihosting.
+    """
+    deadline = Deadline(timeout)
+    started = time.perf_counter()
+    runs: list[Run] = []
+    console: list[str] = []
+    memory: dict[str, int] = {}
+    planned = len(job.input_sets) * job.repeat
+    for number, inputs in enumerate(job.input_sets):
+        for repeat in range(job.repeat):
+            try:
+                outputs, ended = _execute(board, elf, job, inputs, deadline)
+            except TargetError as error:
+                error.console = (*console, *error.console)
+                if planned > 1:
+                    error.message = f"input set {number}, repeat {repeat}: {error.message}"
+                raise
+            console += ended.console
+            said = "\n".join(ended.console)
+            memory |= {name: int(found[1]) for name, where in _MEMORY.items() if (found := where.search(said))}
+            stack = _STACK.search(said)
+            used = 0 if stack is None else int(stack[1])
+            runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=_cycles(said)))
+            if progress is not None:
+                progress(len(runs), planned)
+    return Outcome(
+        run_id=b"", image_hash=b"", program_hash=b"", npu_id=0, npu_config=0, memory=memory, runs=tuple(runs),
+        console=tuple(console), seconds={"total": time.perf_counter() - started},
+    )  # fmt: skip
+
+
+def _execute(
+    board: Target, elf: bytes, job: Job, inputs: Sequence[bytes], deadline: Deadline
+) -> tuple[tuple[np.ndarray, ...], Ended]:
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-runner-") as name:
+        folder = Path(name)
+        (folder / "program.pte").write_bytes(job.program)
+        for index, data in enumerate(inputs):
+            (folder / f"i{index}.bin").write_bytes(data)
+        before = time.time()
+        ended = board.boot(elf, command_line(len(inputs)), folder, timeout=deadline.remaining)
+        try:
+            _check(ended)
+            return tuple(_output(folder, index, tensor, before) for index, tensor in enumerate(job.outputs)), ended
+        except TargetError as error:
+            error.console = ended.console
+            raise
+
+
+def _check(ended: Ended) -> None:
+    """Raises TargetError when the runner says that it failed, in words or by its exit status."""
+    said = _FAILURES.findall("\n".join(ended.console))
+    status = f" (exit status {ended.status})" if ended.status else ""
+    if said:
+        named = _OWN_KIND.match(said[0])
+        kind = KINDS.get(named[1]) if named is not None else None
+        more = f" (and {len(said) - _QUOTED} more lines)" if len(said) > _QUOTED else ""
+        text = " | ".join(line.strip() for line in said[:_QUOTED])
+        raise TargetError(f"the runner reports: {text}{more}{status}", kind=kind or "fault")
+    if ended.status:
+        last = next((line for line in reversed(ended.console) if line.strip()), "nothing")
+        raise TargetError(
+            f"the runner exited with status {ended.status}", kind="fault", hint=f"it said last: {last.strip()}"
+        )
+
+
+def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarray:
+    path = folder / f"out-{index}.bin"
+    try:
+        data, changed = path.read_bytes(), path.stat().st_mtime
+    except OSError as error:
+        raise TargetError(
+            f"the runner ended well but left no {path.name}: {error.strerror}",
+            kind="missing-output",
+            hint="was it built with SEMIHOSTING, for this board?",
+        ) from error
+    if changed < before - _CLOCK_SLACK:
+        raise TargetError(f"{path.name} is older than the execution that should have written it", kind="stale-output")
+    if len(data) != tensor.nbytes:
+        raise TargetError(
+            f"{path.name} has {len(data)} bytes; output {index} is {tensor}, {tensor.nbytes} bytes",
+            kind="damaged-output",
+        )
+    return np.ascontiguousarray(tensor.from_bytes(data)).reshape(tensor.sizes)
+
+
+def _cycles(said: str) -> int | None:
+    """NPU cycles of one inference, if the runner logs them."""
+    cycles, inferences = _CYCLES.search(said), _INFERENCES.search(said)
+    if cycles is None:
+        return None
+    count = int(inferences[1]) if inferences is not None else 1
+    return int(cycles[1]) // max(count, 1)

@@ -1,0 +1,99 @@
+"""Programs that talk by semihosting, on the virtual board."""
+
+from __future__ import annotations
+
+import codecs
+import io
+
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.segments import ElfError, segments
+from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.outcome import Ended
+from ethos_hil.harness.socs.memory_map import missing
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.targets.fvp import model_for
+from ethos_hil.harness.virtual.board import Board
+from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
+from ethos_hil.harness.virtual.qemu import Qemu
+from ethos_hil.harness.virtual.semihosting import Semihosting
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import Npu
+
+
+def boot(
+    elf: bytes,
+    semihosting: Semihosting,
+    configuration: Configuration,
+    soc: Soc,
+    timeout: float,
+    *,
+    engine: EngineFactory,
+    strict: bool = False,
+) -> Ended:
+    """Run a program to its end. Its UART and its console become one text, as an FVP shows them.
+
+    Args:
+        elf: the program.
+        semihosting: what it is told.
+        configuration: of the NPU.
+        soc: of the board.
+        timeout: wall seconds.
+        engine, strict: as `Machine` takes them.
+
+    Raises:
+        UsageError: it is no ELF that this board can run.
+        TargetError: it did not end by itself.
+        TargetNotAvailable: QEMU is missing.
+    """
+    file = io.BytesIO(elf)
+    model = model_for(soc.name, Npu.parse(configuration.name))
+    try:
+        loaded = segments(file)
+    except ElfError as error:
+        raise UsageError(
+            f"the runner cannot be run: {error}", hint="give an ELF for a Cortex-M of this board"
+        ) from error
+    for segment in loaded:
+        for address, size in ((segment.load_address, segment.file_size), (segment.address, segment.memory_size)):
+            why = missing(address, size, model) if size else None
+            if why is not None:
+                raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
+    console = _Console()
+    deadline = Deadline(timeout)
+    heapinfo = semihosting.heapinfo_calls(file, loaded)
+    board = Board(soc, Qemu(elf, semihosting=semihosting))
+    with Machine(board, configuration, deadline, engine=engine, strict=strict, heapinfo=heapinfo) as machine:
+        try:
+            while not isinstance(event := machine.wait(), Exit):
+                console.write(event.uart + event.console)
+        except TimeoutError as error:
+            where = machine.where() or "an unknown place"
+            raise TargetError(
+                f"no end within {timeout:g} s: the program is in {where}", kind="timeout", console=console.lines()
+            ) from error
+        except TargetError as error:
+            left = machine.written()
+            if left is not None:
+                console.write(left.uart + left.console)
+            error.console = console.lines()
+            fault = machine.device.fault
+            if fault is not None and error.hint is None:
+                error.hint = f"the NPU had stopped with a {fault.message}"
+            raise
+        left = machine.written()
+        if left is not None:
+            console.write(left.uart + left.console)
+        return Ended(event.status, console.lines())
+
+
+class _Console:
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = ""
+
+    def write(self, data: bytes) -> None:
+        self._text += self._decoder.decode(data)
+
+    def lines(self) -> tuple[str, ...]:
+        return tuple(self._text.splitlines())

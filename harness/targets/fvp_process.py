@@ -1,0 +1,126 @@
+"""A simulator's process: started in a group of its own, its console read live, ended and reaped however it ends."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.process import dies_with, interrupts_deferred
+
+_GRACE_SECONDS = 1.0
+"""Between asking a simulator to end and ending it. It holds a licence, perhaps, that it should give back."""
+_REAP_SECONDS = 5.0
+_POLL_SECONDS = 0.005
+
+
+class Simulation:
+    """One run of a simulator. A context manager: leaving it leaves no process behind.
+
+    Attributes:
+        lines: complete lines of its stdout and stderr so far.
+    """
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        """Start `command` in `folder`.
+
+        Raises:
+            TargetNotAvailable: it can't be started.
+        """
+        self.lines: list[str] = []
+        self._partial = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        try:
+            with interrupts_deferred():
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # a group to end as a whole, and out of the terminal's Ctrl-C
+                    preexec_fn=dies_with(os.getpid()),
+                )
+        except OSError as error:
+            raise TargetNotAvailable(
+                f"{command[0]} could not be started: {error.strerror}",
+                hint="is it a program for this machine, with permission to execute it?",
+            ) from error
+        assert self._process.stdout is not None
+        self._console: int | None = self._process.stdout.fileno()
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def status(self) -> int | None:
+        """Exit status (negative: the signal that ended it), or None while it runs."""
+        # It is left unreaped until `stop`, which still needs its number: nobody else can have it until then.
+        if self._process.returncode is not None:
+            return self._process.returncode
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+    def watch(self, seconds: float) -> bool:
+        """Read its console for at most `seconds`; whether it still runs. After False, all it wrote has been read."""
+        if self._console is None:
+            end = time.monotonic() + seconds
+            while self.status is None and time.monotonic() < end:
+                time.sleep(min(_POLL_SECONDS, seconds))
+            return self.status is None
+        running = self.status is None  # before reading: what it wrote before it ended is there to be read then
+        if select.select([self._console], [], [], seconds if running else 0.0)[0]:
+            data = os.read(self._console, 1 << 16)
+            self._take(self._decoder.decode(data, final=not data))
+            if data:
+                return True
+        elif running:
+            return True
+        # Closed by the simulator; or it has ended, and a process it left behind holds the other end.
+        self._close_console()
+        return self.status is None
+
+    def stop(self) -> None:
+        """End it and all it started, and reap it; may be called again."""
+        if self._process.returncode is not None:
+            return
+        if self.status is None:
+            self._signal(signal.SIGTERM)
+            end = time.monotonic() + _GRACE_SECONDS
+            while time.monotonic() < end and self.watch(max(0.0, end - time.monotonic())):
+                pass
+        self._signal(signal.SIGKILL)
+        self._process.wait(_REAP_SECONDS)
+        self._close_console()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def _take(self, text: str) -> None:
+        *lines, self._partial = (self._partial + text).split("\n")
+        self.lines += [line.rstrip("\r") for line in lines]
+
+    def _close_console(self) -> None:
+        if self._console is None:
+            return
+        if self._partial:
+            self._take("\n")
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._console = None

@@ -1,0 +1,68 @@
+"""How far a quantised program's answers are from the float model's: a report, no verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.results.record import Accuracy
+
+
+def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> tuple[Accuracy, ...]:
+    """One for each output, where the artifact knows what the float model answers.
+
+    Args:
+        artifact: knows it for its example inputs.
+        inputs: what was computed from.
+        outputs: what was answered; without them there is nothing to compare.
+    """
+    known = len(artifact.floating) == len(outputs)
+    examples = artifact.example_inputs
+    if not known or len(inputs) != len(examples) or not all(map(np.array_equal, inputs, examples)):
+        return ()
+    pairs = zip(artifact.floating, outputs, strict=True)
+    return tuple(_accuracy(f"output {index}", *pair) for index, pair in enumerate(pairs) if _comparable(*pair))
+
+
+def reference_name(array: np.ndarray) -> str:
+    """What to call PyTorch's float answer."""
+    return f"PyTorch, {array.dtype}"
+
+
+def _comparable(expected: np.ndarray, found: np.ndarray) -> bool:
+    return expected.shape == found.shape and expected.size > 0
+
+
+def _accuracy(name: str, expected: np.ndarray, found: np.ndarray) -> Accuracy:
+    wanted, given = expected.astype(np.float64), found.astype(np.float64)
+    same = (wanted == given) | (np.isnan(wanted) & np.isnan(given))
+    with np.errstate(invalid="ignore"):
+        error = np.where(same, 0.0, np.abs(wanted - given))
+    error = np.where(np.isnan(error), np.inf, error)
+    worst = np.unravel_index(int(np.argmax(error)), error.shape)
+    return Accuracy(
+        name,
+        reference_name(expected),
+        _sqnr(wanted, error),
+        _cosine(wanted, given),
+        float(error[worst]),
+        tuple(int(axis) for axis in worst),
+        float(wanted[worst]),
+        float(given[worst]),
+    )
+
+
+def _sqnr(wanted: np.ndarray, error: np.ndarray) -> float | None:
+    signal, noise = float(np.sum(wanted[np.isfinite(wanted)] ** 2)), float(np.sum(error**2))
+    if noise == 0:
+        return np.inf if signal else None
+    return 10 * float(np.log10(signal / noise)) if signal and np.isfinite(noise) else -np.inf
+
+
+def _cosine(wanted: np.ndarray, given: np.ndarray) -> float | None:
+    finite = np.isfinite(wanted) & np.isfinite(given)
+    a, b = wanted[finite], given[finite]
+    length = float(np.sqrt(np.sum(a**2) * np.sum(b**2)))
+    return float(np.sum(a * b)) / length if length else None

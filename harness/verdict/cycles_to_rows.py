@@ -1,0 +1,55 @@
+"""Put cycles on the rows of the delegate map.
+
+The target reports operations by their place in the register command stream; the artifact's delegate map says which
+place belongs to which operation of the model. Every reported cycle lands in exactly one row: what no row of the map
+covers gets a row of its own, so that the rows always sum to the total.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+from ethos_hil.harness.outcome import OpEvent, Run
+from ethos_hil.lowering.artifact import Artifact, NpuOp
+from ethos_hil.results.record import Op
+
+
+def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
+    """Rows for one execution, in the order of the program.
+
+    Args:
+        artifact: with the delegate map.
+        run: an execution on a target that reports operations.
+        provenance: of the target's cycles.
+    """
+    maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
+    rows: list[Op] = []
+    for call in run.delegates:
+        rows.extend(_rows(maps.get(call.instruction, ()), call.op_events, provenance))
+    return tuple(rows)
+
+
+def estimated(artifact: Artifact) -> tuple[Op, ...]:
+    """Rows with the compiler's estimates, for targets that report no operations."""
+    return tuple(_row(op, op.vela_cycles, "vela") for op in artifact.npu_ops)
+
+
+def _rows(npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) -> list[Op]:
+    # A map row covers the stream from the end of the row before it up to its own last operation.
+    ends = [op.end_offset for op in npu_ops]
+    cycles = [0] * len(npu_ops)
+    unmapped: dict[str, int] = {}
+    for event in events:
+        index = bisect.bisect_left(ends, event.offset)
+        if index < len(ends):
+            cycles[index] += event.cycles
+        else:
+            unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles
+    rows = [_row(op, count, provenance) for op, count in zip(npu_ops, cycles, strict=True)]
+    rows += [Op("unmapped", name, "", (), "", "", count, provenance) for name, count in unmapped.items()]
+    return rows
+
+
+def _row(op: NpuOp, cycles: int, provenance: str) -> Op:
+    return Op(op.id, op.npu_op, op.tosa_op, op.aten_ops, op.module, op.source, cycles, provenance, op.sources)

@@ -1,0 +1,290 @@
+"""Where a wrong answer begins: the first operation whose result is not the reference's.
+
+Delegates are looked at in the order of their calls, each fed with the inputs that the reference gave it, so that what
+went wrong earlier does not count twice. The first whose outputs differ is run again on the functional NPU, with every
+tensor compared (`ethos_hil.harness.verdict.replay`). Where that tells nothing, the delegate is compiled once more with
+its intermediate tensors as outputs. A delegate that the functional NPU computes right is the target's fault, and cannot
+be looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
+from ethos_hil.harness.verdict.run_delegate import run_delegate
+from ethos_hil.harness.verdict.verify import REFERENCE, same_bits
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.lowering.errors import OracleError, raise_if_interrupted
+from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Tensor
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.model import summary
+from ethos_hil.lowering.oracle.intermediates import activations, compiled, computed, values
+from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
+from ethos_hil.results.record import Divergence
+
+_LISTED = 4  # names in a sentence
+
+
+def localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
+    """The place where the first execution that differs from its reference begins to do so.
+
+    Never raises for what goes wrong on the way (but KeyboardInterrupt): the mismatch that was found stands without.
+
+    Args:
+        artifact: what ran.
+        target: where.
+        references: one per input set.
+        outcome: what the target brought back.
+    """
+    try:
+        return _localise(artifact, target, references, outcome)
+    except Exception as error:
+        raise_if_interrupted(error)
+        return Divergence("unknown", f"could not localise: {summary(error)}")
+
+
+def _localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
+    for run in outcome.runs:
+        reference = references[run.input_set]
+        for call in run.delegates:
+            if not _same(call.outputs, reference.delegate_outputs.get(call.instruction, ())):
+                case = _Case(artifact, target, reference, run, call)
+                return case.judged(_right_in(outcome, references, call))
+        if not _same(run.outputs, reference.outputs):
+            return _after_delegates(artifact, run)
+    return Divergence("unknown", "could not localise: no output that the target sent differs from its reference")
+
+
+def _same(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
+    return len(found) == len(expected) and all(map(same_bits, expected, found))
+
+
+def _right_in(outcome: Outcome, references: Sequence[ReferenceRun], call: DelegateRun) -> int:
+    """In how many executions the delegate's outputs are the reference's."""
+    return sum(
+        _same(other.outputs, references[run.input_set].delegate_outputs[other.instruction])
+        for run in outcome.runs
+        for other in run.delegates
+        if other.instruction == call.instruction
+    )
+
+
+def _after_delegates(artifact: Artifact, run: Run) -> Divergence:
+    if artifact.delegates and not run.delegates:
+        return Divergence(
+            "unknown", "a runner shows no delegate's outputs; without --runner, delegates are looked into"
+        )
+    last = max((call.instruction for call in run.delegates), default=-1)
+    kernels = [call.operator for call in artifact.plan.instructions[last + 1 :] if isinstance(call, KernelCall)]
+    who = f"the CPU operators after them: {_listed(kernels)}" if kernels else "no operator runs after them"
+    what = "every delegate's outputs are right" if run.delegates else "nothing is delegated"
+    return Divergence("cpu", f"{what}, but the program's outputs are not: what is wrong comes from {who}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A delegate call whose outputs are wrong."""
+
+    artifact: Artifact
+    target: Target
+    reference: ReferenceRun
+    run: Run
+    call: DelegateRun
+
+    @cached_property
+    def delegate(self) -> Delegate:
+        return self.artifact.delegate_at(self.call.instruction)
+
+    @cached_property
+    def blob(self) -> VelaBlob:
+        """The delegate as it is in the program: what the target ran."""
+        data = self.artifact.plan.delegates[self.delegate.index].data
+        return VelaBlob.parse(data, f"delegate {self.delegate.index}")
+
+    @cached_property
+    def tosa(self) -> bytes:
+        """The TOSA program that was compiled."""
+        if self.delegate.tosa is None:
+            raise OracleError("the delegate has no TOSA program")
+        return hoist_tables(self.delegate.tosa)[0] if self.delegate.hoisted else self.delegate.tosa
+
+    @cached_property
+    def graph(self) -> TosaGraph:
+        return TosaGraph.parse(self.tosa)
+
+    @cached_property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        return self.reference.delegate_inputs[self.call.instruction]
+
+    @cached_property
+    def raw_inputs(self) -> list[bytes]:
+        return [array.tobytes() for array in self.inputs]
+
+    @cached_property
+    def npu(self) -> Npu:
+        return Npu(Configuration.parse(str(self.artifact.npu or self.target.npu)))
+
+    def expected(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
+        """The reference's values of some tensors and of the outputs."""
+        outputs = [tensor.name for tensor in self.graph.outputs]
+        return values(self.tosa, self.inputs, list(dict.fromkeys([*names, *outputs])))
+
+    def in_memory_order(self, arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
+        """The delegate's outputs, as they are in the program's types and logical shapes, as they lie in memory."""
+        instruction = self.artifact.plan.instructions[self.call.instruction]
+        assert isinstance(instruction, DelegateCall)
+        places = [self.artifact.plan.values[index] for index in instruction.args[len(self.inputs) :]]
+        return tuple(
+            place.to_bytes(array) for place, array in zip(places, arrays, strict=True) if isinstance(place, Tensor)
+        )
+
+    def as_elements(self, raw: Sequence[bytes]) -> tuple[bytes, ...]:
+        """The NPU's outputs as NumPy would have them."""
+        outputs = self.reference.delegate_outputs[self.call.instruction]
+        return tuple(elements_of(data, array.dtype).tobytes() for data, array in zip(raw, outputs, strict=True))
+
+    def judged(self, right: int) -> Divergence:
+        """What is wrong with it; `right` executions of it are not."""
+        written = {row.tensor for row in self.delegate.npu_ops}
+        expected = self.expected([name for name in computed(self.graph) if name in written])
+        wanted = self.in_memory_order(self.reference.delegate_outputs[self.call.instruction])
+        if tuple(expected[tensor.name].tobytes() for tensor in self.graph.outputs) != wanted:
+            return self._place(
+                "delegate",
+                "its TOSA program, rewritten so that tables come before transpositions, does not compute what the "
+                "program before the rewriting does",
+            )
+        again = replay(self.npu, self.blob, self.raw_inputs, self.delegate.npu_ops, expected)
+        answered = self.as_elements(again.outputs)
+        if answered == wanted:
+            return replace(self._place("delegate", self._targets_fault(right)), reproduced=False)
+        reproduced = answered == self.in_memory_order(self.call.outputs)
+        found = self._first(again) or self._by_recompilation()
+        return replace(found, message=f"{found.message}. {self._blame(reproduced)}", reproduced=reproduced)
+
+    def _place(self, place: str, text: str) -> Divergence:
+        call = self.call.instruction
+        return Divergence(place, f"delegate call {call} is the first that differs: {text}", instruction=call)
+
+    def _targets_fault(self, right: int) -> str:
+        runs = f"{right} other execution{'s' if right > 1 else ''} of it answered right, " if right else ""
+        if self.target.kind == "virtual":
+            before = [
+                call.operator
+                for call in self.artifact.plan.instructions[: self.call.instruction]
+                if isinstance(call, KernelCall)
+            ]
+            doers = f" by the CPU operators before it ({_listed(before)})" if before else ""
+            return (
+                f"{runs}and the functional NPU, which is also the virtual board's, answers right from right inputs. "
+                f"So either the board gave it other inputs{doers}, or its outputs were changed after it"
+            )
+        return (
+            f"{runs}and the functional NPU answers right, so the program is right and the target differs from the "
+            "model. Which operation is wrong there cannot be seen from outside"
+        )
+
+    def _blame(self, reproduced: bool) -> str:
+        changed = self.delegate.vela != self.artifact.plan.delegates[self.delegate.index].data
+        ending = ". The delegate in the program is not the one that the compiler made" if changed else ""
+        if reproduced:
+            cleared = "" if self.target.kind == "virtual" else ", not the target,"
+            return (
+                "The functional NPU gives the target's outputs exactly, so the compiler or the model of the NPU"
+                f"{cleared} is at fault{ending}"
+            )
+        return f"The functional NPU is wrong as well, but not as the target is{ending}"
+
+    def _first(self, again: Replay) -> Divergence | None:
+        if again.difference is None:
+            return None
+        unchecked: list[str] = []
+        while (row := again.difference.row - len(unchecked) - 1) in again.unchecked:
+            unchecked.insert(0, self.delegate.npu_ops[row].id)
+        found = self._named(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
+        if unchecked:
+            names = f"{unchecked[0]} to {unchecked[-1]}" if len(unchecked) > 1 else unchecked[0]
+            return replace(found, message=f"{found.message}; what {names} before it made could not be compared")
+        return found
+
+    def _named(self, op: NpuOp | None, difference: Difference, found_by: str) -> Divergence:
+        tensor = self.graph.tensors[difference.tensor]
+        size = int(np.prod(tensor.shape))
+        where = f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"
+        if op is None:
+            start = f"{where} is the first tensor that differs from {REFERENCE}"
+        else:
+            aten = f" ({', '.join(name.removeprefix('aten.') for name in op.aten_ops)})" if op.aten_ops else ""
+            module = f" of module {op.module}" if op.module else ""
+            at = f" at {op.source}" if op.source else ""
+            start = (
+                f"{op.id} {op.npu_op}{aten}{module}{at} is the first operation whose result differs from {REFERENCE}: "
+                f"tensor {where}"
+            )
+        return Divergence(
+            place="npu-op",
+            message=f"{start}, {difference.mismatches:,} of {size:,} elements, first at index "
+            f"{list(difference.index)}: expected {difference.expected}, found {difference.found}",
+            found_by=found_by,
+            instruction=self.call.instruction,
+            op=op.id if op else "",
+            npu_op=op.npu_op if op else "",
+            tosa_op=op.tosa_op if op else self.graph.producers()[tensor.name].op,
+            aten_ops=op.aten_ops if op else (),
+            module=op.module if op else "",
+            source=op.source if op else "",
+            tensor=tensor.name,
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            index=difference.index,
+            expected=difference.expected,
+            found=difference.found,
+            mismatches=difference.mismatches,
+        )
+
+    def _by_recompilation(self) -> Divergence:
+        names = activations(self.graph)
+        expected = self.expected(names)
+        blob = compiled(self.tosa, self.artifact.vela_flags, names)
+        found = run_delegate(self.npu, blob, self.raw_inputs).outputs
+        for name, data in zip(names, found, strict=True):
+            array = expected[name]
+            made = elements_of(data, array.dtype).reshape(array.shape)
+            if (made != array).any():
+                index = tuple(int(axis[0]) for axis in np.nonzero(made != array))
+                wrong = int(np.count_nonzero(made != array))
+                difference = Difference(-1, name, index, int(array[index]), int(made[index]), wrong)
+                return self._named(self._writer(name), difference, "recompilation")
+        return self._place(
+            "delegate",
+            "its operations' results are right as far as they can be compared, and compiled once more with its "
+            f"{len(names)} intermediate tensors as outputs it is right: what is wrong lies in what the compiler fuses "
+            "or where it keeps tensors",
+        )
+
+    def _writer(self, name: str) -> NpuOp | None:
+        """The operation that writes a tensor, or the one it is fused into."""
+        rows = {row.tensor: row for row in reversed(self.delegate.npu_ops)}
+        reached = {name}
+        for operator in self.graph.operators:
+            if name in rows:
+                break
+            if reached.intersection(operator.inputs):
+                reached.update(operator.outputs)
+                name = next((output for output in operator.outputs if output in rows), name)
+        return rows.get(name)

@@ -1,0 +1,59 @@
+"""The numbers of a run, each with its unit and provenance."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.results.record import Metric, Op
+
+_MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
+
+
+def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
+    """A row for every NPU operation: with the target's cycles where it tells them one by one, else with Vela's."""
+    told = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
+    if not told or not outcome.runs:
+        return estimated(artifact)
+    # The median execution, so that the rows sum to the total that is shown.
+    counted = statistics.median_low(run.cycles for run in outcome.runs)
+    middle = next(run for run in outcome.runs if run.cycles == counted)
+    attributed = attribute(artifact, middle, board.cycle_provenance)
+    total = sum(row.cycles or 0 for row in attributed)
+    if total != counted:
+        raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind="link")
+    return attributed
+
+
+def metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mapping[str, float]) -> tuple[Metric, ...]:
+    """Cycles where the target counts them, the compiler's estimate, the device's memory, and wall seconds."""
+    found = []
+    if _counted(board, outcome):
+        cycles = [run.cycles for run in outcome.runs]
+        found.append(Metric("npu_cycles", statistics.median_low(cycles), "cycles", board.cycle_provenance))
+        if min(cycles) != max(cycles):
+            found.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
+            found.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
+    estimate = sum(op.vela_cycles for op in artifact.npu_ops)
+    found.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
+    for name in _MEMORY:
+        if name in outcome.memory:
+            found.append(Metric(name, outcome.memory[name], "bytes", "reported"))
+    stack = max((run.stack_used for run in outcome.runs), default=0)
+    if stack:
+        found.append(Metric("stack_used", stack, "bytes", "reported"))
+    for phase, value in {**seconds, **outcome.seconds}.items():
+        found.append(Metric(f"{phase}_seconds", round(value, 4), "s", "host"))
+    return tuple(found)
+
+
+def _counted(board: Target, outcome: Outcome) -> bool:
+    """Whether cycles mean something: the target counts them, and a runner, which echoes no run, said them."""
+    if Capability.NPU_CYCLES not in board.capabilities() or not outcome.runs:
+        return False
+    return bool(outcome.run_id) or all(run.counted is not None for run in outcome.runs)

@@ -1,0 +1,358 @@
+"""A mismatch names the operation it begins at: programs, models of the NPU and targets are broken on purpose here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ethos_hil.harness.cli.render import console, summary
+from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.outcome import Outcome, Progress, Run
+from ethos_hil.harness.run import find_firmware, run_artifact
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict import divergence as diagnosis
+from ethos_hil.lowering.artifact import Artifact, NpuOp
+from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.results.record import Divergence, Record
+
+NPU = Npu.parse("ethos-u55-128")
+OFM_ZERO_POINT = 0x118
+FLIPPED = 0x40  # a bit whose change survives the layers behind
+
+
+class FiveLayers(nn.Module):
+    """Five convolutions, each of other shape than the next; the third without activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(3, 8, 3, padding=1)
+        self.b = nn.Conv2d(8, 16, 3, stride=2)
+        self.c = nn.Conv2d(16, 24, 1)
+        self.d = nn.Conv2d(24, 24, 3, groups=24)
+        self.e = nn.Conv2d(24, 7, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[1, 3, 15, 15] -> [1, 7, 5, 5]."""
+        x = self.a(x).relu()  # @a
+        x = self.b(x).relu()  # @b
+        x = self.c(x)  # @c
+        x = self.d(x).relu()  # @d
+        return self.e(x)  # @e
+
+
+class Halves(nn.Module):
+    """An average pool that stays on the CPU splits the network in two delegates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = nn.Conv2d(3, 8, 3)
+        self.pool = nn.AvgPool2d(8)
+        self.after = nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[1, 3, 34, 34] -> [1, 4, 4, 4]."""
+        return self.after(self.pool(self.before(x)))  # @halves
+
+
+def marked(name: str) -> str:
+    """The line of this file that ends with the marker, as an operation's source names it."""
+    path = Path(__file__)
+    lines = path.read_text("utf-8").splitlines()
+    return f"{path.name}:{next(number for number, line in enumerate(lines, 1) if line.endswith(f'# @{name}'))}"
+
+
+def lowered(module: nn.Module, *shape: int) -> Artifact:
+    torch.manual_seed(1)
+    for parameter in module.parameters():
+        nn.init.uniform_(parameter, -0.5, 0.5)
+    example = (torch.randn(shape),)
+    return lower(from_module(module.eval(), example, [(torch.randn(shape),), example], root=Path(__file__).parent), NPU)
+
+
+@pytest.fixture(scope="module")
+def five() -> Artifact:
+    return lowered(FiveLayers(), 1, 3, 15, 15)
+
+
+@pytest.fixture(scope="module")
+def halves() -> Artifact:
+    return lowered(Halves(), 1, 3, 34, 34)
+
+
+def failed(artifact: Artifact, board: VirtualTarget | None = None, *, repeat: int = 1) -> Divergence:
+    """The divergence of a run that must fail, and whose record must survive JSON."""
+    record = run_artifact(
+        artifact, board or VirtualTarget(str(NPU)), find_firmware(), label="broken", repeat=repeat
+    ).record
+    assert record.verdict == "failed"
+    assert record.failure is not None
+    assert record.failure.kind == "mismatch"
+    assert record.divergence is not None
+    assert Record.from_json(json.loads(record.dumps())) == record
+    return record.divergence
+
+
+def row(artifact: Artifact, line: str) -> NpuOp:
+    """The operation that computes the convolution of a marked line."""
+    (found,) = [op for op in artifact.npu_ops if op.source == marked(line) and "Conv2D" in op.npu_op]
+    return found
+
+
+def with_register(artifact: Artifact, op: NpuOp, register: int, change: int) -> Artifact:
+    """The artifact with a register's value changed in the program, in what `op` sets before it starts."""
+    (delegate,) = artifact.delegates
+    begin = max((each.end_offset for each in delegate.npu_ops if each.end_offset < op.end_offset), default=0)
+    start = delegate.vela.index(delegate.blob.command_stream)
+    places = [
+        start + at
+        for at in range(begin, op.end_offset, 4)
+        if struct.unpack_from("<I", delegate.vela, start + at)[0] & 0xFFFF == register
+    ]
+    assert len(places) == 1
+    blob = bytearray(delegate.vela)
+    (word,) = struct.unpack_from("<I", blob, places[0])
+    struct.pack_into("<I", blob, places[0], (word + (change << 16)) & 0xFFFFFFFF)
+    return dataclasses.replace(artifact, pte=artifact.pte.replace(delegate.vela, bytes(blob)))
+
+
+def test_an_operation_that_is_broken_in_the_program_is_named(five: Artifact) -> None:
+    """The third of five layers gets another zero point in the command stream."""
+    op = row(five, "c")
+    found = failed(with_register(five, op, OFM_ZERO_POINT, 1))
+    assert (found.place, found.found_by, found.op) == ("npu-op", "replay", op.id)
+    assert (found.source, found.module, found.tensor) == (marked("c"), "c", op.tensor)
+    assert (found.npu_op, found.tosa_op, found.aten_ops) == ("Conv2D", "CONV2D", ("aten.conv2d.default",))
+    assert (found.shape, found.dtype) == ((1, 7, 7, 24), "INT8")
+    assert found.expected is not None
+    assert found.found == found.expected + 1
+    assert found.index == (0, 0, 0, 0)
+    assert found.reproduced
+    assert "not the one that the compiler made" in found.message
+
+
+def breaking(monkeypatch: pytest.MonkeyPatch, op: NpuOp, index: tuple[int, int, int]) -> None:
+    """Lets the functional NPU, wherever it is used, flip a bit of one element of what `op` computes."""
+    right = ConvolutionStep.run
+
+    def wrong(self: ConvolutionStep, memory: Memory) -> None:
+        right(self, memory)
+        ofm = self.op.ofm
+        if self.op.offset == op.end_offset:
+            values = np.array(ofm.load(memory))
+            values[index] ^= FLIPPED
+            ofm.store(memory, values)
+
+    monkeypatch.setattr(ConvolutionStep, "run", wrong)
+
+
+@pytest.mark.parametrize("line", ["a", "b", "c", "d", "e"])
+def test_an_operation_that_the_npu_computes_wrong_is_named(
+    five: Artifact, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """One bit of one element, in the middle of the tensor; in bricks or not, every layer."""
+    op = row(five, line)
+    breaking(monkeypatch, op, (2, 3, 5))
+    found = failed(five)
+    assert (found.place, found.op, found.source, found.tensor) == ("npu-op", op.id, marked(line), op.tensor)
+    assert (found.index, found.mismatches) == ((0, 2, 3, 5), 1)
+    assert found.expected is not None
+    assert found.found == found.expected ^ FLIPPED
+
+
+def test_the_second_delegate_is_judged_by_the_references_inputs(
+    halves: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = halves.delegates
+    (op,) = [each for each in second.npu_ops if "Conv2D" in each.npu_op]
+    others = [each.end_offset for each in first.npu_ops]
+    assert op.end_offset not in others
+    breaking(monkeypatch, op, (1, 2, 3))
+    found = failed(halves)
+    assert (found.instruction, found.op, found.module) == (second.instruction, op.id, "after")
+
+
+def test_what_vela_compiles_wrongly_is_named() -> None:
+    """Vela 5.1 pads away rows of the first of two 1x1 convolutions with a look-up between them, with a batch of two.
+
+    When this turns green, see suites/tests/test_small_npus.py.
+    """
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
+    artifact = lower(from_module(module, (torch.randn(2, 2, 32, 6),)), NPU)
+    found = failed(artifact)
+    assert (found.place, found.found_by, found.npu_op, found.module) == ("npu-op", "replay", "Conv2D", "0")
+    assert (found.tensor, found.reproduced) == ("tosa_table_default", True)
+    assert found.op in {op.id for op in artifact.npu_ops}
+    assert "not the one" not in found.message
+
+
+class Corrupting(VirtualTarget):
+    """A board whose answers are changed on their way."""
+
+    def __init__(self, change: Callable[[Outcome], Outcome], kind: str = "virtual") -> None:
+        super().__init__(str(NPU))
+        self.change = change
+        self.kind = kind
+
+    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
+        return self.change(super().run(timeout=timeout, progress=progress))
+
+
+def delegate_output_changed(number: int, *, repeats: tuple[int, ...] = (0,)) -> Callable[[Outcome], Outcome]:
+    def changed(each: Run) -> Run:
+        if each.repeat not in repeats:
+            return each
+        calls = list(each.delegates)
+        calls[number] = dataclasses.replace(calls[number], outputs=with_first_changed(calls[number].outputs))
+        return dataclasses.replace(each, delegates=tuple(calls))
+
+    return lambda outcome: dataclasses.replace(outcome, runs=tuple(map(changed, outcome.runs)))
+
+
+def with_first_changed(outputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    first = outputs[0].copy()
+    first.ravel()[0] = 7 if first.ravel()[0] != 7 else 8
+    return first, *outputs[1:]
+
+
+def test_a_target_that_differs_from_the_model_is_said_to(five: Artifact) -> None:
+    found = failed(five, Corrupting(delegate_output_changed(0), kind="board"))
+    assert (found.place, found.op, found.tensor, found.index, found.reproduced) == ("delegate", "", "", None, False)
+    assert found.instruction == five.delegates[0].instruction
+    assert "the target differs from the model" in found.message
+
+
+def test_executions_that_were_right_are_counted(five: Artifact) -> None:
+    board = Corrupting(delegate_output_changed(0, repeats=(1,)), kind="board")
+    assert "2 other executions of it answered right" in failed(five, board, repeat=3).message
+
+
+def test_a_virtual_board_with_a_right_npu_is_suspected_before_or_after_it(halves: Artifact) -> None:
+    found = failed(halves, Corrupting(delegate_output_changed(1)))
+    assert (found.place, found.instruction) == ("delegate", halves.delegates[1].instruction)
+    assert "other inputs" in found.message
+    assert "avg_pool2d" in found.message
+
+
+def test_right_delegates_leave_the_operators_after_them(five: Artifact) -> None:
+    def change(outcome: Outcome) -> Outcome:
+        (only,) = outcome.runs
+        return dataclasses.replace(outcome, runs=(dataclasses.replace(only, outputs=with_first_changed(only.outputs)),))
+
+    found = failed(five, Corrupting(change))
+    assert found.place == "cpu"
+    assert "dequantize_per_tensor" in found.message
+
+
+def test_a_target_and_a_model_that_are_wrong_in_different_ways(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = row(five, "d")
+    breaking(monkeypatch, op, (0, 0, 3))
+    found = failed(five, Corrupting(delegate_output_changed(0)))
+    assert (found.place, found.op, found.reproduced) == ("npu-op", op.id, False)
+    assert "wrong as well" in found.message
+
+
+def test_operations_before_it_that_could_not_be_compared_are_named_too(five: Artifact) -> None:
+    op = row(five, "c")
+    broken = with_register(five, op, OFM_ZERO_POINT, 1)
+    (delegate,) = broken.delegates
+    rows = tuple(dataclasses.replace(each, tensor="#7") if each is op else each for each in delegate.npu_ops)
+    found = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert found.op == row(five, "d").id
+    assert f"what {op.id} before it made could not be compared" in found.message
+
+
+def test_what_the_replay_cannot_tell_is_found_by_recompilation(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No operation's tensor is known by name; and the NPU rounds wrongly wherever its program comes from."""
+    (delegate,) = five.delegates
+    rows = tuple(dataclasses.replace(op, tensor="") for op in delegate.npu_ops)
+    nameless = dataclasses.replace(five, delegates=(dataclasses.replace(delegate, npu_ops=rows),))
+    right = ConvolutionStep.run
+
+    def wrong(self: ConvolutionStep, memory: Memory) -> None:
+        right(self, memory)
+        if self.op.ofm.shape == (7, 7, 24):
+            self.op.ofm.store(memory, np.array(self.op.ofm.load(memory)) ^ 1)
+
+    monkeypatch.setattr(ConvolutionStep, "run", wrong)
+    found = failed(nameless)
+    assert (found.place, found.found_by, found.tensor) == ("npu-op", "recompilation", row(five, "c").tensor)
+    assert (found.op, found.tosa_op, found.index) == ("", "RESCALE", (0, 0, 0, 0))
+
+
+def test_recompilation_names_the_operation_that_a_tensor_is_part_of(
+    five: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = row(five, "c")
+    right, compare = ConvolutionStep.run, diagnosis.replay
+
+    def wrong(self: ConvolutionStep, memory: Memory) -> None:
+        right(self, memory)
+        if self.op.ofm.shape == (7, 7, 24):
+            self.op.ofm.store(memory, np.array(self.op.ofm.load(memory)) ^ 1)
+
+    monkeypatch.setattr(ConvolutionStep, "run", wrong)
+    monkeypatch.setattr(
+        diagnosis, "replay", lambda *given: dataclasses.replace(compare(*given), difference=None, unchecked=())
+    )
+    found = failed(five)
+    assert (found.found_by, found.op, found.source, found.tensor) == ("recompilation", op.id, marked("c"), op.tensor)
+
+
+def test_an_error_that_only_the_program_as_a_whole_has_is_said_to_be_one(five: Artifact) -> None:
+    """Only the delegate in the program is broken, and nothing of it has a name: compiled again, all is right."""
+    broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
+    (delegate,) = broken.delegates
+    rows = tuple(dataclasses.replace(op, tensor="") for op in delegate.npu_ops)
+    found = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert (found.place, found.found_by, found.reproduced) == ("delegate", "", True)
+    assert "compiled once more" in found.message
+
+
+def test_a_diagnosis_that_fails_leaves_the_verdict(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise OracleError("tosa_reference_model has gone")
+
+    broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
+    monkeypatch.setattr(diagnosis, "values", missing)
+    found = failed(broken)
+    assert found == Divergence("unknown", "could not localise: OracleError: tosa_reference_model has gone")
+
+
+def test_an_interruption_of_the_diagnosis_is_one(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise RuntimeError("wrapped") from KeyboardInterrupt()
+
+    monkeypatch.setattr(diagnosis, "values", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        failed(five, Corrupting(delegate_output_changed(0)))
+
+
+def test_people_read_it_in_one_paragraph(five: Artifact) -> None:
+    broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
+    record = run_artifact(broken, VirtualTarget(str(NPU)), find_firmware(), label="broken").record
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(summary(record))
+    text = " ".join(captured.get().split())
+    op = row(five, "c")
+    assert f"divergence {op.id} Conv2D (conv2d.default) of module c at {marked('c')} is the first operation" in text
+    assert f"tensor {op.tensor} INT8[1, 7, 7, 24]" in text
+    assert "first at index [0, 0, 0, 0]: expected" in text
+
+
+def test_a_verified_run_has_none(five: Artifact) -> None:
+    record = run_artifact(five, VirtualTarget(str(NPU)), find_firmware(), label="five").record
+    assert (record.verdict, record.divergence) == ("verified", None)

@@ -1,0 +1,122 @@
+"""Every tensor of a right program is found and equal, however it was cut up; a broken operation is the one named."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.operations import Dma, Op
+from ethos_hil.harness.npu.npu import Observer
+from ethos_hil.harness.verdict import replay as module
+from ethos_hil.harness.verdict.replay import elements_of, replay
+from ethos_hil.harness.verdict.run_delegate import DelegateResult, run_delegate
+from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.map.delegate_map import Partition, build_map
+from ethos_hil.lowering.oracle.intermediates import computed, values
+from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.upstream.ethosu import DEBUG_FLAGS, VelaOutput
+from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
+
+# Program, NPU, and what is special about where its tensors lie.
+CASES = [
+    ("MobileNetV2", "ethos-u65-256"),  # rolling buffers: stripes of a cascade over each other
+    ("MobileNetV2", "ethos-u85-512"),
+    ("chain with a large map", "ethos-u65-256"),
+    ("depthwise multiplier 2", "ethos-u55-128"),  # a named tensor in another order of channels
+    ("matmul", "ethos-u55-128"),  # products in memory within one row of the map
+    ("int8 select by comparison", "ethos-u85-256"),  # truth values
+    ("transformer", "ethos-u55-64"),
+    ("transformer", "ethos-u85-256"),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A compiled program and what its tensors must be."""
+
+    npu: str
+    graph: TosaGraph
+    blob: VelaBlob
+    rows: tuple[NpuOp, ...]
+    inputs: list[bytes]
+    expected: dict[str, np.ndarray]
+
+    def replay(self) -> module.Replay:
+        return replay(Npu(Configuration.parse(self.npu)), self.blob, self.inputs, self.rows, self.expected)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=" on ".join)
+def case(request: pytest.FixtureRequest) -> Case:
+    name, npu = request.param
+    with quiet():
+        from executorch.backends.arm.arm_vela import vela_compile
+        from executorch.backends.arm.ethosu import EthosUCompileSpec
+    program = PROGRAMS[name]
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        flags = [*EthosUCompileSpec(npu).compiler_flags, *DEBUG_FLAGS]
+        output = VelaOutput.read(bytes(vela_compile(program.tosa, flags, intermediate_path=folder)), Path(folder))
+    graph = TosaGraph.parse(program.tosa)
+    regions = TosaGraph.regions(program.tosa)
+    rows = build_map(regions, output.database, output.parsed.command_stream, Partition({}, {}, {}), first_id=0)
+    _, inputs = program.input_sets()[0]
+    arrays = [np.ascontiguousarray(array) for array in inputs]
+    written = {row.tensor for row in rows}
+    expected = values(program.tosa, arrays, [name for name in computed(graph) if name in written])
+    return Case(npu, graph, output.parsed, rows, [array.tobytes() for array in arrays], dict(expected))
+
+
+def test_every_tensor_that_has_a_name_is_found_and_equal(case: Case) -> None:
+    found = case.replay()
+    assert found.difference is None
+    for tensor, data in zip(case.graph.outputs, found.outputs, strict=True):
+        expected = case.expected[tensor.name]
+        assert np.array_equal(elements_of(data, expected.dtype), expected.ravel())
+    results = {row.operator: row.tensor for row in case.rows}
+    for number in found.unchecked:
+        row = case.rows[number]
+        # Names that the compiler made up, and what is not yet the result of its operator.
+        assert row.tensor not in case.graph.tensors or results[row.operator] != row.tensor, row
+
+
+def test_whichever_operation_is_broken_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row after the other, a few of each program: the last element that its last operation stores is changed."""
+    unchecked = case.replay().unchecked
+    judged = [number for number in range(len(case.rows)) if number not in unchecked]
+    for number in judged[:: max(1, len(judged) // 5)]:
+        row = case.rows[number]
+        monkeypatch.setattr(module, "run_delegate", breaking(row.end_offset))
+        difference = case.replay().difference
+        assert difference is not None
+        assert case.rows[difference.row].tensor == row.tensor
+        assert difference.row == number
+        assert difference.mismatches == 1
+        assert case.expected[row.tensor][difference.index] == difference.expected != difference.found
+
+
+def breaking(offset: int) -> Callable[..., DelegateResult]:
+    """run_delegate, but for the result of the operation at `offset`."""
+
+    def run(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Observer) -> DelegateResult:
+        def broken(op: Op, memory: Memory) -> None:
+            if op.offset == offset:
+                if isinstance(op, Dma):
+                    (place,) = [access for access in op.accesses if access.write]
+                    memory[place.region][place.end - 1] ^= 0xFF
+                else:
+                    changed = np.array(op.ofm.load(memory))
+                    changed.flat[-1] = 0 if changed.flat[-1] else -1
+                    op.ofm.store(memory, changed)
+            observe(op, memory)
+
+        return run_delegate(npu, blob, inputs, broken)
+
+    return run

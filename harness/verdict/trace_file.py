@@ -1,0 +1,61 @@
+"""`ethos-hil run --trace FILE`: what the NPU is asked to do, as JSON lines, with where in the model it comes from."""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES
+from ethos_hil.harness.npu.trace import records
+from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import Npu as Profile
+from ethos_hil.results.files import write_whole
+
+
+def lines(artifact: Artifact, npu: Profile) -> Iterator[dict[str, Any]]:
+    """A record for each operation of each delegate, in the order in which they are called.
+
+    Raises Fault where a command stream cannot be decoded.
+    """
+    decoder = Npu(Configuration.parse(str(artifact.npu or npu)))
+    ports = DEFAULT_PORTS if artifact.memory_mode is None else MODES[artifact.memory_mode.kind]
+    for delegate in sorted(artifact.delegates, key=lambda one: one.instruction):
+        program = decoder.decode(delegate.blob.command_stream)
+        for record in records(program, program.timing(ports)):
+            yield {"delegate": delegate.instruction, **record, **_origin(delegate, record["offset"])}
+
+
+def write(artifact: Artifact, npu: Profile, path: Path) -> None:
+    """The file, whole or not at all.
+
+    Raises:
+        UsageError: it cannot be written.
+        Fault: a command stream cannot be decoded.
+    """
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines(artifact, npu))
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there") from error
+
+
+def _origin(delegate: Delegate, offset: int) -> dict[str, Any]:
+    """The row of the delegate map that a place in the stream belongs to; nothing for a .pte lowered elsewhere."""
+    index = bisect.bisect_left([op.end_offset for op in delegate.npu_ops], offset)
+    if index == len(delegate.npu_ops):
+        return {}
+    row = delegate.npu_ops[index]
+    return {
+        "id": row.id,
+        "npu_op": row.npu_op,
+        "tosa_op": row.tosa_op,
+        "aten_ops": list(row.aten_ops),
+        "module": row.module,
+        "source": row.source,
+        "tensor": row.tensor,
+    }

@@ -1,0 +1,211 @@
+"""Decode and carry out the one load or store that a watchpoint stopped before it happened.
+
+QEMU's gdbstub stops ahead of the access and has no way to say "done, go on". So the host does what the instruction
+would have done: moves the data, updates the base register, moves the program counter on and, inside an IT block, the
+execution state. Only what compilers emit for device registers is known: LDR and STR of words, halfwords and bytes,
+signed or not, and LDRD and STRD, in all their addressing modes. Anything else is refused by name.
+
+Instruction semantics: Armv8-M Architecture Reference Manual, C2.4.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ethos_hil.harness.virtual.gdb import PC, XPSR
+
+_MASK = 0xFFFFFFFF
+
+
+class UnsupportedAccess(Exception):
+    """An instruction this module does not carry out. The text names it."""
+
+
+class Bus(Protocol):
+    """Where the access goes."""
+
+    def load(self, address: int, size: int) -> int:
+        """`size` (1, 2 or 4) bytes at `address`, zero-extended."""
+
+    def store(self, address: int, size: int, value: int) -> None:
+        """The same, the other way; `value` is below 256**size."""
+
+
+class Writeback(enum.Enum):
+    """What becomes of the base register."""
+
+    NONE = "none"
+    PRE = "pre"
+    """Address and new base are base plus displacement."""
+    POST = "post"
+    """The address is the base; the new base is base plus displacement."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """A decoded load or store.
+
+    Attributes:
+        mnemonic: for messages.
+        length: bytes of the instruction.
+        load: load, or store.
+        size: bytes of each element: 1, 2 or 4.
+        signed: whether a load sign-extends.
+        registers: numbers of the data registers, one, or two for LDRD and STRD.
+        base: number of the base register.
+        index: number of the index register, or None.
+        shift: left shift of the index.
+        displacement: bytes, signed.
+        writeback: what becomes of the base.
+    """
+
+    mnemonic: str
+    length: int
+    load: bool
+    size: int
+    signed: bool
+    registers: tuple[int, ...]
+    base: int
+    index: int | None
+    shift: int
+    displacement: int
+    writeback: Writeback
+
+    def address(self, registers: list[int]) -> int:
+        """Of the first byte accessed."""
+        address = registers[self.base]
+        if self.index is not None:
+            address += registers[self.index] << self.shift
+        if self.writeback is not Writeback.POST:
+            address += self.displacement
+        return address & _MASK
+
+    def perform(self, registers: list[int], bus: Bus) -> list[int]:
+        """Carry it out on `bus`; returns what the 17 registers of `ethos_hil.harness.virtual.gdb` are afterwards."""
+        after = list(registers)
+        address = self.address(registers)
+        new_base = (registers[self.base] + self.displacement) & _MASK
+        if self.writeback is not Writeback.NONE:
+            after[self.base] = new_base
+        for number, register in enumerate(self.registers):
+            where = (address + number * self.size) & _MASK
+            if self.load:
+                value = bus.load(where, self.size)
+                if self.signed and value >> (8 * self.size - 1):
+                    value |= _MASK << (8 * self.size) & _MASK
+                after[register] = value
+            else:
+                bus.store(where, self.size, registers[register] & (_MASK >> (32 - 8 * self.size)))
+        after[PC] = (registers[PC] + self.length) & _MASK
+        after[XPSR] = advance_it(registers[XPSR])
+        return after
+
+
+def advance_it(xpsr: int) -> int:
+    """`xpsr` after one more instruction of an IT block, or unchanged outside of one.
+
+    ITSTATE is EPSR.IT: bits 26:25 are IT[1:0], bits 15:10 are IT[7:2].
+    """
+    state = (xpsr >> 25 & 3) | (xpsr >> 10 & 0x3F) << 2
+    if state & 0xF == 0:  # not in a block; bits 7:4 then belong to an interrupted multi-cycle instruction
+        return xpsr
+    state = 0 if state & 7 == 0 else (state & 0xE0) | (state << 1 & 0x1F)
+    return (xpsr & ~(3 << 25 | 0x3F << 10)) | (state & 3) << 25 | (state >> 2) << 10
+
+
+_KINDS = {
+    "ldr": (True, 4, False),
+    "ldrh": (True, 2, False),
+    "ldrb": (True, 1, False),
+    "ldrsh": (True, 2, True),
+    "ldrsb": (True, 1, True),
+    "ldrd": (True, 4, False),
+    "str": (False, 4, False),
+    "strh": (False, 2, False),
+    "strb": (False, 1, False),
+    "strd": (False, 4, False),
+}
+
+
+@functools.lru_cache(maxsize=1000)
+def decode(code: bytes, pc: int) -> Access:
+    """The load or store at the start of `code` (4 bytes from `pc`, or 2 when that is its length).
+
+    Raises:
+        UnsupportedAccess: it is something else, or nothing known.
+    """
+    capstone, disassembler = _capstone()
+    instruction = next(disassembler.disasm(code, pc, 1), None)
+    if instruction is None:
+        raise UnsupportedAccess(f"the instruction {_halfwords(code)}")
+    text = f"{instruction.mnemonic} {instruction.op_str}"
+    if instruction.mnemonic.startswith(("ldc", "stc")):  # what MVE looks like to a disassembler that does not know it
+        text = f"the vector or coprocessor instruction {_halfwords(code)}"
+    # Inside an IT block capstone can't know the condition, but one may be shown; ".w" only marks the long encoding.
+    kind = _KINDS.get(instruction.mnemonic.removesuffix(".w"))
+    operands = instruction.operands
+    arm = capstone.arm
+    memory = [operand for operand in operands if operand.type == arm.ARM_OP_MEM]
+    data = [operand for operand in operands if operand.type == arm.ARM_OP_REG]
+    extra = operands[len(data) + 1 :]
+    expected = 2 if instruction.mnemonic.startswith(("ldrd", "strd")) else 1
+    if kind is None or len(memory) != 1 or len(data) != expected or len(extra) > 1:
+        raise UnsupportedAccess(text)
+    place = memory[0].mem
+    registers = tuple(_number(instruction, operand.reg) for operand in data)
+    displacement, writeback = place.disp, Writeback.PRE if instruction.writeback else Writeback.NONE
+    if extra:
+        if extra[0].type != arm.ARM_OP_IMM or place.disp:
+            raise UnsupportedAccess(text)
+        displacement, writeback = extra[0].imm, Writeback.POST
+    base = _number(instruction, place.base)
+    if base == PC or PC in registers:
+        raise UnsupportedAccess(text)
+    load, size, signed = kind
+    return Access(
+        mnemonic=text,
+        length=instruction.size,
+        load=load,
+        size=size,
+        signed=signed,
+        registers=registers,
+        base=base,
+        index=_number(instruction, place.index) if place.index else None,
+        shift=memory[0].shift.value if memory[0].shift.type else 0,
+        displacement=displacement,
+        writeback=writeback,
+    )
+
+
+def _halfwords(code: bytes) -> str:
+    """As disassemblers print Thumb code."""
+    return " ".join(f"{int.from_bytes(code[i : i + 2], 'little'):04x}" for i in range(0, len(code), 2))
+
+
+def prepare() -> None:
+    """Load the disassembler now (50 ms), where nobody waits for it."""
+    _capstone()
+
+
+@functools.cache
+def _capstone() -> tuple[Any, Any]:
+    import capstone
+
+    disassembler = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
+    disassembler.detail = True
+    return capstone, disassembler
+
+
+_REGISTER_NUMBERS = {f"r{number}": number for number in range(16)} | {
+    "sb": 9, "sl": 10, "fp": 11, "ip": 12, "sp": 13, "lr": 14, "pc": 15,
+}  # fmt: skip
+
+
+def _number(instruction: Any, register: int) -> int:
+    name = instruction.reg_name(register)
+    if name not in _REGISTER_NUMBERS:
+        raise UnsupportedAccess(f"{instruction.mnemonic} {instruction.op_str}")
+    return _REGISTER_NUMBERS[name]

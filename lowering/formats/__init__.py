@@ -1,0 +1,1 @@
+"""File formats, read without the tools that write them: .pte, TOSA, Vela blobs, command streams."""

@@ -1,0 +1,205 @@
+"""What an ExecuTorch program consists of: methods, values, instructions, delegates.
+
+`ethos_hil.lowering.formats.pte_reader` reads these from a .pte; this module only says what they are. The names are
+those of exir/_serialize/program.fbs (executorch 1.4.1), shortened where the module's name already says it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from ethos_hil.lowering.errors import UsageError
+
+ITEM_SIZES = {
+    "BYTE": 1, "CHAR": 1, "SHORT": 2, "INT": 4, "LONG": 8, "HALF": 2, "FLOAT": 4, "DOUBLE": 8, "BOOL": 1,
+    "UINT16": 2, "UINT32": 4, "UINT64": 8, "BFLOAT16": 2,
+}  # fmt: skip
+_NUMPY = {
+    "BYTE": "uint8", "CHAR": "int8", "SHORT": "int16", "INT": "int32", "LONG": "int64", "HALF": "float16",
+    "FLOAT": "float32", "DOUBLE": "float64", "BOOL": "bool", "UINT16": "uint16", "UINT32": "uint32",
+    "UINT64": "uint64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a plan.
+
+    Attributes:
+        scalar_type: ExecuTorch's name of the element type, for example "CHAR".
+        scalar_code: its number in the file and in the firmware's frames.
+        sizes: the logical shape; the upper bound where the shape may vary.
+        dim_order: the dimensions from outermost to innermost in memory.
+        buffer: index of the planned memory buffer, or None when the tensor has no planned memory.
+        offset: bytes from the start of that buffer.
+        data: the value of a constant, in memory order, or None.
+    """
+
+    scalar_type: str
+    scalar_code: int
+    sizes: tuple[int, ...]
+    dim_order: tuple[int, ...]
+    buffer: int | None
+    offset: int
+    data: bytes | None
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.sizes) * ITEM_SIZES[self.scalar_type]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type of an element; a UsageError where NumPy has none."""
+        if self.scalar_type not in _NUMPY:
+            raise UsageError(f"tensors of type {self.scalar_type} are not supported")
+        return np.dtype(_NUMPY[self.scalar_type])
+
+    def to_bytes(self, array: np.ndarray) -> bytes:
+        """The bytes of `array` (this shape and dtype) as the tensor lies in memory, that is in `dim_order`."""
+        if array.shape != self.sizes or array.dtype != self.dtype:
+            raise ValueError(f"expected {self}, got {array.dtype} {array.shape}")
+        return array.transpose(self.dim_order).tobytes()
+
+    def from_bytes(self, data: bytes | bytearray | memoryview) -> np.ndarray:
+        """The array, in its logical shape, whose memory is `data`."""
+        array = np.frombuffer(data, dtype=self.dtype).reshape([self.sizes[axis] for axis in self.dim_order])
+        return array.transpose(np.argsort(self.dim_order)) if self.sizes else array
+
+    def __str__(self) -> str:
+        name = _NUMPY.get(self.scalar_type, self.scalar_type.lower())
+        return f"{name}[{', '.join(map(str, self.sizes))}]"
+
+
+@dataclass(frozen=True)
+class ValueList:
+    """A list value.
+
+    `int`, `tensor` and `optional_tensor` items are indices into the plan's values (an absent optional tensor is -1);
+    `bool` and `double` items are the values themselves.
+    """
+
+    kind: Literal["int", "bool", "double", "tensor", "optional_tensor"]
+    items: tuple[int, ...] | tuple[bool, ...] | tuple[float, ...]
+
+
+FORWARD = "forward"
+
+
+def default_method(names: Iterable[str]) -> str:
+    """The method that is meant where none is named: forward, or the first."""
+    known = list(names)
+    return FORWARD if FORWARD in known else known[0]
+
+
+Value = None | bool | int | float | str | Tensor | ValueList
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """Runs an operator: `operator` is its full name ("aten::sort.values"), `args` are value indices."""
+
+    operator: str
+    args: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DelegateCall:
+    """Runs a delegate: `args` are value indices, inputs first, then outputs."""
+
+    delegate: int
+    args: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MoveCall:
+    """Lets value `target` be value `source` (for a tensor: the same memory)."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class JumpFalseCall:
+    """Continues at instruction `destination` unless value `condition` is true."""
+
+    condition: int
+    destination: int
+
+
+@dataclass(frozen=True)
+class FreeCall:
+    """Drops a tensor's memory."""
+
+    value: int
+
+
+Instruction = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """One partition compiled for a backend.
+
+    Attributes:
+        id: the backend, "EthosUBackend" for ours.
+        data: its blob.
+        file_offset: where the blob begins in the .pte, bytes.
+        compile_specs: what the backend was told.
+    """
+
+    id: str
+    data: bytes
+    file_offset: int
+    compile_specs: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One method of the program.
+
+    Attributes:
+        name: "forward", usually.
+        values: what instructions refer to by index.
+        inputs, outputs: value indices.
+        instructions: in order; the index of one is its id everywhere.
+        operators: the full names of those that run on the CPU.
+        delegates: indexed by `DelegateCall.delegate`.
+        planned_sizes: bytes of each planned memory buffer.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    instructions: tuple[Instruction, ...]
+    operators: tuple[str, ...]
+    delegates: tuple[Delegate, ...]
+    planned_sizes: tuple[int, ...]
+
+    def tensor(self, index: int) -> Tensor:
+        """Value `index`, which must be a tensor; a UsageError otherwise."""
+        value = self.values[index]
+        if not isinstance(value, Tensor):
+            raise UsageError(f"value {index} of {self.name} is {type(value).__name__}, a tensor is needed")
+        return value
+
+    @cached_property
+    def delegate_calls(self) -> tuple[tuple[int, DelegateCall], ...]:
+        """The calls of delegates, each with its index among the instructions."""
+        return tuple((at, call) for at, call in enumerate(self.instructions) if isinstance(call, DelegateCall))
+
+    @cached_property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The inputs, which must be tensors."""
+        return tuple(self.tensor(index) for index in self.inputs)
+
+    @cached_property
+    def output_tensors(self) -> tuple[Tensor, ...]:
+        """The outputs, which must be tensors."""
+        return tuple(self.tensor(index) for index in self.outputs)

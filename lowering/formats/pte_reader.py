@@ -1,0 +1,335 @@
+"""Reading an ExecuTorch program (.pte) without ExecuTorch.
+
+Importing executorch takes seconds, and its reader trusts the file. This one takes milliseconds and checks everything
+it hands out: a `Program` that exists has all its indices in range, all its tensors inside their memory, and all its
+delegates' data present. Facts of the format: executorch 1.4.1, exir/_serialize/program.fbs and _program.py.
+
+Not supported, and said so: data outside the file, named data, initial values of mutable tensors, unbounded shapes.
+Files of Arm's backend have none of these.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Record, Schema
+from ethos_hil.lowering.formats.pte_model import (
+    ITEM_SIZES,
+    Delegate,
+    DelegateCall,
+    FreeCall,
+    Instruction,
+    JumpFalseCall,
+    KernelCall,
+    MoveCall,
+    Plan,
+    Tensor,
+    Value,
+    ValueList,
+)
+
+__all__ = [
+    "Delegate",
+    "DelegateCall",
+    "FreeCall",
+    "Instruction",
+    "JumpFalseCall",
+    "KernelCall",
+    "MoveCall",
+    "Plan",
+    "Program",
+    "Tensor",
+    "Value",
+    "ValueList",
+]
+
+_IDENTIFIER = b"ET12"
+_HEADER_MAGIC = b"eh00"
+_MAX_RANK = 16
+_STATIC, _BOUNDED = 0, 1
+_INLINE, _SEGMENT = 0, 1
+_EXTERNAL = 1
+
+
+@dataclass(frozen=True)
+class Program:
+    """A parsed and checked .pte."""
+
+    plans: tuple[Plan, ...]
+
+    def plan(self, name: str = "forward") -> Plan:
+        """The method called `name`; a UsageError lists the ones there are."""
+        for plan in self.plans:
+            if plan.name == name:
+                return plan
+        raise UsageError(
+            f"the program has no method {name!r}", hint=f"it has: {', '.join(plan.name for plan in self.plans)}"
+        )
+
+    @classmethod
+    def parse(cls, data: bytes, where: str = "program") -> Program:
+        """Reads and checks a .pte; a UsageError says what is wrong with it.
+
+        Args:
+            data: the whole file.
+            where: what to call it in an error, usually the file's name.
+        """
+        try:
+            return cls(_Parser(data).plans())
+        except (_Malformed, FlatbufferError) as error:
+            raise UsageError(
+                f"{where}: not a usable ExecuTorch program: {error}", hint="give a complete .pte of ExecuTorch 1.x"
+            ) from None
+
+
+class _Malformed(Exception):
+    """Says what is wrong with the file."""
+
+
+@cache
+def _schema() -> Schema:
+    # find_spec of a top-level package doesn't import it.
+    package = importlib.util.find_spec("executorch")
+    for location in (package.submodule_search_locations or []) if package else []:
+        folder = Path(location) / "exir" / "_serialize"
+        if (folder / "program.fbs").is_file():
+            texts = [(folder / name).read_text("utf-8") for name in ("scalar_type.fbs", "program.fbs")]
+            return Schema.parse(*texts)
+    raise ToolError(
+        "executorch's program.fbs was not found, so .pte files cannot be read",
+        hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+    )
+
+
+class _Parser:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        if len(data) < 8:
+            raise _Malformed(f"it has {len(data)} bytes, expected at least 8")
+        if data[4:8] != _IDENTIFIER:
+            raise _Malformed(f"bytes 4 to 7 are {data[4:8]!r}, expected {_IDENTIFIER!r}")
+        program_size, self._segment_base, segment_size = self._header()
+        self._program: Record = _schema().read("Program", memoryview(data)[:program_size])
+        self._segments: list[tuple[int, int]] = []
+        for index, segment in enumerate(self._program["segments"] or ()):
+            begin, size = segment["offset"], segment["size"]
+            if size and begin + size > segment_size:
+                raise _Malformed(f"segment {index} is {size} bytes at {begin}, the file has {segment_size} of segments")
+            self._segments.append((self._segment_base + begin, size))
+        if self._program["named_data"]:
+            raise _Malformed("it has named data, which is not supported")
+        if self._program["mutable_data_segments"]:
+            raise _Malformed("it has initial values of mutable tensors, which are not supported")
+
+    def _header(self) -> tuple[int, int, int]:
+        """(bytes of the flatbuffer, where segments begin, bytes of segments)."""
+        data = self._data
+        if data[8:12] != _HEADER_MAGIC:
+            return len(data), len(data), 0
+        if len(data) < 32:
+            raise _Malformed(f"it ends inside its header, after {len(data)} bytes")
+        length, program_size, base = struct.unpack_from("<IQQ", data, 12)
+        if length < 24 or 8 + length > len(data):
+            raise _Malformed(f"its header claims {length} bytes")
+        if program_size > len(data) or base > len(data) or (base and base < program_size):
+            raise _Malformed(f"it has {len(data)} bytes; its header claims {program_size}, and segments from {base}")
+        available = len(data) - base if base else 0
+        if length >= 32:
+            (size,) = struct.unpack_from("<Q", data, 32)
+            if size > available:
+                raise _Malformed(f"its segments should have {size} bytes, {available} are there: the file is truncated")
+            available = size
+        return program_size, base, available
+
+    def plans(self) -> tuple[Plan, ...]:
+        plans = tuple(self._plan(record) for record in self._program["execution_plan"] or ())
+        if not plans:
+            raise _Malformed("it has no methods")
+        return plans
+
+    def _segment(self, index: int, what: str) -> tuple[int, int]:
+        if index >= len(self._segments):
+            raise _Malformed(f"{what} is in segment {index} of {len(self._segments)}")
+        return self._segments[index]
+
+    def _plan(self, record: Record) -> Plan:
+        name = record["name"] or ""
+        sizes = record["non_const_buffer_sizes"] or ()
+        if any(size < 0 for size in sizes):
+            raise _Malformed(f"method {name!r} plans memory of {sizes} bytes")
+        planned = tuple(sizes[1:])  # entry 0 is reserved
+        values = tuple(self._value(entry["val"], index, planned) for index, entry in enumerate(record["values"] or ()))
+        operators = tuple(_operator_name(operator) for operator in record["operators"] or ())
+        delegates = tuple(self._delegate(entry, index) for index, entry in enumerate(record["delegates"] or ()))
+        chains = record["chains"] or ()
+        if len(chains) > 1:
+            raise _Malformed(f"method {name!r} has {len(chains)} chains of instructions, expected 1")
+        raw = (chains[0]["instructions"] or ()) if chains else ()
+        instructions = tuple(
+            _instruction(entry["instr_args"], index, len(raw), len(values), operators, len(delegates))
+            for index, entry in enumerate(raw)
+        )
+        inputs, outputs = (record[key] or () for key in ("inputs", "outputs"))
+        _check_indices((*inputs, *outputs), len(values), f"an input or output of {name!r}")
+        for index, value in enumerate(values):
+            if isinstance(value, ValueList) and value.kind in ("int", "tensor", "optional_tensor"):
+                given = [item for item in value.items if not (value.kind == "optional_tensor" and item == -1)]
+                _check_indices(given, len(values), f"an item of value {index}")
+                wanted: type = int if value.kind == "int" else Tensor
+                if any(type(values[int(item)]) is not wanted for item in given):
+                    raise _Malformed(f"value {index} is a list of {value.kind}s with an item of another type")
+        return Plan(name, values, inputs, outputs, instructions, operators, delegates, planned)
+
+    def _delegate(self, record: Record, index: int) -> Delegate:
+        reference = record["processed"]
+        if reference is None or not record["id"]:
+            raise _Malformed(f"delegate {index} has no data or no name")
+        where = f"delegate {index}"
+        if reference["location"] == _INLINE:
+            inline = self._program["backend_delegate_data"] or ()
+            if reference["index"] >= len(inline):
+                raise _Malformed(f"{where} is inline data {reference['index']} of {len(inline)}")
+            view = inline[reference["index"]]["data"]
+            blob = bytes(view) if view is not None else b""
+            offset = _offset_in(self._data, view) if view is not None else 0
+        elif reference["location"] == _SEGMENT:
+            offset, size = self._segment(reference["index"], where)
+            blob = self._data[offset : offset + size]
+        else:
+            raise _Malformed(f"{where} is at an unknown location {reference['location']}")
+        specs = {spec["key"] or "": bytes(spec["value"] or b"") for spec in record["compile_specs"] or ()}
+        return Delegate(record["id"], blob, offset, specs)
+
+    def _value(self, union: tuple[str, Record] | None, index: int, planned: Sequence[int]) -> Value:
+        if union is None:
+            raise _Malformed(f"value {index} has no type")
+        kind, record = union
+        if kind == "Null":
+            return None
+        if kind in _SCALAR_FIELDS:
+            value = record[_SCALAR_FIELDS[kind]]
+            return "" if value is None else value  # an absent string is an empty one; the others have defaults
+        if kind in _LIST_KINDS:
+            return ValueList(_LIST_KINDS[kind], tuple(record["items"] or ()))
+        return self._tensor(record, index, planned)
+
+    def _tensor(self, record: Record, index: int, planned: Sequence[int]) -> Tensor:
+        where = f"tensor {index}"
+        names = {code: name for name, code in _schema().enums["ScalarType"].items()}
+        scalar_type = names.get(record["scalar_type"], str(record["scalar_type"]))
+        if scalar_type not in ITEM_SIZES:
+            raise _Malformed(f"{where} has elements of type {scalar_type}, which is not supported")
+        sizes, dim_order = tuple(record["sizes"] or ()), tuple(record["dim_order"] or b"")
+        if len(sizes) > _MAX_RANK or any(size < 0 for size in sizes):
+            raise _Malformed(f"{where} has shape {sizes}")
+        if sorted(dim_order) != list(range(len(sizes))):
+            raise _Malformed(f"{where} of rank {len(sizes)} has dimension order {dim_order}")
+        if record["storage_offset"] != 0:
+            raise _Malformed(f"{where} starts {record['storage_offset']} elements into its storage, expected 0")
+        if record["shape_dynamism"] not in (_STATIC, _BOUNDED):
+            raise _Malformed(f"{where} has an unbounded shape, which is not supported")
+        extra = record["extra_tensor_info"]
+        if extra is not None and extra["location"] == _EXTERNAL:
+            raise _Malformed(f"{where} has its data outside the file, which is not supported")
+        nbytes = math.prod(sizes) * ITEM_SIZES[scalar_type]
+        buffer, offset = None, 0
+        allocation = record["allocation_info"]
+        if allocation is not None:
+            buffer = allocation["memory_id"] - 1
+            offset = allocation["memory_offset_low"] | allocation["memory_offset_high"] << 32
+            if not 0 <= buffer < len(planned):
+                raise _Malformed(f"{where} is in memory {buffer + 1}, there are {len(planned)}")
+            if offset + nbytes > planned[buffer]:
+                raise _Malformed(f"{where} is {nbytes} bytes at {offset} of {planned[buffer]} planned")
+        elif record["data_buffer_idx"] > 0:
+            data = self._constant(record["data_buffer_idx"], nbytes, where)
+            return Tensor(scalar_type, record["scalar_type"], sizes, dim_order, None, 0, data)
+        if record["data_buffer_idx"] > 0:
+            raise _Malformed(f"{where} is mutable and has an initial value, which is not supported")
+        return Tensor(scalar_type, record["scalar_type"], sizes, dim_order, buffer, offset, None)
+
+    def _constant(self, index: int, nbytes: int, where: str) -> bytes:
+        inline = self._program["constant_buffer"] or ()
+        if inline:
+            if index >= len(inline) or inline[index]["storage"] is None:
+                raise _Malformed(f"{where} is constant {index} of {len(inline)}")
+            data = bytes(inline[index]["storage"][:nbytes])
+        else:
+            table = self._program["constant_segment"]
+            offsets = (table["offsets"] or ()) if table is not None else ()
+            if index >= len(offsets):
+                raise _Malformed(f"{where} is constant {index} of {len(offsets)}")
+            begin, size = self._segment(table["segment_index"], where)
+            if offsets[index] + nbytes > size:
+                raise _Malformed(f"{where} is {nbytes} bytes at {offsets[index]} of {size} bytes of constants")
+            data = self._data[begin + offsets[index] : begin + offsets[index] + nbytes]
+        if len(data) != nbytes:
+            raise _Malformed(f"{where} needs {nbytes} bytes of data, {len(data)} are there")
+        return data
+
+
+_SCALAR_FIELDS = {"Int": "int_val", "Bool": "bool_val", "Double": "double_val", "String": "string_val"}
+_LIST_KINDS: dict[str, Literal["int", "bool", "double", "tensor", "optional_tensor"]] = {
+    "IntList": "int",
+    "BoolList": "bool",
+    "DoubleList": "double",
+    "TensorList": "tensor",
+    "OptionalTensorList": "optional_tensor",
+}
+
+
+def _offset_in(data: bytes, view: memoryview) -> int:
+    """Where `view`, a slice of `data`, begins."""
+    if not len(view):
+        return 0
+    whole = np.frombuffer(data, np.uint8).__array_interface__["data"][0]
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0]) - int(whole)
+
+
+def _operator_name(record: Record) -> str:
+    name, overload = record["name"] or "", record["overload"] or ""
+    return f"{name}.{overload}" if overload else name
+
+
+def _check_indices(indices: Sequence[int] | Sequence[float], count: int, what: str) -> None:
+    for index in indices:
+        if not 0 <= index < count:
+            raise _Malformed(f"{what} is value {index} of {count}")
+
+
+def _instruction(
+    union: tuple[str, Record] | None, index: int, count: int, values: int, operators: Sequence[str], delegates: int
+) -> Instruction:
+    if union is None:
+        raise _Malformed(f"instruction {index} has no type")
+    kind, record = union
+    what = f"an argument of instruction {index}"
+    if kind in ("KernelCall", "DelegateCall"):
+        args = tuple(record["args"] or ())
+        _check_indices(args, values, what)
+        chosen, known = (
+            (record["op_index"], len(operators)) if kind == "KernelCall" else (record["delegate_index"], delegates)
+        )
+        if not 0 <= chosen < known:
+            raise _Malformed(f"instruction {index} calls {kind.removesuffix('Call').lower()} {chosen} of {known}")
+        return KernelCall(operators[chosen], args) if kind == "KernelCall" else DelegateCall(chosen, args)
+    if kind == "MoveCall":
+        _check_indices((record["move_from"], record["move_to"]), values, what)
+        return MoveCall(record["move_from"], record["move_to"])
+    if kind == "JumpFalseCall":
+        _check_indices((record["cond_value_index"],), values, what)
+        if not 0 <= record["destination_instruction"] <= count:
+            raise _Malformed(f"instruction {index} jumps to {record['destination_instruction']} of {count}")
+        return JumpFalseCall(record["cond_value_index"], record["destination_instruction"])
+    _check_indices((record["value_index"],), values, what)
+    return FreeCall(record["value_index"])

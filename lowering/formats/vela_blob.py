@@ -1,0 +1,188 @@
+"""The Ethos-U delegate blob: what ExecuTorch's Arm backend stores in a .pte for one partition.
+
+The blob is a sequence of blocks, each a 16-byte name (NUL padded), a little-endian u32 length, 12 zero bytes, and the
+data padded to 16 bytes, in this order: vela_bin_stream (empty), cmd_data, weight_data, scratch_size, inputs, outputs,
+vela_end_stream (empty). `cmd_data` is the driver payload: the word "COP1", then actions of which the last starts the
+register command stream. Source: executorch 1.4.1, backends/arm/arm_vela.py, and blobs it made.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+
+from ethos_hil.lowering.errors import UsageError
+
+_BLOCKS = ("vela_bin_stream", "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", "vela_end_stream")
+_ALIGNMENT = 16
+_IO = struct.Struct("<9i")  # shape[6], element size, offset, region
+_ELEMENT_SIZES = (1, 2, 4, 8)
+
+_MAGIC = (b"COP1", b"COP2")
+_ACTION_CONFIG = 1
+_ACTION_STREAM = 2
+_ACTION_NOP = 5
+
+
+@dataclass(frozen=True)
+class VelaIo:
+    """One input or output of a delegate.
+
+    Attributes:
+        shape: six dimensions, left-padded with ones.
+        elem_size: bytes per element.
+        offset: bytes from the start of the scratch area.
+        region: the base pointer Vela assigned; the runtime ignores it and uses the scratch area.
+    """
+
+    shape: tuple[int, int, int, int, int, int]
+    elem_size: int
+    offset: int
+    region: int
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.elements * self.elem_size
+
+
+@dataclass(frozen=True)
+class VelaBlob:
+    """A parsed and checked delegate blob.
+
+    Attributes:
+        command_data: the driver payload, "COP1" first.
+        weights: read-only data the stream addresses as region 0.
+        scratch_size: bytes of the area the stream addresses as region 1; inputs and outputs lie in it.
+        inputs: in the order of the delegate call's arguments.
+        outputs: likewise, after the inputs.
+        config_word: the CONFIG value the stream was compiled for (MACs, SHRAM, product).
+        id_word: the ID value it was compiled for (architecture version).
+        stream_offset: byte at which the register command stream begins in `command_data`.
+        stream_size: its bytes.
+    """
+
+    command_data: bytes
+    weights: bytes
+    scratch_size: int
+    inputs: tuple[VelaIo, ...]
+    outputs: tuple[VelaIo, ...]
+    config_word: int
+    id_word: int
+    stream_offset: int
+    stream_size: int
+
+    @cached_property
+    def command_stream(self) -> bytes:
+        """The register command stream alone, without the driver payload's header."""
+        return self.command_data[self.stream_offset : self.stream_offset + self.stream_size]
+
+    @classmethod
+    def parse(cls, data: bytes | bytearray | memoryview, where: str = "delegate blob") -> VelaBlob:
+        """Reads and checks a blob; a UsageError says what was expected and found.
+
+        Args:
+            data: the whole blob, header and footer included.
+            where: what to call it in an error, for example "model.pte, delegate 0".
+        """
+        blocks = _read_blocks(bytes(data), where)
+        if len(blocks["scratch_size"]) != 4:
+            raise _bad(where, f"scratch_size has {len(blocks['scratch_size'])} bytes, expected 4")
+        (scratch_size,) = struct.unpack("<I", blocks["scratch_size"])
+        command_data = blocks["cmd_data"]
+        config_word, id_word, offset, size = _read_payload(command_data, where)
+        return cls(
+            command_data=command_data,
+            weights=blocks["weight_data"],
+            scratch_size=scratch_size,
+            inputs=_read_ios(blocks["inputs"], "inputs", scratch_size, where),
+            outputs=_read_ios(blocks["outputs"], "outputs", scratch_size, where),
+            config_word=config_word,
+            id_word=id_word,
+            stream_offset=offset,
+            stream_size=size,
+        )
+
+
+def _bad(where: str, problem: str) -> UsageError:
+    return UsageError(
+        f"{where}: not a usable Ethos-U delegate: {problem}",
+        hint="the file is damaged or not made by ExecuTorch's Arm backend; lower the model again",
+    )
+
+
+def _read_blocks(data: bytes, where: str) -> dict[str, bytes]:
+    position = 0
+    blocks: dict[str, bytes] = {}
+    for name in _BLOCKS:
+        if position + 32 > len(data):
+            raise _bad(where, f"{len(data)} bytes end inside the header of block {name!r} at byte {position}")
+        raw = data[position : position + 16]
+        (length,) = struct.unpack_from("<I", data, position + 16)
+        position += 32
+        # The writer keeps 15 characters of a name.
+        if raw != name.encode()[:15].ljust(16, b"\0"):
+            raise _bad(where, f"expected block {name!r} at byte {position - 32}, found {raw.rstrip(bytes(1))!r}")
+        if name.startswith("vela_") and length:
+            raise _bad(where, f"marker block {name!r} claims {length} bytes")
+        if length > len(data) - position:
+            raise _bad(where, f"block {name!r} claims {length} bytes, {len(data) - position} are left")
+        blocks[name] = data[position : position + length]
+        position += -(-length // _ALIGNMENT) * _ALIGNMENT
+    if position != len(data):
+        raise _bad(where, f"the last block ends at byte {position} of {len(data)}")
+    return blocks
+
+
+def _read_payload(data: bytes, where: str) -> tuple[int, int, int, int]:
+    """(config word, id word, stream offset, stream size) of a driver payload."""
+    if data[:4] not in _MAGIC:
+        raise _bad(where, f"cmd_data starts with {data[:4]!r}, expected {_MAGIC[0]!r}")
+    if len(data) % 4:
+        raise _bad(where, f"cmd_data has {len(data)} bytes, expected a multiple of 4")
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    configuration: tuple[int, int] | None = None
+    at = 1
+    while at < len(words):
+        action = words[at] & 0xFF
+        if action == _ACTION_NOP:
+            at += 1
+        elif action == _ACTION_CONFIG and at + 2 < len(words):
+            configuration = (words[at + 1], words[at + 2])
+            at += 3
+        elif action == _ACTION_STREAM:
+            # Length in words: bits 31-16 are its low half, bits 15-8 its high part.
+            length = (words[at] >> 8 & 0xFF) << 16 | words[at] >> 16
+            start = at + 1
+            if configuration is None:
+                raise _bad(where, "cmd_data has no configuration before its command stream")
+            if not length or length > len(words) - start:
+                raise _bad(where, f"the command stream claims {length} words, {len(words) - start} are there")
+            return configuration[0], configuration[1], start * 4, length * 4
+        else:
+            raise _bad(where, f"cmd_data has action 0x{words[at]:08x} at byte {at * 4}, expected 1, 2 or 5")
+    raise _bad(where, "cmd_data has no command stream")
+
+
+def _read_ios(data: bytes, name: str, scratch_size: int, where: str) -> tuple[VelaIo, ...]:
+    if len(data) < 4:
+        raise _bad(where, f"block {name!r} has {len(data)} bytes, expected at least 4")
+    (count,) = struct.unpack_from("<i", data)
+    if count < 0 or len(data) != 4 + count * _IO.size:
+        raise _bad(where, f"block {name!r} has {len(data)} bytes for {count} entries of {_IO.size}")
+    ios = []
+    for index in range(count):
+        *shape, elem_size, offset, region = _IO.unpack_from(data, 4 + index * _IO.size)
+        io = VelaIo((shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]), elem_size, offset, region)
+        if min(shape) < 1 or elem_size not in _ELEMENT_SIZES:
+            raise _bad(where, f"{name}[{index}] has shape {tuple(shape)} of {elem_size}-byte elements")
+        if offset < 0 or offset + io.size > scratch_size:
+            raise _bad(where, f"{name}[{index}] is {io.size} bytes at {offset}, the scratch area has {scratch_size}")
+        ios.append(io)
+    return tuple(ios)

@@ -1,0 +1,1 @@
+"""From each NPU operation back to the user's source."""

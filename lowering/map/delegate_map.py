@@ -1,0 +1,399 @@
+"""Which operator of the user's model each NPU operation computes.
+
+Vela's debug database lists, for every entry of the command queue, the byte offset of its last operation in the
+register command stream and the TOSA operator it was scheduled from; the TOSA operators carry the nodes they were made
+from; those descend from the aten operators of the exported float model. This module joins the three.
+
+Facts of the database (ethos-u-vela 5.1.0, regor): `source.ext_key` is the index of the TOSA operator; `perf.name` is
+the tensor the scheduled operation writes, so that the operators between the primary one and that tensor's producer
+are fused into it; `group` names the operations carried by another. Each was checked against decoded streams. Of
+branches and loops the database has only the queue; `ethos_hil.lowering.map.branches` finds what their operations
+compute.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.command_stream import COMPUTE, DMA_START, commands, indexed_copies
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
+from ethos_hil.lowering.map import branches
+
+# Operators that disappear into the one before them: their effect is in its weights or its clamping.
+_FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "clamp", "clamp_"}
+# Operators that move values and compute none.
+_MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
+_NUMBER = re.compile(r"_\d+$")
+_MADE = re.compile(r"(_pre_computed|_fused_const|_common)+$")
+_TABLE = re.compile(r"b_(?P<kind>.+?)(?P<number>(_\d+)?)_table_constant(?P<region>|_.+)")
+"""The constant of a look-up: the kind of node it was made of, that one's number, and the branch it is in."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aten operator of the user's float model.
+
+    Attributes:
+        identifier: of the node in the first exported graph, as in `ethos_hil.lowering.formats.tosa.Ancestor`.
+        aten: for example "aten.conv2d.default".
+        module: path of the module that called it; "" is the model itself.
+        source: the user's line, for example "net.py:12"; "" when unknown.
+        producer: identifier of the call that computes its first argument, or None.
+    """
+
+    identifier: str
+    aten: str
+    module: str
+    source: str
+    producer: str | None = None
+
+    @property
+    def foldable(self) -> bool:
+        return self.aten.split(".")[1:2] != [] and self.aten.split(".")[1] in _FOLDABLE
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What is known about one partition besides its TOSA program.
+
+    Attributes:
+        calls: the model's calls by identifier, in the order they run.
+        nodes: identifier of the call each node of the partition's graph descends from, by the node's name; in a branch
+            the name with "_" and the branch's region behind it, as tensors are called there.
+        handles: ExecuTorch's debug handle of each call that has a node in the partition.
+        surviving: identifiers that still have nodes after quantisation; the others were folded by then.
+    """
+
+    calls: Mapping[str, Call]
+    nodes: Mapping[str, str]
+    handles: Mapping[str, int]
+    surviving: frozenset[str] = field(default_factory=frozenset)
+
+
+def build_map(
+    graphs: Mapping[str, TosaGraph],
+    database: str,
+    stream: bytes,
+    partition: Partition,
+    *,
+    first_id: int,
+    total_cycles: int | None = None,
+) -> tuple[NpuOp, ...]:
+    """The rows of one delegate, in stream order; every compute operation of `stream` belongs to one.
+
+    Args:
+        graphs: the regions of the partition's TOSA program by name, the main one first, with locations.
+        database: text of Vela's out_debug.xml.
+        stream: the register command stream.
+        partition: what the TOSA operators descend from.
+        first_id: number of the first row's id.
+        total_cycles: Vela's estimate for the whole delegate. What the database gives for no operation, because it is
+            inside of a branch or loop, is shared evenly by those that are.
+    """
+    graph = next(iter(graphs.values()))
+    tables = read_tables(database)
+    origins = _origins(graph, partition)
+    folded = _folded(graph, origins, partition)
+    scheduled = {row["id"]: row for row in tables["perf"]}
+    optimised = {row["id"]: row for row in tables["optimised"]}
+    keys = {row["id"]: int(row["ext_key"]) for row in tables["source"] if row["ext_key"]}
+    queue = sorted((*tables["queue"], *_indexed(tables, stream)), key=lambda row: int(row["offset"]))
+    carried: dict[str, list[str]] = {}
+    for row in tables.get("group", ()):
+        if row["id"] != row["group_id"]:
+            carried.setdefault(row["group_id"], []).append(row["id"])
+
+    def operator(optimised_id: str | None) -> TosaOperator | None:
+        row = optimised.get(optimised_id or "")
+        index = keys.get(row["source_id"]) if row else None
+        return graph.operators[index] if index is not None and 0 <= index < len(graph.operators) else None
+
+    primaries = [operator(row["optimised_id"]) for row in queue]
+    taken = {primary.index for primary in primaries if primary is not None}
+    cycles = _cycles(queue, scheduled, carried, total_cycles)
+    producers = graph.producers()
+    inside = _Inside(graphs, tables, stream, partition)
+    rows: list[NpuOp] = []
+    for number, (entry, primary) in enumerate(zip(queue, primaries, strict=True)):
+        perf = scheduled.get(entry["scheduled_id"], {})
+        name = perf.get("operator") or optimised.get(entry["optimised_id"], {}).get("operator", "")
+        op = NpuOp(
+            id=f"npu{first_id + number:05d}",
+            npu_op=name,
+            end_offset=int(entry["offset"]),
+            tosa_op="",
+            aten_ops=(),
+            module="",
+            source="",
+            debug_handles=(),
+            vela_cycles=cycles[number],
+            tensor=perf.get("name", ""),
+        )
+        if entry["scheduled_id"] in inside.computed:
+            rows.append(inside.described(op, entry["scheduled_id"]))
+            continue
+        last = producers.get(op.tensor)
+        if primary is None:  # made by Vela itself: go by the tensor it writes
+            primary = last
+        fused = set() if primary is None else _between(primary, last, producers, taken)
+        if primary is None:  # made of an input, as where its truth values become bytes of 0 and 255: go by who reads it
+            readers = _readers(entry["scheduled_id"], tables)
+            found = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in readers)
+            fused = {each.index for each in found if each is not None}
+            primary = graph.operators[min(fused)] if fused else None
+        for member in carried.get(entry["scheduled_id"], ()):
+            other = operator(scheduled.get(member, {}).get("optimised_id"))
+            if other is not None:
+                fused.add(other.index)
+        if primary is not None:
+            op = replace(op, tosa_op=primary.op, operator=primary.index)
+        rows.append(_described(op, primary, sorted(fused), origins, folded, partition))
+    _check_coverage(rows, stream)
+    return tuple(rows)
+
+
+class _Inside:
+    """Rows of operations inside of branches and loops."""
+
+    def __init__(
+        self,
+        graphs: Mapping[str, TosaGraph],
+        tables: Mapping[str, Sequence[Mapping[str, str]]],
+        stream: bytes,
+        partition: Partition,
+    ) -> None:
+        self.computed = branches.computed(graphs, tables, stream)
+        self._graphs, self._partition = graphs, partition
+        self._origins = {name: _origins(graph, partition) for name, graph in graphs.items() if self.computed}
+        self._names = dict(zip(graphs, _names(tables["source"]), strict=False))
+
+    def described(self, row: NpuOp, scheduled: str) -> NpuOp:
+        """The row of a queue entry, named after the TOSA operator that it is there for."""
+        found = self.computed[scheduled]
+        graph, origins = self._graphs[found.region], self._origins[found.region]
+        operators = [graph.operators[index] for index in found.operators]
+        doing = [each for each in operators if each.op not in _MOVING and each.op != "RESCALE"]
+        main = (doing or operators)[-1]
+        name = self._names.get(found.region, {}).get(main.index, main.op)
+        row = replace(row, npu_op=name, tosa_op=main.op, tensor=found.tensor)
+        folded = _folded(graph, origins, self._partition)
+        return _described(row, main, found.operators, origins, folded, self._partition)
+
+
+def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
+    """Vela's names of the operators of each region, by index: the table has one region after the other."""
+    regions: list[dict[int, str]] = []
+    for row in sources:
+        index = int(row["ext_key"] or -1)
+        if not regions or index <= max(regions[-1]):
+            regions.append({})
+        regions[-1][index] = row["operator"]
+    return regions
+
+
+def _indexed(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -> list[Mapping[str, str]]:
+    """Entries that the queue lacks: of gathers and scatters, which are DMA by an index and no computation."""
+    queued = {row["scheduled_id"] for row in tables["queue"]}
+    moving = [row for row in tables["perf"] if row["operator"] in ("Gather", "Scatter") and row["id"] not in queued]
+    moving.sort(key=lambda row: int(row["id"]))  # in the order of the schedule
+    offsets = indexed_copies(stream)
+    each, rest = divmod(len(offsets), max(1, len(moving)))
+    if not moving or rest:  # it is not known which is whose: the run will tell of operations without a row
+        return []
+    rows = [moving[number // each] for number in range(len(offsets))]
+    keys = [{"optimised_id": row["optimised_id"], "scheduled_id": row["id"]} for row in rows]
+    return [{"offset": str(offset), **key} for offset, key in zip(offsets, keys, strict=True)]
+
+
+def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Mapping[str, str]]:
+    """What reads what a scheduled operation writes."""
+    readers = {row["id"] for row in tables.get("perf_debug_conn", ()) if row["input_op_id"] == scheduled}
+    return [row for row in tables["perf"] if row["id"] in readers]
+
+
+def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
+    """The tables of an out_debug.xml: rows by column name."""
+    try:
+        root = ElementTree.fromstring(database.encode())
+    except ElementTree.ParseError as error:
+        raise CompileError(f"Vela's debug database is not XML: {error}") from None
+    tables: dict[str, list[dict[str, str]]] = {}
+    for table in root.iter("table"):
+        lines = [line for line in (table.text or "").splitlines() if line.strip()]
+        tables[table.get("name", "")] = [
+            {key: value or "" for key, value in row.items() if key is not None} for row in csv.DictReader(lines)
+        ]
+    missing = {"perf", "queue", "optimised", "source"} - tables.keys()
+    if missing:
+        raise CompileError(f"Vela's debug database lacks the tables {', '.join(sorted(missing))}")
+    return tables
+
+
+def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
+    """The call each TOSA operator computes a part of."""
+    producers = graph.producers()
+    origins: list[Call | None] = [None] * len(graph.operators)
+    for operator in graph.operators:
+        if operator.is_constant:  # has no trace; one that is more than weights is called after the node it is made of
+            node = _MADE.sub("", operator.outputs[0])
+            alike = {call for name, call in partition.nodes.items() if _NUMBER.sub("", name) == _NUMBER.sub("", node)}
+            only = alike.pop() if len(alike) == 1 else ""  # passes number nodes anew
+            origins[operator.index] = partition.calls.get(partition.nodes.get(node, only))
+            continue
+        root = operator.location.root if operator.location is not None else None
+        identifier = root.identifier if root is not None else ""
+        if identifier not in partition.calls and operator.op == "TABLE":
+            before = producers.get(operator.inputs[0])
+            identifier = _table_of(operator, graph, partition, origins[before.index] if before is not None else None)
+        origins[operator.index] = partition.calls.get(identifier)
+    # What a pass made from nothing belongs to what it reads, failing that to what reads it.
+    for operator in graph.operators:
+        if origins[operator.index] is None and not operator.is_constant:
+            known = (origins[producers[name].index] for name in operator.inputs if name in producers)
+            origins[operator.index] = next(filter(None, known), None)
+    for operator in reversed(graph.operators):
+        for name in operator.inputs:
+            source = producers.get(name)
+            if source is not None and not source.is_constant and origins[source.index] is None:
+                origins[source.index] = origins[operator.index]
+    return origins
+
+
+def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, before: Call | None) -> str:
+    """Identifier of the call that a look-up is a part of; `before` is that of what it reads.
+
+    The pass that makes TABLEs drops the trace, but names the table after the node it replaces. Where a node of the same
+    kind was folded away before that, the names had been given anew, and name another of its kind.
+    """
+    match = _TABLE.fullmatch(table.inputs[-1])
+    if match is None:
+        return ""
+    kind = match["kind"]
+    tables = [found for each in graph.operators if (found := _TABLE.fullmatch(each.inputs[-1] if each.inputs else ""))]
+    nodes = [name for name in partition.nodes if re.fullmatch(rf"{kind}(_\d+)?{match['region']}", name)]
+    alike = {partition.nodes[name] for name in nodes}
+    if before is not None and before.identifier in alike and len(nodes) != sum(kind == each["kind"] for each in tables):
+        return before.identifier
+    return partition.nodes.get(f"{kind}{match['number']}{match['region']}", "")
+
+
+def _folded(graph: TosaGraph, origins: Sequence[Call | None], partition: Partition) -> dict[int, list[Call]]:
+    """The calls that have no operator of their own, by the index of the operator they were folded into.
+
+    That is the last operator that computes something for the call before them: there is where values are clamped.
+    """
+    represented: dict[str, int] = {}
+    for operator, origin in zip(graph.operators, origins, strict=True):
+        if origin is not None and (operator.op not in _MOVING or origin.identifier not in represented):
+            represented[origin.identifier] = operator.index
+    here = set(partition.nodes.values())
+    into: dict[str, str] = {}
+    folded: dict[int, list[Call]] = {}
+    for call in partition.calls.values():  # in order, so a chain's head is known before its tail
+        gone = call.identifier not in partition.surviving or call.identifier in here
+        if call.identifier in represented or not call.foldable or not gone or call.producer is None:
+            continue
+        target = into.get(call.producer, call.producer)
+        if target in represented:
+            into[call.identifier] = target
+            folded.setdefault(represented[target], []).append(call)
+    return folded
+
+
+def _between(
+    primary: TosaOperator, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: set[int]
+) -> set[int]:
+    """Indices of the operators on the ways from `primary` to `last`, both included; other rows' primaries are not."""
+    if last is None or last.index == primary.index:
+        return {primary.index}
+    reaches: dict[int, bool] = {primary.index: True}
+
+    def visit(operator: TosaOperator) -> bool:
+        if operator.index not in reaches:
+            reaches[operator.index] = False
+            if not operator.is_constant and operator.index not in taken and operator.index > primary.index:
+                ways = [visit(producers[name]) for name in operator.inputs if name in producers]
+                reaches[operator.index] = any(ways)
+        return reaches[operator.index]
+
+    return {index for index, reached in reaches.items() if reached} if visit(last) else {primary.index}
+
+
+def _described(
+    row: NpuOp,
+    primary: TosaOperator | None,
+    fused: Sequence[int],
+    origins: Sequence[Call | None],
+    folded: Mapping[int, Sequence[Call]],
+    partition: Partition,
+) -> NpuOp:
+    calls: list[Call] = []
+    for index in fused:
+        origin = origins[index]
+        if origin is not None:
+            calls += [origin, *folded.get(index, ())]
+    main = origins[primary.index] if primary is not None else None
+    handles = {partition.handles[call.identifier] for call in calls if call.identifier in partition.handles}
+    return replace(
+        row,
+        aten_ops=tuple(dict.fromkeys(call.aten for call in calls)),
+        module=main.module if main is not None else "",
+        source=main.source if main is not None else "",
+        debug_handles=tuple(sorted(handles)),
+        sources=tuple(dict.fromkeys(call.source for call in calls if call.source)),
+    )
+
+
+def _cycles(
+    queue: Sequence[Mapping[str, str]],
+    scheduled: Mapping[str, Mapping[str, str]],
+    carried: Mapping[str, Sequence[str]],
+    total: int | None,
+) -> list[int]:
+    """Vela's estimate per queue entry; an operation of several entries (stripes, depth slices) is split evenly."""
+    entries: dict[str, list[int]] = {}
+    for number, entry in enumerate(queue):
+        entries.setdefault(entry["scheduled_id"], []).append(number)
+    cycles = [0] * len(queue)
+    for scheduled_id, numbers in entries.items():
+        ids = [scheduled_id, *(member for member in carried.get(scheduled_id, ()) if member not in entries)]
+        estimate = sum(int(scheduled[key]["op_cycles"] or 0) for key in ids if key in scheduled)
+        _share(estimate, numbers, cycles)
+    unknown = [number for number, entry in enumerate(queue) if entry["scheduled_id"] not in scheduled]
+    if total is not None and unknown:
+        _share(total - sum(cycles), unknown, cycles)
+    return cycles
+
+
+def _share(estimate: int, numbers: Sequence[int], cycles: list[int]) -> None:
+    share, rest = divmod(estimate, len(numbers))
+    for position, number in enumerate(numbers):
+        cycles[number] = share + (1 if position < rest else 0)
+
+
+def operation_offsets(stream: bytes, codes: Set[int]) -> tuple[int, ...]:
+    """Byte offsets of the operations of these codes in a command stream."""
+    return tuple(one.offset for one in commands(stream) if one.payload is None and one.code in codes)
+
+
+def compute_offsets(stream: bytes) -> tuple[int, ...]:
+    """Byte offsets of the words in a command stream that start a computation (DMA, waits and STOP don't)."""
+    return operation_offsets(stream, COMPUTE)
+
+
+def _check_coverage(rows: Sequence[NpuOp], stream: bytes) -> None:
+    offsets = compute_offsets(stream)
+    if offsets and (not rows or rows[-1].end_offset < offsets[-1]):
+        end = rows[-1].end_offset if rows else None
+        raise CompileError(f"Vela's debug database ends at byte {end}, the command stream's last operation is at "
+                           f"{offsets[-1]}")  # fmt: skip
+    operations = set(operation_offsets(stream, COMPUTE | {DMA_START}))
+    for row in rows:
+        if row.end_offset not in operations:
+            raise CompileError(f"Vela's debug database names byte {row.end_offset}, where no NPU operation is")

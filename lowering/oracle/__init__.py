@@ -1,0 +1,1 @@
+"""What is right: the reference outputs of a program, and how far two right answers may be apart."""

@@ -1,0 +1,92 @@
+"""A TOSA program, evaluated with bounds: operator by operator, as its flatbuffer has them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from tosa.Attribute import Attribute
+from tosa.TosaGraph import TosaGraph as Buffer
+
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
+from ethos_hil.lowering.oracle.bounds import arrange, elementwise, sums
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Operation, Rounding, of_constant
+
+RULES: dict[str, Callable[..., Bounded]] = {**arrange.RULES, **elementwise.RULES, **sums.RULES}
+_ATTRIBUTES: dict[int, str] = {value: name for name, value in vars(Attribute).items() if not name.startswith("_")}
+_FORMATS = {"FP32": "<f4", "FP16": "<f2", "INT8": "i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "BOOL": "?"}
+
+
+def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: Rounding) -> tuple[Bounded, ...]:
+    """The program's outputs.
+
+    Args:
+        tosa: the flatbuffer.
+        inputs: of its inputs' shapes.
+        rounding: of its operators.
+
+    Raises:
+        NoBound: an operator has no rule, or cannot be bounded where its inputs may differ.
+    """
+    graph = TosaGraph.parse(tosa)
+    block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+    values = dict(_constants(block, graph, rounding))
+    values.update((tensor.name, value) for tensor, value in zip(graph.inputs, inputs, strict=True))
+    with np.errstate(all="ignore"):  # infinities and NaNs are values like others, and their errors are looked after
+        for operator in graph.operators:
+            if operator.is_constant:
+                if operator.outputs[0] not in values:
+                    raise NoBound(f"{operator.op} {operator.outputs[0]} is of a type that is not read here")
+                continue
+            result = _apply(operator, _reader(block.Operators(operator.index)), graph, values, rounding)
+            values[operator.outputs[0]] = result
+    return tuple(values[tensor.name] for tensor in graph.outputs)
+
+
+def _apply(
+    operator: TosaOperator, attributes: Any, graph: TosaGraph, values: dict[str, Bounded], rounding: Rounding
+) -> Bounded:
+    rule = RULES.get(operator.op)
+    if rule is None:
+        raise NoBound(
+            f"TOSA operator {operator.op} has no rule for its error", hint="add one to lowering/oracle/bounds"
+        )
+    inputs = tuple(graph.tensors[name] for name in operator.inputs if name in graph.tensors)
+    output = graph.tensors[operator.outputs[0]]
+    result = rule(
+        Operation(operator.op, attributes, inputs, output, rounding), *(values[name] for name in operator.inputs)
+    )
+    if result.value.shape != output.shape:
+        raise NoBound(f"the rule of {operator.op} gives {list(result.value.shape)}, the program {list(output.shape)}")
+    return result
+
+
+def _constants(block: Any, graph: TosaGraph, rounding: Rounding) -> Iterator[tuple[str, Bounded]]:
+    """Those with data of a type that is known. Shapes are integers like others."""
+    for index in range(block.TensorsLength()):
+        raw = block.Tensors(index)
+        tensor = graph.tensors[raw.Name().decode()]
+        if raw.DataLength() and tensor.dtype in _FORMATS:
+            count = int(np.prod(tensor.shape))
+            array = np.frombuffer(raw.DataAsNumpy().tobytes(), _FORMATS[tensor.dtype], count).reshape(tensor.shape)
+            yield tensor.name, of_constant(array, tensor.dtype, rounding)
+        elif raw.DataLength() and tensor.dtype == "INT48":
+            wide = np.zeros((int(np.prod(tensor.shape)), 8), np.uint8)
+            wide[:, 2:] = raw.DataAsNumpy()[: 6 * len(wide)].reshape(-1, 6)
+            yield tensor.name, Bounded.exact((wide.view("<i8") >> 16).reshape(tensor.shape))
+    for index in range(block.ShapesLength()):
+        raw = block.Shapes(index)
+        data = np.frombuffer(raw.DataAsNumpy().tobytes(), "<i8", raw.Rank()) if raw.Rank() else np.zeros(0, np.int64)
+        yield raw.Name().decode(), Bounded.exact(data, scaled=False)
+
+
+def _reader(operator: Any) -> Any:
+    """The generated reader of an operator's attributes, or None where it has none."""
+    name, table = _ATTRIBUTES[operator.AttributeType()], operator.Attribute()
+    if name == "NONE" or table is None:
+        return None
+    reader = getattr(importlib.import_module(f"tosa.{name}"), name)()
+    reader.Init(table.Bytes, table.Pos)
+    return reader

@@ -1,0 +1,141 @@
+"""Rules of the operators that are left to the CPU."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ethos_hil.lowering.formats.pte_model import KernelCall, Tensor
+from ethos_hil.lowering.oracle import kernels
+from ethos_hil.lowering.oracle.bounds.memory import Memory, arranged
+from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, snapped
+
+QUANTISE = ("quantized_decomposed::quantize_per_tensor.out", "cortex_m::quantize_per_tensor.out")
+DEQUANTISE = ("quantized_decomposed::dequantize_per_tensor.out", "cortex_m::dequantize_per_tensor.out")
+
+
+def run(call: KernelCall, memory: Memory, *, quantised: bool) -> None:
+    """Evaluates one.
+
+    Args:
+        call: the operator.
+        memory: with its inputs, and then with its outputs.
+        quantised: whether PyTorch's answer is the quantised module's, which computes in float32; else it is in float64.
+
+    Raises:
+        NoBound: it is not known what the operator makes of errors.
+    """
+    rule = _RULES.get(call.operator)
+    if rule is not None:
+        rule(call, memory)
+        return
+    # Nothing need be known of the operator where PyTorch's own inputs are: it is computed for either answer.
+    program, pytorch = (_Store(memory, call.operator, mine, double=not (mine or quantised)) for mine in (True, False))
+    kernels.run_kernel(call, program)
+    kernels.run_as_torch(call, pytorch)
+    for index, array in program.written.items():
+        other = pytorch.written[index]
+        memory.set(index, Bounded.both(array, other) if memory.rounding.random is None else Bounded.exact(other))
+
+
+class _Store(kernels.Store):
+    """Reads what one of the two answers has in a tensor, and keeps what is written."""
+
+    def __init__(self, memory: Memory, operator: str, mine: bool, *, double: bool) -> None:
+        super().__init__(memory.plan)
+        self._bounds = memory
+        self._operator = operator
+        self._mine = mine
+        self._double = double
+        self.written: dict[int, np.ndarray] = {}
+
+    def tensor(self, index: int) -> Tensor:
+        tensor = super().tensor(index)
+        wider = self._double and tensor.scalar_type == "FLOAT"
+        return dataclasses.replace(tensor, scalar_type="DOUBLE") if wider else tensor
+
+    def get(self, index: int) -> Any:
+        value = self._bounds.plan.values[index]
+        if not isinstance(value, Tensor):
+            return super().get(index)
+        if index in self.written:
+            return self.written[index]
+        dtype = self.tensor(index).dtype
+        if value.data is not None:
+            return value.from_bytes(value.data).astype(dtype)
+        x = self._bounds.get(index)
+        array = x.of_pytorch
+        if array is None:
+            raise NoBound(f"CPU operator {self._operator} of numbers that may differ has no rule for its error")
+        return (x.value if self._mine else array).astype(dtype)
+
+    def set(self, index: int, array: np.ndarray) -> None:
+        self.written[index] = np.array(array)
+
+
+def _quantise(call: KernelCall, memory: Memory) -> None:
+    """As `lowering.oracle.kernels` does it, whose reciprocal of the scale may be rounded otherwise than PyTorch's."""
+    x, (scale, zero, low, high) = memory.get(call.args[0]), (memory.number(index) for index in call.args[1:5])
+    value = _steps(x.value, np.float32(1) / np.float32(scale), zero, low, high)
+    if x.of_pytorch is not None and memory.rounding.random is None:
+        pytorch = _steps(x.of_pytorch, np.float32(1.0 / scale), zero, low, high)
+        memory.set(call.args[-1], Bounded.both(value, pytorch))
+        return
+    real = x.value / scale
+    doubt = x.error / scale + 3 * FLOAT32_UNIT * (np.abs(real) + x.error / scale)
+    snap = snapped(value, real, doubt, zero, low, high, memory.rounding)
+    # An input that has errors is not the program's own, so that its integer may be on either side of the value.
+    memory.set(call.args[-1], Bounded(snap.value, np.where(x.error > 0, 2 * snap.error, snap.error)))
+
+
+def _steps(values: np.ndarray, inverse: np.float32, zero: int, low: int, high: int) -> np.ndarray:
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.rint(values.astype(np.float32) * inverse).astype(float) + zero
+    return np.clip(np.nan_to_num(steps, nan=low), low, high).astype(np.int64)
+
+
+def _dequantise(call: KernelCall, memory: Memory) -> None:
+    """The same float32 product as PyTorch's: equal where the integers are, else each rounded for itself."""
+    x, (scale, zero) = memory.get(call.args[0]), (memory.number(index) for index in call.args[1:3])
+
+    def product(integers: np.ndarray) -> np.ndarray:
+        return ((integers - zero).astype(np.float32) * np.float32(scale)).astype(float)
+
+    value = product(x.value)
+    if x.pytorch is not None:
+        memory.set(call.args[-1], Bounded.both(value, product(x.pytorch)))
+        return
+    steps = x.error * float(np.float32(scale))
+    error = np.where(steps > 0, steps + 2 * FLOAT32_UNIT * (np.abs(value) + steps), 0)
+    memory.set(call.args[-1], Bounded(value, error))
+
+
+def _copy(call: KernelCall, memory: Memory) -> None:
+    """Another memory layout, another shape, or another type."""
+    x, out = memory.get(call.args[0]), memory.tensor(call.args[-1])
+    x = arranged(x, lambda array: array.reshape(out.sizes))
+    kinds = x.value.dtype.kind + out.dtype.kind
+    if kinds in ("ff", "ii", "bb"):
+        memory.set(call.args[-1], x)
+    elif x.of_pytorch is not None:
+        with np.errstate(invalid="ignore"):
+            memory.set(call.args[-1], Bounded.both(*(array.astype(out.dtype) for array in (x.value, x.of_pytorch))))
+    elif out.dtype.kind != "f":
+        raise NoBound(f"a copy of numbers that may differ to {out.dtype} has no error bound")
+    else:
+        memory.set(call.args[-1], Bounded(x.value.astype(float), x.error + 2 * FLOAT32_UNIT * np.abs(x.value)))
+
+
+_RULES: dict[str, Callable[[KernelCall, Memory], None]] = {
+    **dict.fromkeys(QUANTISE, _quantise),
+    **dict.fromkeys(DEQUANTISE, _dequantise),
+    "dim_order_ops::_to_dim_order_copy.out": _copy,
+    "dim_order_ops::_clone_dim_order.out": _copy,
+    "aten::clone.out": _copy,
+    "aten::view_copy.out": _copy,
+    "aten::unsqueeze_copy.out": _copy,
+    "aten::squeeze_copy.dims_out": _copy,
+}

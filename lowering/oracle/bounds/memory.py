@@ -1,0 +1,63 @@
+"""The tensors of a plan while it is evaluated with bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ethos_hil.lowering.formats.pte_model import Plan, Tensor
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Rounding, of_constant
+
+
+class Memory:
+    """The tensors of a plan. Those at the same place are the same, in another shape (`oracle.kernels.Store`)."""
+
+    def __init__(self, plan: Plan, rounding: Rounding) -> None:
+        self.plan = plan
+        self.rounding = rounding
+        self._values = list(plan.values)
+        self._places: dict[tuple[int | None, int], Bounded] = {}
+
+    def tensor(self, index: int) -> Tensor:
+        """The tensor that value `index` is now."""
+        value = self._values[index]
+        assert isinstance(value, Tensor), f"value {index} is no tensor"
+        return value
+
+    def number(self, index: int) -> Any:
+        """Value `index`, which is no tensor."""
+        return self._values[index]
+
+    def get(self, index: int) -> Bounded:
+        """Tensor `index` in its logical shape."""
+        tensor = self.tensor(index)
+        if tensor.data is not None:
+            return of_constant(
+                tensor.from_bytes(tensor.data), "FP32" if tensor.scalar_type == "FLOAT" else "", self.rounding
+            )
+        kept = self._places.get((tensor.buffer, tensor.offset))
+        if kept is None or kept.value.size != np.prod(tensor.sizes, dtype=int):
+            raise NoBound(f"tensor {index}, a {tensor}, is read in parts that were written otherwise")
+        return arranged(kept, lambda array: logical(array, tensor))
+
+    def set(self, index: int, value: Bounded) -> None:
+        """Writes tensor `index`, given in its logical shape."""
+        tensor = self.tensor(index)
+        self._places[tensor.buffer, tensor.offset] = arranged(value, lambda array: array.transpose(tensor.dim_order))
+
+    def move(self, source: int, target: int) -> None:
+        """Lets value `target` be value `source`."""
+        self._values[target] = self._values[source]
+
+
+def logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
+    """What lies in a tensor's memory, in the tensor's logical shape."""
+    ordered = array.reshape([tensor.sizes[axis] for axis in tensor.dim_order])
+    return ordered.transpose(np.argsort(tensor.dim_order)) if tensor.sizes else ordered
+
+
+def arranged(x: Bounded, move: Callable[[np.ndarray], np.ndarray]) -> Bounded:
+    """Values and errors, moved alike."""
+    return Bounded(move(x.value), move(x.error), x.scaled, None if x.pytorch is None else move(x.pytorch))

@@ -1,0 +1,59 @@
+"""A lowered program, evaluated with bounds: its delegates, and the few operators left to the CPU around them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import DelegateCall, FreeCall, KernelCall, MoveCall, Tensor
+from ethos_hil.lowering.oracle.bounds import graph, kernels
+from ethos_hil.lowering.oracle.bounds.memory import Memory, arranged, logical
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Rounding
+from ethos_hil.lowering.oracle.reference import check_inputs
+
+
+def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: Rounding) -> tuple[Bounded, ...]:
+    """The program's outputs, in their logical shapes.
+
+    Args:
+        artifact: with the TOSA programs of its delegates.
+        inputs: one input set.
+        rounding: of its operators; its `sides` is 1 where PyTorch's answer was computed in float64.
+
+    Raises:
+        NoBound: the error of the answer to these inputs cannot be bounded.
+        UsageError: inputs of another count, shape or type than the program's.
+    """
+    plan = artifact.plan
+    memory = Memory(plan, rounding)
+    tensors = [index for index in plan.inputs if isinstance(plan.values[index], Tensor)]
+    for index, array in zip(tensors, check_inputs([plan.tensor(index) for index in tensors], inputs), strict=True):
+        # An 8-bit input is a quantised one; wider integers are indices and the like, which PyTorch does not round.
+        memory.set(index, Bounded.exact(array, scaled=array.dtype.kind == "f" or array.dtype.itemsize < 4))
+    for at, instruction in enumerate(plan.instructions):
+        if isinstance(instruction, KernelCall):
+            kernels.run(instruction, memory, quantised=artifact.scheme is not None)
+        elif isinstance(instruction, DelegateCall):
+            _delegate(artifact.delegate_at(at).tosa, instruction, memory)
+        elif isinstance(instruction, MoveCall):
+            memory.move(instruction.source, instruction.target)
+        elif not isinstance(instruction, FreeCall):
+            raise NoBound("a program that branches on the CPU has no error bound")
+    return tuple(memory.get(index) for index in plan.outputs)
+
+
+def _delegate(tosa: bytes | None, call: DelegateCall, memory: Memory) -> None:
+    if tosa is None:
+        raise NoBound("a delegate that was not lowered here has no TOSA program, so no error bound")
+    count = len(graph.TosaGraph.parse(tosa).inputs)
+
+    def in_memory(index: int) -> Bounded:
+        order = memory.tensor(index).dim_order
+        return arranged(memory.get(index), lambda array: array.transpose(order))
+
+    results = graph.evaluate(tosa, [in_memory(index) for index in call.args[:count]], memory.rounding)
+    for index, result in zip(call.args[count:], results, strict=True):
+        memory.set(index, arranged(result, functools.partial(logical, tensor=memory.tensor(index))))

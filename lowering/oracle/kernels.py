@@ -1,0 +1,341 @@
+"""The CPU's part of a program, computed on the host exactly as ExecuTorch's portable kernels compute it.
+
+Quantise and dequantise are written out in float32: that equals ExecuTorch's own C++ kernels bit for bit (a test
+compares with the ones in the wheel), whereas torch's Python version of quantize_per_tensor multiplies by a
+reciprocal rounded differently and differs on values near a rounding boundary. Pools, means, batch normalisation and
+bilinear interpolation are written out as well: torch adds up, and treats NaN and -0.0, in another way.
+`ethos_hil.lowering.oracle.exact_kernels` has operators for which NumPy does; all others run in torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.formats.pte_model import KernelCall, Plan, Tensor, ValueList
+from ethos_hil.lowering.oracle.exact_kernels import EXACT
+
+_INT32 = np.iinfo(np.int32)
+
+
+class Store:
+    """The values of a plan while it runs, in memory laid out as planned.
+
+    Tensors share memory where the plan says so; programs rely on it: a view is compiled to nothing but a second
+    tensor at the same place.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._values = list(plan.values)
+        self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
+
+    def tensor(self, index: int) -> Tensor:
+        """The tensor that value `index` is now."""
+        value = self._values[index]
+        if not isinstance(value, Tensor):
+            raise OracleError(f"value {index} is no tensor")
+        return value
+
+    def get(self, index: int) -> Any:
+        """Value `index`; a tensor as an array in its logical shape, valid until something is written."""
+        value = self._values[index]
+        if not isinstance(value, Tensor):
+            return value
+        if value.data is not None:
+            return value.from_bytes(value.data)
+        return value.from_bytes(self._place(index, value).data)
+
+    def set(self, index: int, array: np.ndarray) -> None:
+        """Writes tensor `index`."""
+        tensor = self.tensor(index)
+        if tensor.data is not None:
+            raise OracleError(f"tensor {index} is a constant and cannot be written")
+        self._place(index, tensor)[:] = np.frombuffer(tensor.to_bytes(array), np.uint8)
+
+    def move(self, source: int, target: int) -> None:
+        """Lets value `target` be value `source`: of a tensor the place, not the contents."""
+        self._values[target] = self._values[source]
+
+    def is_true(self, index: int) -> bool:
+        """Value `index` as a condition: a bool, or a tensor of bools that are all true."""
+        return bool(np.all(self.get(index)))
+
+    def _place(self, index: int, tensor: Tensor) -> np.ndarray:
+        if tensor.buffer is None:
+            raise OracleError(f"tensor {index} has no memory")
+        return self._memory[tensor.buffer][tensor.offset : tensor.offset + tensor.nbytes]
+
+
+def run_kernel(call: KernelCall, store: Store) -> None:
+    """Executes one KernelCall; an OracleError when the operator can't run here."""
+    try:
+        kernel = _KERNELS.get(call.operator)
+        if kernel is not None:
+            kernel(call, store)
+        else:
+            run_as_torch(call, store)
+    except OracleError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise OracleError(f"operator {call.operator} cannot be computed on the host: {reason}") from error
+
+
+def _quantise(call: KernelCall, store: Store) -> None:
+    values, scale, zero_point, low, high = (store.get(index) for index in call.args[:5])
+    out = store.tensor(call.args[-1])
+    inverse = np.float32(1) / np.float32(scale)
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.float32(zero_point) + np.rint(values.astype(np.float32) * inverse)
+    # Upstream casts to a 32-bit integer, undefined out of range; as on the host, NaN is below all others. The firmware
+    # saturates infinities and what else is out of range, like the Cortex-M's own conversion.
+    whole = np.nan_to_num(steps.astype(np.float64), nan=_INT32.min, posinf=_INT32.max, neginf=_INT32.min)
+    store.set(call.args[-1], np.clip(whole, int(low), int(high)).astype(out.dtype).reshape(out.sizes))
+
+
+def _dequantise(call: KernelCall, store: Store) -> None:
+    values, scale, zero_point = (store.get(index) for index in call.args[:3])
+    out = store.tensor(call.args[-1])
+    steps = (values.astype(np.int64) - int(zero_point)).astype(np.float32)
+    store.set(call.args[-1], (steps * np.float32(scale)).astype(out.dtype).reshape(out.sizes))
+
+
+def _copy(call: KernelCall, store: Store) -> None:
+    """Another element type or memory layout, or none, the same logical values."""
+    out = store.tensor(call.args[-1])
+    store.set(call.args[-1], store.get(call.args[0]).astype(out.dtype).reshape(out.sizes))
+
+
+def _reshape(call: KernelCall, store: Store) -> None:
+    """Dimensions of size 1 come or go."""
+    store.set(call.args[-1], store.get(call.args[0]).reshape(store.tensor(call.args[-1]).sizes))
+
+
+def _pair(store: Store, index: int, default: tuple[int, int] = (1, 1)) -> tuple[int, int]:
+    """A list argument that has an item for height and one for width, or one for both, or none."""
+    items = [int(store.get(int(item))) for item in store.get(index).items]
+    return (items[0], items[-1]) if items else default
+
+
+def _elements(
+    values: np.ndarray,
+    windows: tuple[int, ...],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    dilation: tuple[int, int] = (1, 1),
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Position after position of a kernel, row by row, all windows ([..., OH, OW]) at once.
+
+    Yields for each window: the value there, whether that is inside the input, and its index in the channel.
+    """
+    height, width = values.shape[-2:]
+    top = np.arange(windows[-2])[:, None] * stride[0] - padding[0]
+    left = np.arange(windows[-1])[None, :] * stride[1] - padding[1]
+    for step_y in range(kernel[0]):
+        for step_x in range(kernel[1]):
+            y, x = top + step_y * dilation[0], left + step_x * dilation[1]
+            inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+            yield values[..., y.clip(0, height - 1), x.clip(0, width - 1)], inside, y * width + x
+
+
+def _average_pool(call: KernelCall, store: Store) -> None:
+    """aten::avg_pool2d.out, in float32 from the first element inside; torch starts from 0.0 and loses -0.0."""
+    values, _, _, _, _, include_padding, divisor = (store.get(index) for index in call.args[:7])
+    out = store.tensor(call.args[-1])
+    kernel, padding = _pair(store, call.args[1]), _pair(store, call.args[3])
+    stride = _pair(store, call.args[2], kernel)
+    total, started = np.zeros(out.sizes, np.float32), np.zeros(out.sizes, bool)
+    with np.errstate(all="ignore"):
+        for value, inside, _ in _elements(values, out.sizes, kernel, stride, padding):
+            total = np.where(inside, np.where(started, total + value, value), total)
+            started |= inside
+        if divisor is None:
+            heights, widths = (
+                _counted(out.sizes[at - 2], values.shape[at - 2], kernel[at], stride[at], border, padding[at])
+                for at, border in enumerate(padding if include_padding else (0, 0))
+            )
+            divisor = heights[:, None] * widths[None, :]
+        store.set(call.args[-1], total / np.asarray(divisor).astype(np.float32))
+
+
+def _counted(windows: int, size: int, kernel: int, stride: int, border: int, padding: int) -> np.ndarray:
+    """How many positions of each window along one dimension lie in the input or its `border`."""
+    begin = np.arange(windows) * stride - padding
+    return np.asarray(np.minimum(begin + kernel, size + border) - np.maximum(begin, -border))
+
+
+def _max_pool(call: KernelCall, store: Store) -> None:
+    """aten::max_pool2d_with_indices.out: the first of the greatest; unlike torch's, NaN only where it comes first."""
+    values = store.get(call.args[0])
+    out, indices = call.args[6:8]
+    sizes = store.tensor(out).sizes
+    kernel, padding, dilation = (_pair(store, call.args[at]) for at in (1, 3, 4))
+    stride = _pair(store, call.args[2], kernel)
+    best, best_index, started = np.zeros(sizes, np.float32), np.zeros(sizes, np.int64), np.zeros(sizes, bool)
+    for value, inside, index in _elements(values, sizes, kernel, stride, padding, dilation):
+        better = inside & (~started | (value > best))
+        best, best_index = np.where(better, value, best), np.where(better, index, best_index)
+        started |= inside
+    store.set(out, best)
+    store.set(indices, best_index)
+
+
+def _mean(call: KernelCall, store: Store) -> None:
+    """aten::mean.out: a float32 sum, element after element, where torch adds in blocks; then a division."""
+    values, dimensions = store.get(call.args[0]), store.get(call.args[1])
+    chosen = [int(store.get(int(item))) % values.ndim for item in dimensions.items] if dimensions else []
+    reduced = sorted(chosen) or list(range(values.ndim))
+    number = int(np.prod([values.shape[axis] for axis in reduced]))
+    with np.errstate(all="ignore"):
+        sums = np.add.accumulate(np.moveaxis(values, reduced, range(len(reduced))).reshape(number, -1), axis=0)
+        # Upstream's sum over the last dimension alone starts from 0.0, which shows where all elements are -0.0.
+        total = sums[-1] + np.float32(0) if reduced == [values.ndim - 1] else sums[-1]
+        store.set(call.args[-1], (total / np.float32(number)).reshape(store.tensor(call.args[-1]).sizes))
+
+
+def _batch_norm(call: KernelCall, store: Store) -> None:
+    """aten::_native_batch_norm_legit_no_training.out: the inverse deviation in double, then float32 step by step."""
+    values, weight, bias, mean, variance, _, epsilon = (store.get(index) for index in call.args[:7])
+
+    def per_channel(items: np.ndarray) -> np.ndarray:
+        return items.reshape(-1, *[1] * (values.ndim - 2))
+
+    with np.errstate(all="ignore"):
+        scale = (1.0 / np.sqrt(variance.astype(np.float64) + epsilon)).astype(np.float32)
+        result = (values - per_channel(mean)) * per_channel(scale)
+        if weight is not None:
+            result = result * per_channel(weight)
+        # Without a bias upstream adds 0.0, which turns -0.0 to 0.0.
+        result = result + (np.float32(0) if bias is None else per_channel(bias))
+    store.set(call.args[7], result)
+
+
+def _bilinear(call: KernelCall, store: Store) -> None:
+    """aten::upsample_bilinear2d.vec_out: two rows, each between two columns, then between the rows; all in float32."""
+    values, _, corners, factors = (_plain(store, index) for index in call.args[:4])
+    if values.dtype != np.float32:
+        _torch_kernel(call, store)
+        return
+    out = store.tensor(call.args[-1])
+    rows, columns = (
+        _between(values.shape[axis], out.sizes[axis], factor, corners=corners)
+        for axis, factor in zip((2, 3), factors or (None, None), strict=True)
+    )
+    with np.errstate(all="ignore"):
+        top, bottom = (
+            values[:, :, row[:, None], columns.first] * columns.first_weight
+            + values[:, :, row[:, None], columns.second] * columns.second_weight
+            for row in (rows.first, rows.second)
+        )
+        store.set(call.args[-1], top * rows.first_weight[:, None] + bottom * rows.second_weight[:, None])
+
+
+class _Between(NamedTuple):
+    """For each place of an axis, its two neighbours in the input, and how much each counts."""
+
+    first: np.ndarray
+    second: np.ndarray
+    first_weight: np.ndarray
+    second_weight: np.ndarray
+
+
+def _between(size: int, count: int, factor: float | None, *, corners: bool) -> _Between:
+    """`size` elements stretched to `count`, by `factor` if that is given; `corners`: the ends stay where they are."""
+    at = np.arange(count, dtype=np.float32)
+    if size == count:
+        same = np.arange(count)
+        return _Between(same, same, np.ones_like(at), np.zeros_like(at))
+    if corners:
+        position = at * np.float32((size - 1) / (count - 1) if count > 1 else 0)
+    else:
+        scale = np.float32(1 / (factor if factor is not None else count / size))
+        position = np.maximum(scale * (at + np.float32(0.5)) - np.float32(0.5), np.float32(0))
+    first = np.floor(position).astype(np.int64).clip(0, size - 1)
+    weight = (position - first.astype(np.float32)).clip(0, 1)
+    return _Between(first, (first + 1).clip(0, size - 1), np.float32(1) - weight, weight)
+
+
+_KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
+    "quantized_decomposed::quantize_per_tensor.out": _quantise,
+    "quantized_decomposed::dequantize_per_tensor.out": _dequantise,
+    "cortex_m::quantize_per_tensor.out": _quantise,
+    "cortex_m::dequantize_per_tensor.out": _dequantise,
+    "dim_order_ops::_to_dim_order_copy.out": _copy,
+    "dim_order_ops::_clone_dim_order.out": _copy,
+    "aten::unsqueeze_copy.out": _reshape,
+    "aten::squeeze_copy.dims_out": _reshape,
+    "aten::avg_pool2d.out": _average_pool,
+    "aten::mean.out": _mean,
+    "aten::max_pool2d_with_indices.out": _max_pool,
+    "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
+    "aten::upsample_bilinear2d.vec_out": _bilinear,
+}
+
+
+def run_as_torch(call: KernelCall, store: Store) -> None:
+    """Executes one as PyTorch does, even where it is written out here."""
+    if not _run_exact(call, store):
+        _torch_kernel(call, store)
+
+
+def _run_exact(call: KernelCall, store: Store) -> bool:
+    """Runs an operator of `ethos_hil.lowering.oracle.exact_kernels`; whether it is one, of arguments it takes."""
+    kernel = EXACT.get(call.operator)
+    # The last two arguments are the output, once for the operator and once for its caller.
+    result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
+    if result is None:
+        return False
+    out = store.tensor(call.args[-1])
+    store.set(call.args[-1], np.asarray(result).astype(out.dtype, copy=False).reshape(out.sizes))
+    return True
+
+
+def _plain(store: Store, index: int) -> Any:
+    """A value, a list as a list of its values."""
+    value = store.get(index)
+    if not isinstance(value, ValueList):
+        return value
+    if value.kind in ("bool", "double"):
+        return list(value.items)
+    return [_plain(store, int(item)) if int(item) >= 0 else None for item in value.items]
+
+
+def _torch_kernel(call: KernelCall, store: Store) -> None:
+    """Any operator torch has under the same name; the last arguments of a call repeat its outputs."""
+    import torch
+
+    namespace, _, full_name = call.operator.partition("::")
+    name, _, overload = full_name.partition(".")
+    try:
+        operator = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    except AttributeError:
+        raise OracleError(f"operator {call.operator} has no host implementation, so there is no reference") from None
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    outputs: list[tuple[int, torch.Tensor]] = []
+    for argument, index in zip(operator._schema.arguments, call.args, strict=False):
+        if argument.is_out:
+            out = store.tensor(index)
+            tensor = torch.from_numpy(np.zeros(out.sizes, out.dtype))
+            outputs.append((index, tensor))
+            keywords[argument.name] = tensor
+        elif argument.kwarg_only:
+            keywords[argument.name] = _argument(_plain(store, index))
+        else:
+            positional.append(_argument(_plain(store, index)))
+    with torch.no_grad():
+        operator(*positional, **keywords)
+    for index, tensor in outputs:
+        store.set(index, tensor.numpy().reshape(store.tensor(index).sizes))
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        import torch
+
+        return torch.from_numpy(np.array(value, copy=True, order="C"))
+    return [_argument(item) for item in value] if isinstance(value, list) else value

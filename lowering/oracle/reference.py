@@ -1,0 +1,192 @@
+"""The oracle: what a lowered program must answer, computed on the host.
+
+The .pte's own instructions are executed: delegates by tosa_reference_model on the TOSA program they were compiled
+from, the rest by `ethos_hil.lowering.oracle.kernels`. There is no way to run without an oracle: a reference model that
+can't be imported, fails, or does not report TOSA_VALID is an OracleError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import OracleError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.formats.pte_reader import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
+from ethos_hil.lowering.oracle.kernels import Store, run_kernel
+from ethos_hil.lowering.silence_tools import quiet
+
+_MAX_STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class ReferenceRun:
+    """The answer to one input set.
+
+    Attributes:
+        outputs: the program's outputs, in the program's types and logical shapes.
+        delegate_outputs: the outputs of each delegate call, by the call's instruction index (of the last time it ran).
+        delegate_inputs: likewise the inputs, shaped as the delegate's TOSA program takes them.
+    """
+
+    outputs: tuple[np.ndarray, ...]
+    delegate_outputs: Mapping[int, tuple[np.ndarray, ...]]
+    delegate_inputs: Mapping[int, tuple[np.ndarray, ...]] = field(default_factory=dict)
+
+
+class Reference:
+    """Answers input sets for one artifact.
+
+    Raises OracleError when the artifact has no TOSA program (a .pte that was not lowered here) or the reference model
+    is missing.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._plan = artifact.plan
+        self._tosa: dict[int, bytes] = {}
+        for delegate in artifact.delegates:
+            if delegate.tosa is None:
+                raise OracleError(
+                    f"{artifact.model} was not lowered here, so its delegates have no TOSA program to compare with",
+                    hint="run the model it was made from (file.py:function or .pt2) instead of the .pte",
+                )
+            self._tosa[delegate.instruction] = delegate.tosa
+        self._programs = {at: TosaGraph.parse(tosa) for at, tosa in self._tosa.items()}
+        if self._tosa:
+            reference_model()  # that it is missing is better known before anything runs
+
+    def run(self, inputs: Sequence[np.ndarray]) -> ReferenceRun:
+        """Computes the answer to one input set.
+
+        Args:
+            inputs: arrays of the types and logical shapes of the program's inputs that are tensors.
+
+        Raises:
+            UsageError: inputs of another count, shape or type; OracleError: no valid answer.
+        """
+        plan = self._plan
+        store = Store(plan)
+        # An input that is no tensor keeps the value it was exported with, as in upstream's runner.
+        tensors = [index for index in plan.inputs if isinstance(plan.values[index], Tensor)]
+        for index, array in zip(tensors, check_inputs([plan.tensor(index) for index in tensors], inputs), strict=True):
+            store.set(index, array)
+        delegate_outputs: dict[int, tuple[np.ndarray, ...]] = {}
+        delegate_inputs: dict[int, tuple[np.ndarray, ...]] = {}
+        at = steps = 0
+        while at < len(plan.instructions):
+            steps += 1
+            if steps > _MAX_STEPS:
+                raise OracleError(f"the program did not end within {_MAX_STEPS} instructions")
+            instruction = plan.instructions[at]
+            following = at + 1
+            if isinstance(instruction, KernelCall):
+                run_kernel(instruction, store)
+            elif isinstance(instruction, DelegateCall):
+                delegate_inputs[at] = self._delegate_inputs(at, instruction, store)
+                delegate_outputs[at] = self._delegate(at, instruction, store, delegate_inputs[at])
+            elif isinstance(instruction, MoveCall):
+                store.move(instruction.source, instruction.target)
+            elif isinstance(instruction, JumpFalseCall):
+                following = following if store.is_true(instruction.condition) else instruction.destination
+            at = following  # a FreeCall has nothing to do here
+        outputs = tuple(np.array(store.get(index), order="C") for index in plan.outputs)
+        return ReferenceRun(outputs, delegate_outputs, delegate_inputs)
+
+    def _delegate_inputs(self, at: int, call: DelegateCall, store: Store) -> tuple[np.ndarray, ...]:
+        program = self._programs[at]
+        if len(call.args) != len(program.inputs) + len(program.outputs):
+            raise OracleError(
+                f"instruction {at} passes {len(call.args)} tensors, its TOSA program takes {len(program.inputs)} and "
+                f"gives {len(program.outputs)}"
+            )
+        return tuple(
+            _to_tosa(store.get(index), store.tensor(index), side)
+            for index, side in zip(call.args, program.inputs, strict=False)
+        )
+
+    def _delegate(
+        self, at: int, call: DelegateCall, store: Store, inputs: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, ...]:
+        answers = evaluate(self._tosa[at], inputs, f"instruction {at}")
+        targets = call.args[len(inputs) :]
+        if len(answers) != len(targets):
+            raise OracleError(f"the reference model gave {len(answers)} outputs, expected {len(targets)}")
+        results = tuple(_from_tosa(array, store.tensor(index)) for array, index in zip(answers, targets, strict=True))
+        for index, array in zip(targets, results, strict=True):
+            store.set(index, array)
+        return results
+
+
+def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.ndarray, ...]:
+    """The outputs of a TOSA program, as tosa_reference_model computes them.
+
+    Args:
+        tosa: the program's flatbuffer.
+        inputs: of its inputs' shapes and types.
+        what: what to call the program in an error, for example "instruction 3".
+
+    Raises:
+        OracleError: the model is missing, fails, or does not report TOSA_VALID.
+    """
+    model = reference_model()
+    try:
+        with quiet(errors=False):  # it prints a line per call
+            outputs, status = model.run(tosa, list(inputs))
+        valid = status == model.GraphStatus.TOSA_VALID
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise OracleError(
+            f"tosa_reference_model failed on {what}: {type(error).__name__}: {error}".split("\n")[0]
+        ) from error
+    if not valid:
+        raise OracleError(
+            f"tosa_reference_model reports {getattr(status, 'name', status)} for {what}, not TOSA_VALID: "
+            "its outputs are no reference"
+        )
+    return tuple(np.asarray(output) for output in outputs)
+
+
+def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The inputs as arrays; a UsageError names the first that differs from what the program expects."""
+    wanted = ", ".join(str(tensor) for tensor in expected)
+    if len(inputs) != len(expected):
+        raise UsageError(f"{len(inputs)} inputs given, the program takes {len(expected)}", hint=f"it takes {wanted}")
+    arrays = tuple(np.asarray(value) for value in inputs)
+    for index, (tensor, array) in enumerate(zip(expected, arrays, strict=True)):
+        if array.shape != tensor.sizes or array.dtype != tensor.dtype:
+            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise UsageError(f"input {index} is {found}, the program expects {tensor}", hint=f"it takes {wanted}")
+    return arrays
+
+
+def _to_tosa(array: np.ndarray, tensor: Tensor, side: TosaTensor) -> np.ndarray:
+    """A copy as the TOSA program takes it: a delegate gets memory as it is, so shapes follow the memory's order."""
+    ordered = np.array(array.transpose(tensor.dim_order), order="C")
+    if ordered.shape != side.shape:
+        raise OracleError(f"tensor {tensor} in memory order is {ordered.shape}, its TOSA program takes {side.shape}")
+    return ordered
+
+
+def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
+    ordered = tuple(tensor.sizes[axis] for axis in tensor.dim_order)
+    if array.shape != ordered or array.dtype != tensor.dtype:
+        raise OracleError(f"the reference model gave {array.dtype} {array.shape}, expected {tensor} as {ordered}")
+    return np.ascontiguousarray(array.transpose(np.argsort(tensor.dim_order))) if ordered else array
+
+
+def reference_model() -> Any:
+    """The module tosa_reference_model; an OracleError when it cannot be imported."""
+    try:
+        with quiet(errors=False):
+            import tosa_reference_model
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise OracleError(
+            f"tosa_reference_model cannot be imported: {type(error).__name__}: {error}",
+            hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+        ) from error
+    return tosa_reference_model

@@ -1,0 +1,1 @@
+"""What is changed of what upstream compiles, and what is refused of it."""

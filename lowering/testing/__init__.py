@@ -1,0 +1,1 @@
+"""TOSA programs built in milliseconds, for tests and for the laboratory."""

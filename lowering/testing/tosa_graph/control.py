@@ -1,0 +1,31 @@
+"""TOSA's control flow: branches and loops, whose bodies are regions of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tosa_serializer as ts  # type: ignore[import-untyped]
+
+from ethos_hil.lowering.testing.tosa_graph.tensors import Tensors, Value
+
+Body = Callable[..., Value | Sequence[Value]]
+
+
+class Control(Tensors):
+    """Builds COND_IF and WHILE_LOOP; bodies get their arguments as values and return their results."""
+
+    def cond_if(self, condition: Value, then: Body, otherwise: Body, arguments: Sequence[Value]) -> Value:
+        """COND_IF on one bool; the result is like the first argument."""
+        attribute = ts.TosaSerializerAttribute()
+        attribute.CondIfAttribute(self._body(then, arguments), self._body(otherwise, arguments))
+        first = arguments[0]
+        return self._op(ts.Op.COND_IF, attribute, [condition, *arguments], first.shape, first.dtype)
+
+    def while_loop(self, condition: Body, body: Body, arguments: Sequence[Value]) -> tuple[Value, ...]:
+        """WHILE_LOOP; the results are like the arguments."""
+        attribute = ts.TosaSerializerAttribute()
+        attribute.WhileLoopAttribute(self._body(condition, arguments), self._body(body, arguments))
+        first, *rest = arguments
+        more = [self._named(value.shape, value.dtype) for value in rest]
+        result = self._op(ts.Op.WHILE_LOOP, attribute, arguments, first.shape, first.dtype, *more)
+        return (result, *more)

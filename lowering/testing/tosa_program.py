@@ -1,0 +1,117 @@
+"""What is run for conformance: a small TOSA graph with seeded constants, and the inputs it is given."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
+
+Rng = np.random.Generator
+Build = Callable[[Graph, Rng], Value | Sequence[Value]]
+Limits = tuple[int, int] | None  # both inclusive; None: all values of the type
+KINDS = ("random", "extremes", "ramp")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A graph to compile and run.
+
+    Attributes:
+        name: says what it is for.
+        build: makes the graph; all randomness is from the generator it is given, which depends on the name alone.
+        limits: of each input; fewer than inputs: the rest has all values of its type.
+        given: input sets to run besides the drawn ones, for values that have to be constructed.
+        flags: options of Vela that it takes to get what the program is for.
+        kinds: which inputs are drawn (see `draw`).
+    """
+
+    name: str
+    build: Build = field(repr=False)
+    limits: tuple[Limits, ...] = ()
+    given: tuple[Callable[[Rng], Sequence[Array]], ...] = ()
+    flags: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = KINDS
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph, complete."""
+        graph = Graph()
+        made = self.build(graph, self._rng("graph"))
+        return graph.output(*([made] if isinstance(made, Value) else made))
+
+    @cached_property
+    def tosa(self) -> bytes:
+        """The graph as a TOSA flatbuffer."""
+        return self.graph.serialize()
+
+    def input_sets(self) -> list[tuple[str, list[Array]]]:
+        """Everything it is to be run with, each set with a name."""
+        values = self.graph.inputs
+        limits = [*self.limits, *[None] * (len(values) - len(self.limits))]
+        sets = []
+        for kind in self.kinds:
+            rng = self._rng(kind)
+            sets.append((kind, [draw(value, kind, rng, limit) for value, limit in zip(values, limits, strict=True)]))
+        sets += [(f"given {i}", list(make(self._rng(f"given {i}")))) for i, make in enumerate(self.given)]
+        return sets
+
+    def _rng(self, purpose: str) -> Rng:
+        return np.random.default_rng(zlib.crc32(f"{self.name}/{purpose}".encode()))
+
+
+def draw(value: Value, kind: str, rng: Rng, limits: Limits) -> Array:
+    """An input.
+
+    Args:
+        value: whose shape and type it has.
+        kind: "random", evenly; "extremes", the two ends; "ramp", consecutive integers around the middle, shuffled:
+            every int8 and, after scaling by a power of two, every tie.
+        rng: the source of randomness.
+        limits: smallest and largest value.
+    """
+    if value.dtype == "bool":
+        return rng.random(value.shape) < {"random": 0.5, "extremes": 0.95, "ramp": 0.05}[kind]
+    dtype = np.dtype(value.dtype)
+    low, high = limits or (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    if kind == "random":
+        return rng.integers(low, high, value.shape, endpoint=True).astype(dtype)
+    if kind == "extremes":
+        return np.where(rng.random(value.shape) < 0.5, low, high).astype(dtype)
+    count = min(int(np.prod(value.shape)), high - low + 1)
+    start = (low + high + 1) // 2 - count // 2
+    ramp = start + np.arange(np.prod(value.shape)) % count
+    return rng.permutation(ramp).reshape(value.shape).astype(dtype)
+
+
+class Catalogue(dict[str, Program]):
+    """Programs by name, in the order in which they were added."""
+
+    def add(
+        self,
+        name: str,
+        build: Build,
+        *limits: Limits,
+        given: Sequence[Callable[[Rng], Sequence[Array]]] = (),
+        flags: Sequence[str] = (),
+        kinds: Sequence[str] = KINDS,
+    ) -> None:
+        """Adds a program; its name must be new."""
+        if name in self:
+            raise ValueError(f"two programs are called {name!r}")
+        self[name] = Program(name, build, tuple(limits), tuple(given), tuple(flags), tuple(kinds))
+
+    def program(
+        self, name: str, *limits: Limits, flags: Sequence[str] = (), kinds: Sequence[str] = KINDS
+    ) -> Callable[[Build], Build]:
+        """The same as a decorator."""
+
+        def register(build: Build) -> Build:
+            self.add(name, build, *limits, flags=flags, kinds=kinds)
+            return build
+
+        return register

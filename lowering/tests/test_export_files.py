@@ -1,0 +1,142 @@
+"""What is written of a lowered model, and that a person can read the listing."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.export_files import MANIFEST, artefacts, products
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.tests.conftest import DATA, MODELS, Lowered
+from ethos_hil.lowering.tests.known_model import marked
+from ethos_hil.lowering.text_summary import listing, summary
+from ethos_hil.lowering.tosa_spec import TosaSpec
+
+pytestmark = pytest.mark.slow
+
+
+def arrays(data: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(data)) as file:
+        return dict(file)
+
+
+def test_each_product_is_what_is_in_the_program(lowered: Lowered) -> None:
+    artifact = lowered("two_partitions")
+    assert products(artifact, "pte") == {"": artifact.pte}
+    blobs, programs = products(artifact, "vela"), products(artifact, "tosa")
+    assert list(blobs) == list(programs) == ["0", "1"]
+    for blob, program, delegate in zip(blobs.values(), programs.values(), artifact.delegates, strict=True):
+        assert blob in artifact.pte
+        assert VelaBlob.parse(blob).command_stream == delegate.blob.command_stream
+        assert TosaGraph.parse(program).operators
+
+
+def test_of_several_methods_each_delegate_is_called_after_its_own(lowered: Lowered) -> None:
+    assert list(products(lowered("methods"), "vela")) == ["encode-0", "score-0", "encode_again-0"]
+    assert list(products(lowered("add"), "vela")) == [""]
+
+
+def test_blobs_of_nothing_are_an_error(lowered: Lowered) -> None:
+    with pytest.raises(
+        CompileError, match=r"could be delegated to the CPU|could be delegated to ethos-u55-128"
+    ) as caught:
+        products(lowered("undelegated"), "vela")
+    assert "aten::sort.values" in caught.value.message
+    assert products(lowered("undelegated"), "pte")[""]
+
+
+def test_the_folder_has_all_there_is_to_look_into(lowered: Lowered) -> None:
+    artifact = lowered("known")
+    files = artefacts(artifact)
+    assert sorted(files) == sorted(
+        [
+            "model.pte",
+            "listing.txt",
+            "delegate-0.tosa",
+            "delegate-0.vela",
+            "inputs.npz",
+            "pytorch.npz",
+            "reference.npz",
+            "delegate-map.json",
+            "vela-summary.json",
+            MANIFEST,
+        ]
+    )
+    manifest = json.loads(files[MANIFEST])
+    assert manifest["files"] == sorted(files)
+    assert manifest["missing"] == []
+    assert manifest["versions"]["ethos-u-vela"] == "5.1.0"
+    assert list(arrays(files["inputs.npz"])) == ["x"]
+    (delegate,) = artifact.delegates
+    reference = arrays(files["reference.npz"])
+    assert list(reference) == ["output_0", f"instruction_{delegate.instruction}_output_0"]
+    pytorch = arrays(files["pytorch.npz"])
+    assert list(pytorch) == ["float_0", "quantised_0"]
+    assert np.abs(reference["output_0"] - pytorch["quantised_0"]).max() < 0.01
+    (mapped,) = json.loads(files["delegate-map.json"])["methods"]["forward"]
+    assert [row["source"] for row in mapped["ops"]] == [op.source for op in artifact.npu_ops]
+    (totals,) = json.loads(files["vela-summary.json"])["methods"]["forward"]
+    assert totals["cycles_total"] == sum(op.vela_cycles for op in artifact.npu_ops)
+
+
+def test_a_method_has_its_files_under_its_name(lowered: Lowered) -> None:
+    files = artefacts(lowered("methods"))
+    assert {"encode.delegate-0.vela", "score.inputs.npz", "rank.reference.npz"} <= files.keys()
+    assert "rank.delegate-0.vela" not in files
+    assert list(json.loads(files["delegate-map.json"])["methods"]["rank"]) == []
+
+
+def test_tosa_alone_has_neither_blobs_nor_a_map(cache: Cache) -> None:
+    artifact = lower(f"{MODELS}:add", TosaSpec.parse("TOSA-1.0+FP"), cache=cache)
+    files = artefacts(artifact)
+    assert "delegate-0.tosa" in files
+    assert not {"delegate-0.vela", "delegate-map.json", "vela-summary.json"} & files.keys()
+    assert "add.Tensor" not in listing(artifact), "no NPU operation, so none is mapped"
+    assert listing(artifact).startswith(f"{MODELS}:add for TOSA-1.0+FP\n")
+
+
+def test_a_program_without_a_reference_says_so() -> None:
+    stranger = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+    files = artefacts(stranger)
+    assert "reference.npz" not in files
+    assert "was not lowered here" in json.loads(files[MANIFEST])["missing"][0]
+
+
+def test_the_listing_can_be_read(lowered: Lowered) -> None:
+    text = listing(lowered("known"))
+    lines = text.splitlines()
+    assert lines[0] == f"{MODELS}:known for ethos-u55-128, Shared_Sram"
+    assert "method forward (a8w8), planned memory" in text
+    assert "quantized_decomposed::quantize_per_tensor.out -> " in text
+    assert "TOSA main: " in text
+    (conv,) = [line for line in lines if "conv2d.default, batch_norm.default, relu.default" in line]
+    assert conv.endswith(f"stem.0 {marked('stem')}")
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_the_listing_of_a_program_that_branches_shows_where_to(lowered: Lowered) -> None:
+    from ethos_hil.lowering.npu_name import Npu
+
+    jumps = listing(lowered("branching"))
+    assert "unless value" in jumps
+    inside = listing(lowered("branching", Npu("u85", 256)))
+    assert "COND_IF submodule_0, submodule_1(" in inside
+    assert "TOSA submodule_1: " in inside
+
+
+def test_the_summary_is_a_line_a_method(lowered: Lowered) -> None:
+    lines = summary(lowered("methods"))
+    assert lines[0].startswith("encode: 1 delegate, ")
+    assert lines[0].endswith(
+        "NPU operations; on the CPU: quantized_decomposed::quantize_per_tensor.out, "
+        "quantized_decomposed::dequantize_per_tensor.out"
+    )
+    assert lines[3].startswith("rank: 0 delegates, 0 NPU operations; on the CPU: aten::mul.out, aten::sort")

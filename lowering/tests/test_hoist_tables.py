@@ -1,0 +1,115 @@
+"""Moving tables before transpositions changes neither results nor anything else, and frees small NPUs of a defect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tosa_reference_model
+
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
+from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.tests.conftest import MODELS, Lowered
+from ethos_hil.lowering.tests.known_model import marked
+
+
+def answers(tosa: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    outputs, status = tosa_reference_model.run(tosa, inputs)
+    assert status == tosa_reference_model.GraphStatus.TOSA_VALID
+    return [np.asarray(output) for output in outputs]
+
+
+def feeding(graph: TosaGraph, operator: TosaOperator) -> str:
+    producer = graph.producers().get(operator.inputs[0])
+    return producer.op if producer is not None else "input"
+
+
+def tables(tosa: bytes) -> list[str]:
+    """What feeds each table."""
+    graph = TosaGraph.parse(tosa)
+    return [feeding(graph, each) for each in graph.operators if each.op == "TABLE"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count"), [("late_tables", 3), ("known", 0), ("channels_last", 0), ("transposed_twice", 0)]
+)
+def test_the_rewritten_program_gives_the_same(lowered: Lowered, name: str, count: int) -> None:
+    (delegate,) = lowered(name).delegates
+    assert delegate.tosa is not None
+    rewritten, moved = hoist_tables(delegate.tosa)
+    assert moved == count
+    if moved:
+        assert not {"TRANSPOSE", "RESHAPE"} & set(tables(rewritten))
+    else:
+        assert rewritten == delegate.tosa
+    before, after = TosaGraph.parse(delegate.tosa), TosaGraph.parse(rewritten)
+    assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
+    assert sorted(each.op for each in after.operators) == sorted(each.op for each in before.operators)
+    # Every operator comes after those it reads, and finds the shapes it had.
+    known = {tensor.name for tensor in after.inputs}
+    for each in after.operators:
+        assert {name for name in each.inputs if name in after.producers()} <= known
+        known |= set(each.outputs)
+    random = np.random.default_rng(0)
+    inputs = [random.integers(-128, 128, tensor.shape, np.int8) for tensor in before.inputs]
+    for expected, got in zip(answers(delegate.tosa, inputs), answers(rewritten, inputs), strict=True):
+        assert len(np.unique(expected)) > 1
+        assert np.array_equal(expected, got)
+    assert hoist_tables(rewritten) == (rewritten, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("npu", ["ethos-u55-32", "ethos-u55-64"])
+def test_vela_overruns_shram_unless_tables_come_first(lowered: Lowered, npu: str) -> None:
+    from executorch.backends.arm.arm_vela import vela_compile
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    (delegate,) = lowered("late_tables").delegates
+    assert delegate.tosa is not None
+
+    def compiled(tosa: bytes) -> VelaBlob:
+        with quiet():
+            return VelaBlob.parse(vela_compile(tosa, list(EthosUCompileSpec(npu).compiler_flags)))
+
+    assert overruns(compiled(delegate.tosa))  # when this fails, hoisting is no longer needed
+    assert overruns(compiled(hoist_tables(delegate.tosa)[0])) == ()
+
+
+@pytest.mark.slow
+def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
+    artifact = lowered("late_tables", Npu("u55", 64))
+    (delegate,) = artifact.delegates
+    assert overruns(delegate.blob) == ()
+    assert [note.split(":")[0] for note in artifact.notes] == ["look-up tables were moved before transpositions"]
+    # The reference stays upstream's program: it is what the rewriting is verified by.
+    larger = lowered("late_tables")
+    assert larger.notes == ()
+    assert delegate.tosa == larger.delegates[0].tosa
+    assert "TRANSPOSE" in tables(delegate.tosa or b"")
+    assert Reference(artifact).run(artifact.example_inputs).outputs
+    # The map is of the rewritten program, and still complete.
+    assert all(op.source and op.tosa_op and op.aten_ops for op in artifact.npu_ops)
+    gates = {aten for op in artifact.npu_ops if op.source == marked("late_gate") for aten in op.aten_ops}
+    assert {"aten.conv2d.default", "aten.sigmoid.default", "aten.mul.Tensor"} <= gates
+
+
+@pytest.mark.slow
+def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from ethos_hil.lowering.cache import Cache
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.upstream import ethosu
+
+    monkeypatch.setattr(ethosu, "hoist_tables", lambda tosa: (tosa, 1))  # compiled again, in vain
+    with pytest.raises(CompileError) as caught:
+        lower(f"{MODELS}:late_tables", Npu("u55", 64), cache=Cache(tmp_path))
+    assert caught.value.message.startswith("Vela 5.1 places a look-up table beyond the SHRAM of ethos-u55-64")
+    assert "ethos-u55-128" in (caught.value.hint or "")
+    assert list(tmp_path.rglob("*.pte")) == []

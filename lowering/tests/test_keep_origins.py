@@ -1,0 +1,46 @@
+"""What is computed for an operator that upstream takes apart before it quantises is mapped to that operator."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.upstream import quantize
+
+
+def lower_products(cache: Path) -> Artifact:
+    """A subtraction from a number, a matmul, an einsum and an attention, one after the other."""
+    import torch
+
+    class Products(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            product = torch.einsum("bqd,bkd->bqk", x @ y, 1 - y)
+            return torch.nn.functional.scaled_dot_product_attention(product, product, product)
+
+    inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 4))
+    model = from_module(Products(), inputs, [inputs], label="products", root=Path(__file__).parent)
+    return lower(model, Npu("u55", 128), cache=Cache(cache))
+
+
+def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:
+    artifact = lower_products(tmp_path)
+    assert [row.id for row in artifact.npu_ops if not row.aten_ops] == []
+    assert {name for row in artifact.npu_ops for name in row.aten_ops} >= {
+        "aten.matmul.default",
+        "aten.einsum.default",
+        "aten.rsub.Scalar",
+        "aten.scaled_dot_product_attention.default",
+    }
+    assert {row.source.partition(":")[0] for row in artifact.npu_ops} == {Path(__file__).name}
+
+
+def test_without_the_traces_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quantize, "ancestry_kept", contextlib.nullcontext)
+    assert [row.id for row in lower_products(tmp_path).npu_ops if not row.aten_ops] != []

@@ -1,0 +1,74 @@
+"""Chatter stays off the terminal; errors keep what was said, and the terminal is always given back."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+
+import pytest
+
+from ethos_hil.lowering.silence_tools import quiet
+
+
+def test_output_of_every_kind_is_collected(capfd: pytest.CaptureFixture[str]) -> None:
+    with quiet() as collected:
+        sys.stdout.write("python\n")
+        sys.stderr.write("errors\n")
+        os.write(1, b"native\n")
+        assert set(collected().split()) == {"python", "errors", "native"}
+    sys.stdout.write("after\n")
+    assert capfd.readouterr() == ("after\n", "")
+
+
+def test_stderr_can_be_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    with quiet(errors=False):
+        os.write(1, b"hidden\n")
+        os.write(2, b"shown\n")
+    assert capfd.readouterr() == ("", "shown\n")
+
+
+def test_an_error_carries_what_was_printed_and_the_terminal_is_restored(capfd: pytest.CaptureFixture[str]) -> None:
+    def tool() -> None:
+        os.write(1, b"the tool said why\n")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError) as caught, quiet():
+        tool()
+    assert "the tool said why" in caught.value.__notes__[0]
+    os.write(1, b"back\n")
+    assert capfd.readouterr().out == "back\n"
+
+
+def test_it_nests(capfd: pytest.CaptureFixture[str]) -> None:
+    with quiet():
+        with quiet():
+            os.write(1, b"inner\n")
+        os.write(1, b"outer\n")
+    assert capfd.readouterr().out == ""
+
+
+def test_log_handlers_made_before_are_kept_quiet_too_and_get_their_stream_back() -> None:
+    """A handler keeps the stream it was made with, and that need not lead to a descriptor."""
+    logger, stream = logging.getLogger("ethos_hil_test"), io.StringIO()
+    logger.propagate = False
+    before, sys.stderr = sys.stderr, stream
+    try:
+        early = logging.StreamHandler()
+        logger.addHandler(early)
+        with quiet() as collected:
+            logger.warning("hidden")
+            late = logging.StreamHandler()
+            logger.addHandler(late)
+            logger.warning("hidden twice")
+            assert collected().split("\n")[:3] == ["hidden", "hidden twice", "hidden twice"]
+        assert stream.getvalue() == ""
+        logger.warning("shown")
+        assert stream.getvalue() == "shown\nshown\n"
+        with quiet(errors=False):
+            logger.warning("kept")
+        assert stream.getvalue() == "shown\nshown\nkept\nkept\n"
+    finally:
+        sys.stderr = before
+        logger.handlers.clear()

@@ -1,0 +1,1 @@
+"""All that is used of torch, torchao and ExecuTorch beside their public interfaces."""

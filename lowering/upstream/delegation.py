@@ -1,0 +1,205 @@
+"""Handing programs to a backend: what a partitioner picks of them, or all of them by the backend's id.
+
+By the backend's id there is nothing on the CPU, not even the conversion of inputs and outputs. A quantised method then
+takes and gives integers; how they stand for numbers is in the program as upstream's QuantizeInputs and QuantizeOutputs
+put it there, in methods that give constants: input0_scale, input0_zp, input0_quant_min, input0_quant_max, input0_dtype
+(a ScalarType), output0_scale, and so on, each behind the method's name where there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ethos_hil.lowering.errors import CompileError, raise_if_interrupted
+from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.partitioner_reasons import refusal
+
+if TYPE_CHECKING:
+    import torch
+
+_KEYS = ("scale", "zp", "quant_min", "quant_max", "dtype")
+
+
+def by_partitioner(programs: Mapping[str, torch.export.ExportedProgram], partitioners: Mapping[str, Any]) -> Any:
+    """An EdgeProgramManager of the methods, each with the delegates its partitioner picks; without one it has none."""
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    return to_edge_transform_and_lower(
+        dict(programs),
+        partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+
+
+@dataclass(frozen=True)
+class Border:
+    """How a method's integers stand for numbers.
+
+    Attributes:
+        inputs, outputs: of each what upstream's quantise operator was told (scale, zero point, lowest and highest
+            integer, dtype), or None where it is not quantised.
+    """
+
+    inputs: tuple[tuple[Any, ...] | None, ...]
+    outputs: tuple[tuple[Any, ...] | None, ...]
+
+    @property
+    def floats(self) -> bool:
+        """Whether nothing of it is quantised."""
+        return not any((*self.inputs, *self.outputs))
+
+    def of_inputs(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Inputs as the method takes them."""
+        return tuple(map(_integers, arrays, self.inputs))
+
+    def of_outputs(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Outputs of the quantised module as the method gives them: they are multiples of the scale."""
+        return tuple(map(_integers, arrays, self.outputs))
+
+
+def by_backend_id(
+    programs: Mapping[str, torch.export.ExportedProgram],
+    partitioners: Mapping[str, Any],
+    inputs: Mapping[str, Sequence[torch.Tensor]],
+    enter: Callable[[str], None],
+    sources: Sources,
+) -> tuple[Any, dict[str, Border]]:
+    """An EdgeProgramManager of the methods, those that have a partitioner with all of them in one delegate.
+
+    Args:
+        programs: the methods.
+        partitioners: they pick nothing, but know the backend, its compile specs, and the operators it wants whole.
+        inputs: example inputs of the methods.
+        enter: is told of each method before it is delegated.
+        sources: names the line of an operator that cannot be delegated.
+
+    Returns:
+        The manager, and what the methods' integers mean.
+
+    Raises:
+        CompileError: a float input or output is not quantised, or an operator cannot be delegated.
+    """
+    import torch
+    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir.backend.backend_api import to_backend
+
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    functional = {name: program.run_decompositions({}) for name, program in programs.items()}
+    kept = [op for name, each in partitioners.items() for op in _kept(functional[name], each)]
+    preserving = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(dict.fromkeys(kept)))
+    edge = to_edge(functional, compile_config=preserving)
+    takers = {name: _Integers(name, edge.exported_program(name)) for name in partitioners}
+    edge = edge.transform({name: list(taker.passes) for name, taker in takers.items()})
+    lowered: dict[str, torch.export.ExportedProgram] = {}
+    borders: dict[str, Border] = {}
+    constants: dict[str, Any] = {}
+    for name, program in programs.items():
+        if name not in partitioners:
+            lowered[name] = program
+            continue
+        borders[name] = border = takers[name].border
+        constants |= _constants(name if len(programs) > 1 else None, border)
+        enter(name)
+        told = partitioners[name].delegation_spec
+        try:
+            delegate = to_backend(told.backend_id, edge.exported_program(name), told.compile_specs)
+        except Exception as error:
+            raise_if_interrupted(error)
+            why = refusal(edge.exported_program(name), partitioners[name], sources)
+            if why is None:
+                raise
+            raise CompileError(
+                f"{name} cannot be delegated whole: {why}",
+                hint="leave out --whole: a partitioner leaves that to the CPU",
+            ) from error
+        integers = border.of_inputs([tensor.numpy() for tensor in inputs[name]])
+        lowered[name] = torch.export.export(delegate, tuple(map(torch.from_numpy, integers)))
+    return to_edge(lowered, compile_config=config, constant_methods=constants or None), borders
+
+
+def _kept(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:
+    """The operators of a program that its backend wants whole, wherever they are in it."""
+    operators, wanted = partitioner.ops_to_not_decompose(program)
+    nodes = [node for part in graphs(program.graph_module) for node in part.graph.nodes]
+    there = {op: [node for node in nodes if node.target == op] for op in operators}
+    return [op for op, found in there.items() if found and (wanted is None or all(map(wanted, found)))]
+
+
+class _Integers:
+    """Moves the quantisation of inputs and outputs out of a method, with upstream's passes.
+
+    Raises CompileError where a float input does more than being quantised, or a float output was not quantised.
+    """
+
+    def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
+        from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
+
+        quantised = any("quantized_decomposed" in str(node.target) for node in program.graph.nodes)
+        placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+        inputs = [placeholders[each] for each in program.graph_signature.user_inputs]
+        outputs = list(program.graph.output_node().args[0])
+        self._counts = len(inputs), len(outputs)
+        sides = {"input": inputs, "output": outputs}
+        floats = {
+            side: [at for at, node in enumerate(nodes) if quantised and _is_float(node)]
+            for side, nodes in sides.items()
+        }
+        for side, operator in (("input", "quantize_per_tensor"), ("output", "dequantize_per_tensor")):
+            for at in floats[side]:
+                node = sides[side][at]
+                users = list(node.users) if side == "input" else [node]
+                if [operator in str(user.target) for user in users] != [True]:
+                    found = ", ".join(str(getattr(user, "name", user)) for user in users) or "nothing"
+                    raise CompileError(
+                        f"{side} {at} of {name} has no one quantisation, which could be left to the caller: {found}",
+                        hint="leave out --whole",
+                    )
+        self._inputs = QuantizeInputs(None, floats["input"], name, program)
+        self._outputs = QuantizeOutputs(None, floats["output"], name, program)
+        self.passes = (self._inputs, self._outputs)
+
+    @property
+    def border(self) -> Border:
+        """What the method's integers mean, once the passes have run."""
+        inputs, outputs = self._inputs.quant_args, self._outputs.dequant_args
+        return Border(
+            tuple(_told(inputs.get(at)) for at in range(self._counts[0])),
+            tuple(_told(outputs.get(at)) for at in range(self._counts[1])),
+        )
+
+
+def _told(arguments: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if arguments is None else tuple(arguments)[: len(_KEYS)]
+
+
+def _is_float(node: Any) -> bool:
+    import torch
+
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _constants(prefix: str | None, border: Border) -> dict[str, Any]:
+    from executorch.exir.passes.quantize_io_pass import get_config_method_name
+    from executorch.exir.tensor import scalar_type_enum
+
+    found: dict[str, Any] = {}
+    for kind, sides in (("input", border.inputs), ("output", border.outputs)):
+        for number, told in enumerate(sides):
+            for key, value in zip(_KEYS, told or (), strict=False):
+                known = scalar_type_enum(value) if key == "dtype" else value
+                found[get_config_method_name(prefix, kind, number, key)] = known
+    return found
+
+
+def _integers(array: np.ndarray, told: tuple[Any, ...] | None) -> np.ndarray:
+    if told is None:
+        return array
+    scale, zero_point, low, high, dtype = told
+    steps = np.rint(array.astype(np.float64) / scale) + zero_point
+    return np.clip(steps, low, high).astype(str(dtype).removeprefix("torch."))

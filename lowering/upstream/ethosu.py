@@ -1,0 +1,370 @@
+"""ExecuTorch's Ethos-U backend, with its by-products kept.
+
+Upstream's backend compiles a partition and forgets how. Ours runs it unchanged, but lets it write the TOSA program
+with locations and Vela's debug database into a fresh folder per partition, builds the delegate map from them, and
+returns that as ExecuTorch's `debug_handle_map`. The program stays byte for byte what upstream alone would have made:
+the extra flags and the folder's path are added to the compile specs only for the call, and `adopt` gives the lowered
+modules upstream's backend name back before the program is written. Where upstream fails, or Vela's program could run
+on no hardware, a second attempt departs from it and leaves a note: docs/decisions/0004 lists these cases.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import csv
+import operator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.errors import CompileError, ToolError, raise_if_interrupted
+from ethos_hil.lowering.formats.pte_model import FORWARD
+from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.map.delegate_map import Call, Partition, build_map
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
+from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.upstream.export import graphs
+
+if TYPE_CHECKING:
+    import torch
+
+BACKEND = "EthosUBackend"
+# Neither changes the compiled blob (a test compares with upstream's); they make Vela write its databases.
+DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
+_SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
+_SUMMARY_NUMBERS = (
+    "core_clock", "sram_memory_used", "dram_memory_used", "on_chip_flash_memory_used", "off_chip_flash_memory_used",
+    "total_original_weights", "total_npu_encoded_weights", "nn_macs", "cycles_npu", "cycles_sram_access",
+    "cycles_dram_access", "cycles_on_chip_flash_access", "cycles_off_chip_flash_access", "cycles_total",
+)  # fmt: skip
+# What an artifact says of the departures from upstream made here.
+TABLES_FIRST = (
+    "look-up tables were made before average pools were rewritten: in the order of ExecuTorch's Arm passes, lowering "
+    "an average pool or mean fed by a look-up fails"
+)
+HOISTED = (
+    "look-up tables were moved before transpositions: Vela 5.1 compiles a table that is fused with one wrongly here "
+    "(it places the table beyond the SHRAM of a small U55, or pads with wrong strides)"
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One partition as the backend compiled it; the fields are those of `ethos_hil.lowering.artifact.Delegate`."""
+
+    blob: bytes
+    tosa: bytes
+    npu_ops: tuple[NpuOp, ...]
+    summary: Mapping[str, float | str]
+    hoisted: bool
+
+
+@dataclass(frozen=True)
+class VelaOutput:
+    """What one run of Vela left: the blob, the TOSA program it read (with locations), its debug database and totals."""
+
+    blob: bytes
+    tosa: bytes
+    database: str
+    summary: Mapping[str, float | str]
+
+    @classmethod
+    def read(cls, blob: bytes, folder: Path) -> VelaOutput:
+        """Reads the files ExecuTorch lets Vela write into `folder`."""
+        output = folder / "output"
+        return cls(
+            blob,
+            (folder / "out.tosa").read_bytes(),
+            (output / "out_debug.xml").read_text("utf-8"),
+            _summary(next(output.glob("out_summary_*.csv")).read_text("utf-8")),
+        )
+
+    @cached_property
+    def parsed(self) -> VelaBlob:
+        return VelaBlob.parse(self.blob, "Vela's output")
+
+
+@dataclass
+class Capture:
+    """What our backend needs to know of the model, and what it learnt while compiling its partitions.
+
+    Attributes:
+        calls: the aten calls of each method's float program (`collect_calls`).
+        surviving: of each method (`surviving`).
+        method: the one that is being compiled.
+        partitions: those that have been compiled, of all methods.
+        notes: an artifact's.
+    """
+
+    calls: Mapping[str, Mapping[str, Call]]
+    surviving: Mapping[str, frozenset[str]]
+    method: str = FORWARD
+    partitions: list[Compiled] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def compiled(self, blob: bytes) -> Compiled:
+        """The partition that gave this very blob; equal blobs of different partitions are told apart by identity."""
+        for same in (lambda other: other is blob, lambda other: other == blob):
+            for partition in self.partitions:
+                if same(partition.blob):
+                    return partition
+        raise LookupError("a delegate of the program was not compiled by this backend")
+
+
+_current: contextvars.ContextVar[Capture] = contextvars.ContextVar("capture")
+
+
+def compile_spec(npu: Npu, memory_mode: MemoryMode) -> Any:
+    """Upstream's compile spec of an NPU in a memory mode, with upstream's system configuration for that NPU."""
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    return EthosUCompileSpec(npu.name, memory_mode=memory_mode.name)
+
+
+@contextmanager
+def capturing(capture: Capture) -> Iterator[None]:
+    """Makes `capture` the one our backend uses."""
+    token = _current.set(capture)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def partitioner(spec: Any, checks: list[Any]) -> Any:
+    """Upstream's partitioner with further checks, delegating to our backend."""
+    from executorch.backends.arm.ethosu import EthosUPartitioner
+    from executorch.exir.backend.partitioner import DelegationSpec
+
+    chosen = EthosUPartitioner(spec, checks)
+    chosen.delegation_spec = DelegationSpec(_backend().__name__, spec._to_list())
+    return chosen
+
+
+def adopt(program: torch.export.ExportedProgram) -> list[Any]:
+    """Names upstream's backend as the one of every module we lowered; returns them in the order of their calls."""
+    lowered = list(_called(program.graph_module))
+    for module in lowered:
+        if module.backend_id == _backend().__name__:
+            module._backend_id = BACKEND
+    return lowered
+
+
+def _called(module: torch.fx.GraphModule) -> Iterator[Any]:
+    """The lowered modules that a graph calls, in the order in which ExecuTorch writes the calls.
+
+    A branch is written where the operator that chooses it stands, the true one first (exir/emit/_emitter.py).
+    """
+    from executorch.exir.delegate import executorch_call_delegate
+    from executorch.exir.graph_module import get_control_flow_submodules
+
+    inner: dict[Any, list[torch.fx.GraphModule]] = {}
+    for _, body, node in get_control_flow_submodules(module):
+        inner.setdefault(node, []).append(body)
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target == executorch_call_delegate:
+            yield getattr(module, node.args[0].target)
+        for body in inner.get(node, ()):
+            yield from _called(body)
+
+
+def identifier(node: Any) -> str:
+    """The first graph's node that `node` descends from, as ExecuTorch identifies it for debug handles.
+
+    A node without a trace is the first itself, as those of branches are.
+    """
+    from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
+
+    known = node.meta.get("from_node")
+    return str(get_greatest_ancestor_node_identifier(node)) if known else f"{node.name}.{id(node.graph)}"
+
+
+def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, Call]:
+    """The aten calls of a float program, its branches included, each graph's in order, by identifier."""
+    calls: dict[str, Call] = {}
+    for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
+        if node.target is operator.getitem:  # picks one of several results
+            continue
+        key = identifier(node)
+        first = node.args[0] if node.args else None
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        calls[key] = Call(
+            identifier=key,
+            aten=str(node.target),
+            module=module_path(stack[-1]) if stack else "",
+            source=sources.locate(node.meta.get("stack_trace")) or "",
+            producer=identifier(first) if getattr(first, "op", None) == "call_function" else None,
+        )
+    return calls
+
+
+def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
+    """Identifiers of the calls that still have nodes in a program, its branches included."""
+    return frozenset(
+        identifier(node) for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"
+    )
+
+
+@cache
+def _backend() -> Any:
+    # Defined late: the base class costs seconds to import. ExecuTorch finds backends among the base's subclasses.
+    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+    from executorch.backends.arm.ethosu import EthosUBackend
+    from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    class EthosHilEthosUBackend(BackendDetails):
+        @classmethod
+        def preprocess_multimethod(cls, edge_programs: Any, compile_specs: Any) -> Any:
+            """Upstream's, one method after the other, so that each is mapped to its own calls."""
+            results: dict[str, Any] = {}
+            for method, programs in edge_programs.items():
+                _current.get().method = method
+                results |= super().preprocess_multimethod({method: programs}, {method: compile_specs[method]})
+            return results
+
+        @staticmethod
+        def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
+            capture = _current.get()
+            nodes, handles = _nodes(edge_program.graph_module)
+            with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+                if " " in folder:  # upstream joins Vela's arguments with blanks
+                    raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
+                specs = [
+                    CompileSpec(spec.key, b" ".join([spec.value, *(flag.encode() for flag in DEBUG_FLAGS)]))
+                    if spec.key == ArmCompileSpec._COMPILE_FLAGS_KEY
+                    else spec
+                    for spec in compile_specs
+                ]
+                specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
+                specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
+                untouched = copy.deepcopy(edge_program)  # passes change the program they work on
+                rescued = hoisted = False
+                try:
+                    result = EthosUBackend.preprocess(edge_program, specs)
+                except Exception as error:
+                    raise_if_interrupted(error)
+                    with _tables_first(untouched):
+                        result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
+                    capture.notes.append(TABLES_FIRST)
+                    rescued = True
+                output = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
+                # The reference goes by upstream's program, so that it also verifies what a rewrite made of it.
+                reference = without_locations(output.tosa)
+                # A rescued program may pad what a table gives, which Vela 5.1 compiles wrongly behind a transposition:
+                # it writes the padded map with the strides of the map without padding.
+                if rescued or overruns(output.parsed):
+                    rewritten = _with_hoisted_tables(output, specs, Path(folder))
+                    hoisted = rewritten is not output
+                    if hoisted:
+                        capture.notes.append(HOISTED)
+                    output = rewritten
+            method = capture.method
+            partition = Partition(capture.calls[method], nodes, handles, capture.surviving[method])
+            first_id = sum(len(done.npu_ops) for done in capture.partitions)
+            stream = output.parsed.command_stream
+            npu_ops = build_map(
+                TosaGraph.regions(output.tosa),
+                output.database,
+                stream,
+                partition,
+                first_id=first_id,
+                total_cycles=int(float(output.summary["cycles_total"])),
+            )
+            capture.partitions.append(Compiled(output.blob, reference, npu_ops, output.summary, hoisted))
+            return PreprocessResult(
+                processed_bytes=output.blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
+            )
+
+    return EthosHilEthosUBackend
+
+
+def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:
+    """`Partition.nodes` and `Partition.handles` of a partition's graph and its branches."""
+    nodes: dict[str, str] = {}
+    handles: dict[str, int] = {}
+    for path, part in module.named_modules():
+        region = path.replace(".", "__")  # as upstream names the regions of TOSA (backends/arm/tosa/backend.py)
+        for node in getattr(getattr(part, "graph", None), "nodes", ()):
+            if node.op == "call_function":
+                key = nodes[f"{node.name}_{region}" if region else node.name] = identifier(node)
+                if node.meta.get("debug_handle"):
+                    handles[key] = node.meta["debug_handle"]
+    return nodes, handles
+
+
+@contextmanager
+def _tables_first(program: Any) -> Iterator[None]:
+    """Lets the Arm passes turn look-ups into TABLEs before they rewrite average pools.
+
+    In upstream's order the two collide: an average pool (or a mean that becomes one) fed by sigmoid, tanh, exp and
+    the like finds a float input, because these promote integers until they are TABLEs, and lowering fails with
+    "Unsupported input dtype torch.float32". This is only used after upstream's own order has failed.
+    """
+    from executorch.backends.arm._passes import DecomposeAvgPool2dPass, InsertTableOpsPass
+    from executorch.backends.arm._passes import arm_pass_manager as manager
+
+    registered = manager._registered_pass_insertions
+    before = dict(registered)
+    manager.register_pass_insertions_before(DecomposeAvgPool2dPass, [InsertTableOpsPass(program)])
+    try:
+        yield
+    finally:
+        registered.clear()
+        registered.update(before)
+
+
+def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> VelaOutput:
+    """Compiles a program again with its tables before transpositions; as it is where none moves.
+
+    Raises:
+        CompileError: Vela places a table beyond SHRAM nevertheless.
+    """
+    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+    from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    rewritten, moved = hoist_tables(output.tosa)
+    if moved:
+        again = folder / "again"
+        again.mkdir()
+        key = ArmCompileSpec._DEBUG_ARTIFACT_KEY
+        specs = [CompileSpec(key, str(again).encode()) if spec.key == key else spec for spec in specs]
+        blob = EthosUBackend._compile_tosa_flatbuffer(rewritten, EthosUCompileSpec._from_list(specs))
+        output = VelaOutput.read(bytes(blob), again)
+    left = overruns(output.parsed)
+    if left:
+        npu = Npu.from_config_word(output.parsed.config_word)
+        raise CompileError(
+            f"Vela 5.1 places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
+            f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that",
+            hint="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the "
+            "like",
+        )
+    return output
+
+
+def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
+    """The attempt's result; when it fails too, the first error tells more."""
+    try:
+        return attempt()
+    except Exception as error:
+        raise_if_interrupted(error)
+    raise first
+
+
+def _summary(text: str) -> dict[str, float | str]:
+    """The columns of Vela's summary that describe the network, under Vela's names."""
+    row = next(csv.DictReader(text.splitlines()))
+    numbers: dict[str, float | str] = {name: float(row[name]) for name in _SUMMARY_NUMBERS if row.get(name)}
+    return {**{name: row[name] for name in _SUMMARY_TEXTS if row.get(name)}, **numbers}

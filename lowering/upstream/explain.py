@@ -1,0 +1,114 @@
+"""One clear line from what torch and ExecuTorch raise."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sysconfig
+import traceback
+from pathlib import Path, PurePath
+from typing import Any
+
+from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, causes
+from ethos_hil.lowering.model import summary
+from ethos_hil.lowering.source import Sources
+
+_PASSES_FOLDER = "/backends/arm/_passes/"
+_PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")
+_OPERATOR = re.compile(r"\b(?:aten|edge|torch\.ops|torch\._ops)[\w:]*(?:\.\w+)+")
+_HINTS = {
+    "data-dependent": "what a model does must not depend on the values it is given; choose with torch.where or "
+    "torch.cond, or leave it out",
+    "Unsupported control flow operator: while_loop": "only an Ethos-U85 runs loops, inside of its delegate, and only "
+    "if all of the loop can be delegated; ExecuTorch 1.4.1 has no loops on the CPU",
+    "unsupported param type": "ExecuTorch's Arm backend takes no weights inside of torch.cond or "
+    "while_loop; compute what has weights before the branch, or behind it",
+}
+"""What to do about it, by a piece of the message that one cannot tell it from."""
+_MAX_LENGTH = 300
+_MAX_EXPRESSION = 80
+_LOWERING = Path(__file__).parents[1]
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+
+
+def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
+    """The error to show when `stage` ("exporting the model", ...) raised `error`.
+
+    It names the pass and the operator where the messages of the chain of causes do, and ends with the root cause.
+    """
+    if isinstance(error, EthosHilError):
+        return error
+    chain = causes(error)
+    for link in chain:
+        if isinstance(link, EthosHilError):
+            return link
+        if isinstance(link, OSError) and link.errno is not None:
+            return ToolError(f"{stage} failed: {summary(link)}", hint="check space and permissions of TMPDIR")
+    root = chain[-1]
+    text = "\n".join(str(link) for link in chain)
+    reason = re.sub(r"\s+", " ", summary(root))
+    found = _OPERATOR.search(text)
+    node = _node(chain)
+    # An edge operator prints as a sentence; its name is in it.
+    operator = found[0] if found is not None else _name(node.target) if node is not None else None
+    details = []
+    if operator is not None and operator not in reason:
+        details.append(f"operator {operator}")
+    arm_pass = _arm_pass(chain)
+    if arm_pass is not None:
+        details.append(f"pass {arm_pass}")
+    own = _own_frames(chain)
+    trace = "\n".join(f'File "{frame.filename}", line {frame.lineno}' for frame in own)
+    traces = [text, node.meta.get("stack_trace") if node is not None else None, trace]
+    line = next(filter(None, map(sources.locate, traces)), None)
+    if line is not None:
+        details.append(line)
+        if not operator and own and sources.name(own[-1].filename, own[-1].lineno or 0) == line:
+            details += _expression(own[-1])
+    where = f" ({', '.join(details)})" if details else ""
+    if len(reason) > _MAX_LENGTH:
+        reason = reason[: _MAX_LENGTH - 3] + "..."
+    hint = next((hint for sign, hint in _HINTS.items() if sign in text), "--debug shows the whole traceback")
+    return CompileError(f"{stage} failed{where}: {reason}", hint=hint)
+
+
+def _arm_pass(chain: list[BaseException]) -> str | None:
+    """The pass of the Arm backend that was running: the messages name only a wrapper, the frames its file."""
+    for link in reversed(chain):
+        for frame in reversed(traceback.extract_tb(link.__traceback__)):
+            stem = PurePath(frame.filename).stem
+            if _PASSES_FOLDER in frame.filename and stem not in _PASS_MACHINERY:
+                return stem
+    return None
+
+
+def _own_frames(chain: list[BaseException]) -> list[traceback.FrameSummary]:
+    """The frames, outermost first, of files that are neither ours nor installed."""
+    frames = (frame for link in reversed(chain) for frame in traceback.extract_tb(link.__traceback__))
+    foreign = (frame for frame in frames if not frame.filename.startswith((*_INSTALLED, "<")))
+    return [frame for frame in foreign if not Path(frame.filename).is_relative_to(_LOWERING)]
+
+
+def _expression(frame: traceback.FrameSummary) -> list[str]:
+    """What the frame was evaluating, quoted, when it is short and on one line."""
+    if frame.lineno != frame.end_lineno or frame.colno is None or frame.end_colno is None:
+        return []
+    line = linecache.getline(frame.filename, frame.lineno or 0).encode()  # columns count bytes
+    text = line[frame.colno : frame.end_colno].decode(errors="replace").strip()
+    return [f"`{text}`"] if 0 < len(text) <= _MAX_EXPRESSION else []
+
+
+def _name(target: Any) -> str:
+    match = re.search(r"EdgeOpOverload: ([\w.]+)", str(target))
+    return match[1] if match is not None else str(target)
+
+
+def _node(chain: list[BaseException]) -> Any:
+    """The graph node that was being worked on, where a function on the stack holds one as `node`."""
+    for link in reversed(chain):
+        for frame, _ in reversed(list(traceback.walk_tb(link.__traceback__))):
+            for name in ("node", "n"):
+                value = frame.f_locals.get(name)
+                if getattr(value, "op", None) == "call_function" and hasattr(value, "meta"):
+                    return value
+    return None

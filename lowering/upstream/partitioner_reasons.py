@@ -1,0 +1,47 @@
+"""What of a program a backend does not take, as upstream's own checks say it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.upstream.export import graphs
+
+if TYPE_CHECKING:
+    import torch
+
+_EDGE_OPERATOR = re.compile(r"<EdgeOpOverload: ([\w.]+)>(: schema = .*?\) -> [^.]+)?")
+"""How upstream's reasons print one, with all of its schema."""
+
+
+def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: Sources) -> str | None:
+    """The first operator of a program that `partitioner` would leave to the CPU, and why; None if there is none.
+
+    A backend that is given such an operator all the same fails in one of its passes, with a message about what that
+    pass had made of it. What a partitioner asks before it picks an operator names the operator itself.
+
+    Args:
+        program: an edge program, which was not delegated yet.
+        partitioner: upstream's, for TOSA or an Ethos-U.
+        sources: names the operator's line.
+    """
+    from executorch.backends.arm.operator_support.tosa_supported_operators import tosa_support_factory
+    from executorch.exir.backend.utils import WhyNoPartitionReporter
+
+    reasons: dict[Any, str] = {}
+
+    class Reporter(WhyNoPartitionReporter):
+        def report_reject(self, node: torch.fx.Node, reason: str) -> None:
+            reasons.setdefault(node, reason)
+
+    support = tosa_support_factory(partitioner.tosa_spec, program, Reporter(), partitioner.additional_checks)
+    for part in graphs(program.graph_module):
+        modules = dict(part.named_modules())
+        for node in part.graph.nodes:
+            if node.op == "call_function" and not support.is_node_supported(modules, node) and node in reasons:
+                operator = getattr(node.target, "_op", node.target)  # an edge operator wraps aten's
+                line = sources.locate(node.meta.get("stack_trace"))
+                reason = _EDGE_OPERATOR.sub(r"\1", " ".join(reasons[node].split()))
+                return f"{operator}{f' ({line})' if line else ''}: {reason}"
+    return None

@@ -1,0 +1,140 @@
+"""Remembered overrides leave torch's operators as torch's own do, the first time and later, and torch as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ethos_hil.lowering.upstream.patches import overrides
+from ethos_hil.lowering.upstream.patches.overrides import _identity, remembered_overrides
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overrides, "_known", {})
+
+
+def tables() -> dict[str, tuple[list[str], bool]]:
+    """Of every composite operator, the keys of its Python kernels, and whether it has a rule for fake tensors."""
+    from torch._export.utils import _collect_all_valid_cia_ops
+    from torch._subclasses.fake_impls import op_implementations_dict as rules
+
+    operators = _collect_all_valid_cia_ops()
+    return {str(each): ([str(key) for key in each.py_kernels], each in rules) for each in operators}
+
+
+@contextmanager
+def overridden(table: dict[Any, Any] | None = None) -> Iterator[None]:
+    """While torch keeps composite operators whole, but those in the table."""
+    from torch.export import exported_program
+
+    composites, _ = exported_program._split_decomp_table_to_cia_and_python_decomp(table or {})
+    with exported_program._override_composite_implicit_decomp(composites):
+        yield
+
+
+def test_operators_have_the_same_kernels() -> None:
+    with overridden():
+        pass  # torch loses rules for fake tensors the first time
+    before = tables()
+    seen = []
+    for context in (nullcontext(), remembered_overrides(), remembered_overrides()):
+        with context, overridden():
+            seen.append(tables())
+        assert tables() == before
+    assert seen[0] == seen[1] == seen[2]
+    assert sum(len(keys) for keys, _ in seen[0].values()) > 5000 + sum(len(keys) for keys, _ in before.values())
+
+
+def test_torch_overrides_an_operator_once() -> None:
+    import torch
+
+    operator: Any = torch.ops.aten.linear.default
+    key = torch._C.DispatchKey.AutogradCPU
+    kernels = []
+    with remembered_overrides():
+        for _ in range(2):
+            with overridden():
+                kernels.append(operator.py_kernels[key])
+    assert kernels[0] is kernels[1]
+
+
+def test_tables_of_decompositions_have_their_own_copies_of_the_same_functions() -> None:
+    import torch
+    from torch.export import default_decompositions
+
+    operator: Any = torch.ops.aten.linear.default
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    tables = [dict(default_decompositions().items()) for _ in range(2)]
+    assert tables[0][operator] is not tables[1][operator]
+    kernels = []
+    with remembered_overrides():
+        for table in tables:
+            with overridden(table):
+                kernels.append(operator.py_kernels[key])
+    assert kernels[0] is kernels[1] is not operator.py_kernels.get(key)
+
+
+def test_functions_are_told_apart() -> None:
+    def local(value: int) -> Any:
+        return lambda: value
+
+    def other(value: int = 1) -> int:
+        return value
+
+    def copied() -> Any:
+        return lambda: 0
+
+    different = [len, abs, local(1), local(2), other, partial(len, ""), partial(copied(), 1), copied()]
+    different += [partial(copied(), one=1), partial(copied(), one=2), partial(other, 1)]
+    assert len({_identity(each) for each in different}) == len(different)
+    assert _identity(copied()) == _identity(copied())
+    assert _identity(partial(copied(), a=1, b=2)) == _identity(partial(copied(), b=2, a=1))
+
+
+def test_an_operator_that_changed_is_overridden_anew() -> None:
+    import torch
+
+    operator: Any = torch.ops.aten.linear.default
+    keys = torch._C.DispatchKey
+    before = dict(operator.py_kernels)
+    with remembered_overrides():
+        with overridden():
+            assert operator.py_kernels[keys.AutogradCPU] is not len
+        try:
+            operator.py_kernels[keys.AutogradCPU] = len
+            with overridden():
+                assert operator.py_kernels[keys.AutogradCPU] is len
+            assert operator.py_kernels == {**before, keys.AutogradCPU: len}
+        finally:
+            operator.py_kernels.clear()
+            operator.py_kernels.update(before)
+
+
+def test_an_operator_that_is_to_be_decomposed_is_not_kept_whole() -> None:
+    import torch
+
+    operator: Any = torch.ops.aten.linear.default
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    with remembered_overrides():
+        with overridden():
+            whole = operator.py_kernels[key]
+        with overridden({operator: len}):
+            assert operator.py_kernels[key] is len
+        with overridden():
+            assert operator.py_kernels[key] is whole
+
+
+def test_operators_are_left_as_they_were_when_lowering_fails() -> None:
+    with overridden():
+        pass
+    before = tables()
+    with remembered_overrides():
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError), overridden():
+                raise ZeroDivisionError
+            assert tables() == before

@@ -1,0 +1,56 @@
+"""Float module to quantised exported program, with ExecuTorch's Arm quantisers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.upstream.export import export
+from ethos_hil.lowering.upstream.patches.histogram import searched_in_numbers
+from ethos_hil.lowering.upstream.patches.keep_origins import ancestry_kept
+
+if TYPE_CHECKING:
+    import torch
+
+
+def quantise(
+    floating: torch.fx.GraphModule,
+    calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
+    compile_spec: Any,
+    scheme: Scheme = "a8w8",
+) -> tuple[torch.fx.GraphModule, torch.export.ExportedProgram]:
+    """Quantises a float program: weights to int8 per channel, symmetric; activations to int8, or to symmetric int16.
+
+    Args:
+        floating: the module of a float exported program, without guards (with them it has a call_module node, which
+            the Arm passes reject).
+        calibration_inputs: sets of inputs whose value ranges decide the scales; at least one, and for a model that
+            branches at least one for each way through it.
+        compile_spec: upstream's compile spec of the target; its class decides for a quantiser.
+        scheme: "a16w8" for activations in 16 bits.
+
+    Returns:
+        The quantised module, which runs in eager torch, and the same exported again, for lowering.
+    """
+    import torch
+    from executorch.backends.arm import quantizer as arm
+    from executorch.backends.arm.util._factory import create_quantizer
+    from executorch.exir.graph_module import get_cond_while_submodules
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantiser = create_quantizer(compile_spec)
+    wide = scheme == "a16w8"
+    quantiser.set_global(
+        arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
+    )
+    with torch.no_grad(), searched_in_numbers(), ancestry_kept():
+        if get_cond_while_submodules(floating):
+            # PT2E's own functions leave branches and bodies of loops as they are; upstream's tests call this.
+            converted = quantiser._quantize_with_submodules(floating, list(calibration_inputs))
+        else:
+            prepared = prepare_pt2e(floating, quantiser)
+            for inputs in calibration_inputs:
+                prepared(*inputs)
+            converted = convert_pt2e(prepared)
+    return converted, export(converted, calibration_inputs[0])

@@ -1,0 +1,67 @@
+"""The profiles a case is tested in: what it is lowered to, and so what can be asked of it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.tosa_spec import TosaSpec
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profile by the suffix of its tests.
+
+    Attributes:
+        name: "MI" (TOSA main inference, float), "BI" (TOSA base inference, quantised), or BI compiled for an NPU.
+        target: what a case is lowered to.
+    """
+
+    name: str
+    target: Npu | TosaSpec
+
+    @property
+    def npu(self) -> Npu | None:
+        """The NPU it compiles for, if it does."""
+        return self.target if isinstance(self.target, Npu) else None
+
+    @property
+    def marker(self) -> str:
+        """Of its tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
+        return self.name.removesuffix("_BI").lower()
+
+    @property
+    def quantised(self) -> bool:
+        """Whether its programs compute in integers."""
+        return isinstance(self.target, Npu) or self.target.quantised
+
+    def with_npu(self, npu: Npu) -> Profile:
+        """The same for another configuration of its NPU."""
+        assert self.npu is not None
+        assert self.npu.family == npu.family
+        return replace(self, target=npu)
+
+
+PROFILES = (
+    Profile("MI", TosaSpec("1.0", "FP")),
+    Profile("BI", TosaSpec("1.0", "INT")),
+    Profile("U55_BI", Npu("u55", 128)),
+    Profile("U65_BI", Npu("u65", 256)),
+    Profile("U85_BI", Npu("u85", 256)),
+)
+_ALIASES = {"FP": "MI", "INT": "BI"}
+
+
+def parse(text: str) -> Profile:
+    """The profile of that suffix, in any case; a UsageError lists the ones there are."""
+    wanted = text.strip().upper()
+    wanted = _ALIASES.get(wanted, wanted)
+    for profile in PROFILES:
+        if profile.name == wanted:
+            return profile
+    names = [*(profile.name for profile in PROFILES), *_ALIASES]
+    close = difflib.get_close_matches(wanted, names, n=1)
+    suggestion = f"did you mean {close[0]}? " if close else ""
+    raise UsageError(f"--suffix {text!r} is no profile", hint=f"{suggestion}valid: {', '.join(names)}")

@@ -1,0 +1,76 @@
+"""`make conformance`: every program on every configuration, compared with tosa_reference_model.
+
+Exit status: 0 no output differs, 1 some do or a check hung or crashed, 2 unusable arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ethos_hil.harness.cli.progress import Live
+from ethos_hil.harness.cli.render import console
+from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.suites.lab.command import start
+from ethos_hil.suites.lab.conformance import coverage, report
+from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
+from ethos_hil.suites.lab.conformance.check import Verdict
+from ethos_hil.suites.lab.conformance.compiled import TARGETS, modes_of
+from ethos_hil.suites.lab.conformance.pool import run
+
+MANY = 200  # checks that take longer than the two seconds after which a user should see progress
+
+
+def main(
+    npu: Annotated[
+        list[str] | None, typer.Option(metavar="NPU", help="Configuration, e.g. ethos-u85-256; default: all.")
+    ] = None,
+    program: Annotated[str, typer.Option(metavar="TEXT", help="Only programs with this in their name.")] = "",
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODE", help="Memory mode, e.g. Shared_Sram; default: all that a configuration has."),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every verdict there.")] = None,
+    coverage_file: Annotated[
+        Path | None,
+        typer.Option("--coverage", metavar="FILE", help="Write a Markdown table of the operations that were exact."),
+    ] = None,
+) -> None:
+    """Compile TOSA programs with Vela, run them on the functional NPU, and compare with tosa_reference_model."""
+    npus = [Npu.parse(name).name for name in npu] if npu else list(TARGETS)
+    places = [(one, kind) for one in npus for kind in modes_of(one) if not mode or kind in mode]
+    programs = [name for name in PROGRAMS if program in name]
+    if not programs or not places:
+        known = ", ".join(sorted({kind for one in npus for kind in modes_of(one)}))
+        raise UsageError(
+            f"no program is called *{program}*" if not programs else f"no memory mode {' or '.join(mode or [])}",
+            hint=f"there are {len(PROGRAMS)} programs, such as {next(iter(PROGRAMS))}; memory modes: {known}",
+        )
+    total = len(programs) * len(places)
+    verdicts: list[Verdict] = []
+    with Live() as live:
+        reporter: Reporter = live if total > MANY else Silent()
+        reporter.stage(f"Checking {len(programs)} programs at {len(places)} places")
+        for verdict in run(programs, places, jobs):
+            verdicts.append(verdict)
+            reporter.step(len(verdicts), total)
+    order = {place: index for index, place in enumerate(places)}
+    verdicts.sort(key=lambda verdict: (order[verdict.npu, verdict.mode], programs.index(verdict.program)))
+    console().print(report.summary(verdicts))
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.to_json(verdicts), indent=1) + "\n")
+    if coverage_file is not None:
+        coverage_file.write_text(coverage.table(verdicts, npus))
+    if any(verdict.outcome.failed for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    start(main)

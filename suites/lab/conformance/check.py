@@ -1,0 +1,164 @@
+"""Runs one program on one configuration and says whether the NPU's outputs are those of tosa_reference_model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from ethos_hil.harness.npu import Fault
+from ethos_hil.lowering.testing.tosa_graph import Array
+from ethos_hil.lowering.testing.tosa_program import Program
+from ethos_hil.suites.lab.conformance.compiled import (
+    Compiled,
+    NotComparableError,
+    NotCompiledError,
+    compile_graph,
+    reference_arrays,
+)
+from ethos_hil.suites.lab.conformance.coverage import kinds_of
+
+
+class Outcome(StrEnum):
+    """How a check ends. The last two are failures; what they say is a defect of the NPU's model (or of an oracle)."""
+
+    EXACT = "exact"
+    FAULTED = "faulted"
+    NOT_COMPARABLE = "not comparable"
+    NOT_COMPILED = "not compiled"
+    MISMATCH = "mismatch"
+    BROKEN = "broken"
+
+    @property
+    def failed(self) -> bool:
+        """Whether this must not be."""
+        return self in (Outcome.MISMATCH, Outcome.BROKEN)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The end of one check.
+
+    Attributes:
+        program: its name.
+        npu: the configuration, as Vela spells it.
+        mode: the memory mode.
+        outcome: how it ended.
+        detail: why, in words; for a fault its message without the offset, so that equal faults read equal.
+        kinds: the kinds of operation that ran, if the outcome is exact.
+        sets: input sets compared.
+    """
+
+    program: str
+    npu: str
+    mode: str
+    outcome: Outcome
+    detail: str = ""
+    kinds: tuple[str, ...] = ()
+    sets: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.program} on {self.npu}, {self.mode}: {self.outcome}{self.detail and ': '}{self.detail}"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What tosa_reference_model makes of one input set: outputs, or why there are none."""
+
+    name: str
+    inputs: list[Array]
+    outputs: list[Array] | None
+    reason: str = ""
+
+
+def expectations(program: Program) -> list[Expected]:
+    """Runs the reference on every input set of a program."""
+    made = []
+    for name, inputs in program.input_sets():
+        try:
+            made.append(Expected(name, inputs, reference_arrays(program.tosa, inputs)))
+        except NotComparableError as error:
+            made.append(Expected(name, inputs, None, str(error)))
+    return made
+
+
+class Checker:
+    """Checks one program on any number of configurations; the reference runs once, equal streams run once."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._expected: list[Expected] | None = None
+        self._known: dict[tuple[object, ...], Verdict] = {}
+
+    def check(self, npu: str, mode: str) -> Verdict:
+        """Compiles, runs and compares. Input sets without a defined answer are left out, unless all are."""
+        name = self.program.name
+        try:
+            compiled = compile_graph(self.program.tosa, npu, *self.program.flags, mode=mode)
+        except NotCompiledError as error:
+            return Verdict(name, npu, mode, Outcome.NOT_COMPILED, str(error))
+        if self._expected is None:
+            self._expected = expectations(self.program)
+        key = (npu, compiled.stream, compiled.weights.tobytes(), compiled.inputs, compiled.outputs)
+        if key not in self._known:
+            self._known[key] = compare(compiled, self._expected, name)
+        return replace(self._known[key], mode=mode)
+
+
+def check(program: Program, npu: str, mode: str) -> Verdict:
+    """Checks one program on one configuration."""
+    return Checker(program).check(npu, mode)
+
+
+def compare(compiled: Compiled, expected: Sequence[Expected], name: str) -> Verdict:
+    """Runs a compiled program on every input set that has an answer, up to the first difference or fault.
+
+    What is exact must also be free of hazards: the compiler sets waits and block dependencies rightly.
+    """
+    outcome, detail, sets = Outcome.NOT_COMPARABLE, "no input set", 0
+    for one in expected:
+        if one.outputs is None:
+            detail = detail if sets else f"{one.name}: {one.reason}"
+            continue
+        try:
+            outputs, _ = compiled.run(one.inputs)
+        except Fault as fault:
+            return Verdict(name, compiled.npu, compiled.mode, Outcome.FAULTED, fault_name(fault))
+        problem = next(differences(outputs, one.outputs), None)
+        if problem:
+            return Verdict(name, compiled.npu, compiled.mode, Outcome.MISMATCH, f"{one.name}: {problem}")
+        outcome, detail, sets = Outcome.EXACT, "", sets + 1
+    hazards = compiled.program().hazards if outcome is Outcome.EXACT else ()
+    if hazards:
+        return Verdict(name, compiled.npu, compiled.mode, Outcome.BROKEN, str(hazards[0]))
+    kinds = kinds_of(compiled.program()) if outcome is Outcome.EXACT else ()
+    return Verdict(name, compiled.npu, compiled.mode, outcome, detail, kinds, sets)
+
+
+def differences(outputs: Sequence[bytes], expected: Sequence[Array]) -> Iterator[str]:
+    """What distinguishes outputs from the reference's, each output's first difference with both values."""
+    if len(outputs) != len(expected):
+        yield f"{len(outputs)} outputs instead of {len(expected)}"
+        return
+    for number, (raw, wanted) in enumerate(zip(outputs, expected, strict=True)):
+        if raw == wanted.tobytes():
+            continue
+        if len(raw) != wanted.nbytes:
+            yield f"output {number} has {len(raw)} bytes instead of {wanted.nbytes}"
+            continue
+        dtype = np.dtype(np.uint8) if wanted.dtype == np.bool_ else wanted.dtype
+        got = np.frombuffer(raw, dtype).reshape(wanted.shape)
+        wrong = np.argwhere(got != wanted.view(dtype))
+        index = tuple(int(i) for i in wrong[0])
+        yield (
+            f"output {number}, {len(wrong)} of {wanted.size} elements differ, the first at {list(index)}: "
+            f"{got[index]} instead of {wanted.view(dtype)[index]}"
+        )
+
+
+def fault_name(fault: Fault) -> str:
+    """A fault's message without the place in the stream."""
+    return re.sub(r" at 0x[0-9a-f]+ ", " ", fault.message, count=1)

@@ -1,0 +1,235 @@
+"""Programs of elementwise operations on two inputs: 8, 16 and 32 bits, broadcast both ways, constants, chains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
+from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Rng
+from ethos_hil.suites.lab.conformance.operators.pieces import added, widened
+
+ARITHMETIC = Catalogue()
+SHAPE = (1, 5, 6, 7)
+FULL = (-(2**31), 2**31 - 1)
+
+
+def arithmetic(
+    op: str,
+    first: tuple[int, ...] = SHAPE,
+    second: tuple[int, ...] = SHAPE,
+    scales: tuple[float, float, float] = (0.31, 0.5, 0.91),
+    dtype: str = "int8",
+) -> Build:
+    """ADD, SUB or MUL as ExecuTorch emits them: both inputs to int32, the operation, and back."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        a, b = graph.input(first, dtype), graph.input(second, dtype)
+        narrow = dtype == "int8"
+        shift = 0 if op == "MUL" else 20 if narrow else 12
+        zeros = (-37, 14, -28) if narrow else (0, 0, 0)
+        wide = [
+            graph.rescale(value, scale * 2.0**shift if shift else 1.0, zero_in=zero, dtype="int32")
+            for value, scale, zero in zip((a, b), scales, zeros, strict=False)
+        ]
+        result = graph.binary(op, *wide)
+        back = scales[2] / 2.0**shift if shift else 0.0123 if narrow else 0.0000321
+        return graph.rescale(result, back, zero_out=zeros[2], dtype=dtype)
+
+    return build
+
+
+def pairs(rng: Rng) -> list[Array]:
+    """All pairs of int8."""
+    values = np.arange(-128, 128, dtype=np.int8)
+    return [array.reshape(1, 256, 256, 1).copy() for array in np.meshgrid(values, values)]
+
+
+OTHER = (0.5, 0.43, 0.51)
+BOTH = (0.3, 0.43, 0.91)
+for name, build in {
+    "add": arithmetic("ADD"),
+    "add, second input scaled": arithmetic("ADD", scales=OTHER),
+    "add, both inputs scaled": arithmetic("ADD", scales=BOTH),
+    "add of a row": arithmetic("ADD", second=(1, 1, 6, 7)),
+    "add of a column": arithmetic("ADD", second=(1, 5, 1, 7)),
+    "add of channels": arithmetic("ADD", second=(1, 1, 1, 7)),
+    "add of positions": arithmetic("ADD", second=(1, 5, 6, 1)),
+    "add of one": arithmetic("ADD", second=(1, 1, 1, 1)),
+    "add to one": arithmetic("ADD", first=(1, 1, 1, 1)),
+    "add to one, other scale": arithmetic("ADD", first=(1, 1, 1, 1), scales=OTHER),
+    "add of row and column": arithmetic("ADD", first=(1, 1, 6, 7), second=(1, 5, 1, 7)),
+    "add with batch": arithmetic("ADD", first=(3, 5, 6, 7), second=(3, 5, 6, 7)),
+    "add of a batch of one": arithmetic("ADD", first=(3, 5, 6, 7)),
+    "add int16": arithmetic("ADD", dtype="int16"),
+    "add int16, second input scaled": arithmetic("ADD", scales=OTHER, dtype="int16"),
+    "add int16, both inputs scaled": arithmetic("ADD", scales=BOTH, dtype="int16"),
+    "add int16, scales differ by two": arithmetic("ADD", scales=(0.5, 0.25, 0.7), dtype="int16"),
+    "sub int16, scales differ by two": arithmetic("SUB", scales=(0.5, 1.0, 0.7), dtype="int16"),
+    "add int16 of channels": arithmetic("ADD", second=(1, 1, 1, 7), dtype="int16"),
+    "sub": arithmetic("SUB"),
+    "sub, second input scaled": arithmetic("SUB", scales=OTHER),
+    "sub, both inputs scaled": arithmetic("SUB", scales=BOTH),
+    "sub from channels": arithmetic("SUB", first=(1, 1, 1, 7)),
+    "sub from channels, other scale": arithmetic("SUB", first=(1, 1, 1, 7), scales=OTHER),
+    "sub from one": arithmetic("SUB", first=(1, 1, 1, 1)),
+    "sub of one": arithmetic("SUB", second=(1, 1, 1, 1)),
+    "sub int16": arithmetic("SUB", dtype="int16"),
+    "sub int16 from channels, other scale": arithmetic("SUB", first=(1, 1, 1, 7), scales=OTHER, dtype="int16"),
+    "mul": arithmetic("MUL"),
+    "mul by channels": arithmetic("MUL", second=(1, 1, 1, 7)),
+    "mul by positions": arithmetic("MUL", second=(1, 5, 6, 1)),
+    "mul by one": arithmetic("MUL", second=(1, 1, 1, 1)),
+    "mul of one": arithmetic("MUL", first=(1, 1, 1, 1)),
+    "mul with batch": arithmetic("MUL", first=(2, 5, 6, 7), second=(2, 5, 6, 7)),
+    "mul int16": arithmetic("MUL", dtype="int16"),
+    "mul int16 by channels": arithmetic("MUL", second=(1, 1, 1, 7), dtype="int16"),
+}.items():
+    ARITHMETIC.add(name, build)
+
+WHOLE = (1, 256, 256, 1)
+for operation in ("ADD", "SUB", "MUL"):
+    ARITHMETIC.add(
+        f"{operation.lower()}, all pairs", arithmetic(operation, WHOLE, WHOLE, BOTH), given=[pairs], kinds=()
+    )
+# unit scales and halves: every other sum is half-way
+ARITHMETIC.add("add, ties", arithmetic("ADD", WHOLE, WHOLE, (1.0, 1.0, 0.5)), given=[pairs], kinds=())
+ARITHMETIC.add("sub, ties", arithmetic("SUB", WHOLE, WHOLE, (1.0, 0.5, 0.25)), given=[pairs], kinds=())
+
+
+def constant(op: str, reverse: bool, shape: tuple[int, ...]) -> Build:
+    """An operation of an input and an int8 constant (not all zero), either first."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        values = [graph.input((1, 5, 6, 7)), graph.const(rng.integers(1, 128, shape), "int8")]
+        if reverse:
+            values.reverse()
+        if op == "MUL":
+            wide = [graph.rescale(value, 1.0, zero_in=3, dtype="int32") for value in values]
+        else:
+            scales = zip(values, (0.3, 0.6), (-5, 9), strict=True)
+            wide = [widened(graph, value, scale, zero) for value, scale, zero in scales]
+        return graph.rescale(graph.binary(op, *wide), 0.02 if op == "MUL" else 0.8 / 2**20, zero_out=4)
+
+    return build
+
+
+for operation in ("ADD", "SUB", "MUL"):
+    ARITHMETIC.add(f"{operation.lower()} of a constant scalar", constant(operation, False, (1, 1, 1, 1)))
+    ARITHMETIC.add(f"{operation.lower()} of constant channels", constant(operation, False, (1, 1, 1, 7)))
+ARITHMETIC.add("sub from a constant scalar", constant("SUB", True, (1, 1, 1, 1)))
+ARITHMETIC.add("sub from a constant map", constant("SUB", True, SHAPE))
+
+
+def words(op: str, first: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE, dtype: str = "int32") -> Build:
+    """An operation on two inputs as they are."""
+    return lambda graph, rng: graph.binary(op, graph.input(first, dtype), graph.input(second, dtype))
+
+
+for name, build, *limits in (
+    ("int32 add", words("ADD"), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
+    ("int32 sub", words("SUB"), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
+    ("int32 add of channels", words("ADD", second=(1, 1, 1, 7)), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
+    ("int32 sub from one", words("SUB", first=(1, 1, 1, 1)), (-(2**30), 2**30 - 1), (-(2**30), 2**30 - 1)),
+    ("int32 mul", words("MUL"), (-46000, 46000), (-46000, 46000)),
+    ("int32 mul by positions", words("MUL", second=(1, 5, 6, 1)), (-46000, 46000), (-46000, 46000)),
+    ("int8 mul to int32", words("MUL", dtype="int8")),
+    ("int16 mul to int32", words("MUL", dtype="int16")),
+    ("int32 min", words("MINIMUM"), FULL, FULL),
+    ("int32 max", words("MAXIMUM"), FULL, FULL),
+    ("int32 max with channels", words("MAXIMUM", second=(1, 1, 1, 7)), FULL, FULL),
+    ("int32 division", words("INTDIV"), FULL, (1, 1000)),
+    ("int32 division by negatives", words("INTDIV"), (-(2**31) + 1, 2**31 - 1), (-1000, -1)),
+    ("int32 shift left", words("LOGICAL_LEFT_SHIFT"), (-3000, 3000), (0, 18)),
+    ("int32 shift left, bits lost", words("LOGICAL_LEFT_SHIFT"), FULL, (0, 31)),
+    ("int32 shift right", words("ARITHMETIC_RIGHT_SHIFT"), FULL, (0, 31)),
+    ("int32 shift right, rounding", words("ARITHMETIC_RIGHT_SHIFT_ROUND"), (-300000, 300000), (1, 14)),
+    ("int32 shift right, rounding, small", words("ARITHMETIC_RIGHT_SHIFT_ROUND"), (-40, 40), (1, 5)),
+    ("int32 shift right, logical", words("LOGICAL_RIGHT_SHIFT"), FULL, (0, 31)),
+    ("int16 shift left", words("LOGICAL_LEFT_SHIFT", dtype="int16"), None, (0, 15)),
+    ("int16 shift right", words("ARITHMETIC_RIGHT_SHIFT", dtype="int16"), None, (0, 15)),
+    ("int16 shift right, rounding", words("ARITHMETIC_RIGHT_SHIFT_ROUND", dtype="int16"), None, (1, 15)),
+    ("int16 shift right, logical", words("LOGICAL_RIGHT_SHIFT", dtype="int16"), None, (0, 15)),
+    ("int8 shift left", words("LOGICAL_LEFT_SHIFT", dtype="int8"), None, (0, 7)),
+    ("int8 shift right", words("ARITHMETIC_RIGHT_SHIFT", dtype="int8"), None, (0, 7)),
+    ("int8 shift right, rounding", words("ARITHMETIC_RIGHT_SHIFT_ROUND", dtype="int8"), None, (1, 7)),
+    ("int8 shift right, logical", words("LOGICAL_RIGHT_SHIFT", dtype="int8"), None, (0, 7)),
+):
+    ARITHMETIC.add(name, build, *limits)
+
+
+def shifted(shift: int) -> Build:
+    """MUL of int32 with a shift."""
+    return lambda graph, rng: graph.binary("MUL", *(graph.input(SHAPE, "int32") for _ in range(2)), shift=shift)
+
+
+for bits in (1, 7, 20):
+    ARITHMETIC.add(f"int32 mul shifted by {bits}", shifted(bits), (-(2**20), 2**20), (-1000 * bits, 1000 * bits))
+
+
+def extremum(op: str, dtype: str = "int8", second: tuple[int, ...] = SHAPE) -> Build:
+    """MINIMUM or MAXIMUM as ExecuTorch emits it: by way of int32."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        zero = 3 if dtype == "int8" else 0
+        wide = [graph.rescale(graph.input(shape, dtype), 1.0, zero_in=zero, dtype="int32") for shape in (SHAPE, second)]
+        return graph.rescale(graph.binary(op, *wide), 1.0, zero_out=zero, dtype=dtype)
+
+    return build
+
+
+for name, build in {
+    "int8 maximum": extremum("MAXIMUM"),
+    "int8 minimum": extremum("MINIMUM"),
+    "int8 maximum with channels": extremum("MAXIMUM", second=(1, 1, 1, 7)),
+    "int8 minimum with one": extremum("MINIMUM", second=(1, 1, 1, 1)),
+    "int16 maximum": extremum("MAXIMUM", "int16"),
+    "int16 minimum": extremum("MINIMUM", "int16"),
+}.items():
+    ARITHMETIC.add(name, build)
+
+
+@ARITHMETIC.program("int8 maximum of two scales")
+def _(graph: Graph, rng: Rng) -> Value:
+    wide = [graph.rescale(graph.input(SHAPE), scale, zero_in=3, dtype="int32") for scale in (1.7, 0.9)]
+    return graph.rescale(graph.binary("MAXIMUM", *wide), 0.8, zero_out=-3)
+
+
+@ARITHMETIC.program("chain of additions")
+def _(graph: Graph, rng: Rng) -> Value:
+    values = [graph.input((1, 8, 9, 20)) for _ in range(4)]
+    total = values[0]
+    for value in values[1:]:
+        total = added(graph, total, value)
+    return total
+
+
+@ARITHMETIC.program("chain of add, mul, sub and max")
+def _(graph: Graph, rng: Rng) -> Value:
+    a, b, c = (graph.rescale(graph.input((1, 8, 9, 20)), 1.0, zero_in=2, dtype="int32") for _ in range(3))
+    total = graph.binary("ADD", a, b)
+    product = graph.rescale(graph.binary("MUL", total, c), 0.05, zero_out=1)
+    wide = graph.rescale(product, 1.0, zero_in=1, dtype="int32")
+    return graph.rescale(graph.binary("MAXIMUM", graph.binary("SUB", wide, a), b), 0.6, zero_out=-7)
+
+
+@ARITHMETIC.program("chain used twice")
+def _(graph: Graph, rng: Rng) -> tuple[Value, Value]:
+    a, b = (graph.input((1, 8, 9, 20)) for _ in range(2))
+    total = added(graph, a, b)
+    return added(graph, total, a), added(graph, total, b, (0.5, 0.25, 0.9))
+
+
+@ARITHMETIC.program("chain of 32 bits", (-(2**27), 2**27), (-(2**27), 2**27), (0, 6))
+def _(graph: Graph, rng: Rng) -> Value:
+    a, b, shift = (graph.input((1, 8, 9, 20), "int32") for _ in range(3))
+    total = graph.binary("SUB", graph.binary("ADD", a, b), graph.const([[[[12345]]]], "int32"))
+    return graph.unary("ABS", graph.binary("ARITHMETIC_RIGHT_SHIFT", total, shift))
+
+
+@ARITHMETIC.program("chain with a large map")
+def _(graph: Graph, rng: Rng) -> Value:
+    values = [graph.input((1, 64, 64, 24)) for _ in range(2)]
+    product = graph.rescale(
+        graph.binary("MUL", *(graph.rescale(value, 1.0, zero_in=2, dtype="int32") for value in values)), 0.02
+    )
+    return graph.clamp(added(graph, product, values[0]), -90, 101)

@@ -1,0 +1,212 @@
+"""Programs that move elements: transpositions, slices, concatenations, paddings, repeats, gathering, resizing."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
+from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Rng
+from ethos_hil.suites.lab.conformance.operators.pieces import layer, one
+
+LAYOUTS = Catalogue()
+SHAPE = (1, 5, 6, 19)
+
+
+for axes in permutations((1, 2, 3)):
+    LAYOUTS.add(f"transpose {' '.join(map(str, axes))}", one("transpose", SHAPE, "int8", (0, *axes)))
+for axes in ((2, 1, 3), (3, 1, 2), (3, 2, 1)):
+    for dtype in ("int16", "int32", "bool"):
+        name = f"transpose {' '.join(map(str, axes))} {dtype}"
+        LAYOUTS.add(name, one("transpose", (1, 4, 5, 9), dtype, (0, *axes)))
+LAYOUTS.add("transpose with batch", one("transpose", (3, 4, 5, 9), "int8", (0, 3, 1, 2)))
+LAYOUTS.add("transpose of the batch", one("transpose", (3, 4, 5, 9), "int8", (2, 1, 0, 3)))
+LAYOUTS.add("transpose of a matrix", one("transpose", (37, 50), "int8", (1, 0)))
+LAYOUTS.add("transpose of an image", one("transpose", (1, 96, 96, 3), "int8", (0, 3, 1, 2)))
+LAYOUTS.add("transpose to an image", one("transpose", (1, 3, 96, 96), "int8", (0, 2, 3, 1)))
+LAYOUTS.add("transpose of five axes", one("transpose", (2, 3, 4, 5, 6), "int8", (0, 1, 4, 2, 3)))
+
+
+@LAYOUTS.program("transpose back and forth in bricks")
+def _(graph: Graph, rng: Rng) -> Value:
+    source = graph.table(graph.input((1, 5, 6, 40)), rng.integers(-128, 128, 256))
+    return graph.max_pool(graph.transpose(source, (0, 2, 1, 3)), (3, 3), pad=(1, 1, 1, 1))
+
+
+def turned(axes: tuple[int, ...]) -> Build:
+    """A transposition between two convolutions, which may be written that way by the first."""
+    return lambda graph, rng: layer(
+        graph, rng, graph.transpose(layer(graph, rng, graph.input((1, 9, 10, 8)), 20), (0, *axes)), 18
+    )
+
+
+for axes in ((2, 1, 3), (3, 1, 2), (2, 3, 1), (3, 2, 1), (1, 3, 2)):
+    LAYOUTS.add(f"conv, transpose {' '.join(map(str, axes))}, conv", turned(axes))
+for dtype in ("int8", "int16", "int32", "bool"):
+    for axis in (1, 2, 3):
+        LAYOUTS.add(f"{dtype} reverse axis {axis}", one("reverse", (1, 5, 6, 9), dtype, axis))
+
+
+def joined(dtype: str, axis: int) -> Build:
+    """CONCAT of three pieces of different extent."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        shapes = [[1, 5, 6, 9] for _ in range(3)]
+        for shape, extent in zip(shapes, (5, 20, 3), strict=True):
+            shape[axis] = extent
+        return graph.concat([graph.input(shape, dtype) for shape in shapes], axis)
+
+    return build
+
+
+def sliced(dtype: str) -> Build:
+    """SLICE in all axes."""
+    return lambda graph, rng: graph.slice(graph.input((1, 7, 8, 40), dtype), (0, 2, 1, 17), (1, 4, 6, 20))
+
+
+def padded(dtype: str) -> Build:
+    """PAD in all axes but the batch."""
+    return lambda graph, rng: graph.pad(
+        graph.input((1, 5, 6, 9), dtype), (0, 0, 1, 2, 0, 3, 2, 1), 1 if dtype == "bool" else -77
+    )
+
+
+def tiled(dtype: str) -> Build:
+    """TILE in all axes but the batch."""
+    return lambda graph, rng: graph.tile(graph.input((1, 3, 4, 5), dtype), (1, 2, 3, 2))
+
+
+for dtype in ("int8", "int16", "int32", "bool"):
+    for axis in (1, 3):
+        LAYOUTS.add(f"{dtype} concat along axis {axis}", joined(dtype, axis))
+    LAYOUTS.add(f"{dtype} slice", sliced(dtype))
+    LAYOUTS.add(f"{dtype} pad", padded(dtype))
+    LAYOUTS.add(f"{dtype} tile", tiled(dtype))
+    LAYOUTS.add(f"{dtype} reshape", one("reshape", SHAPE, dtype, (5, 1, 38, 3)))
+LAYOUTS.add("int8 concat along axis 2", joined("int8", 2))
+LAYOUTS.add("int8 tile of batch", lambda graph, rng: graph.tile(graph.input((2, 3, 4, 5)), (2, 1, 1, 1)))
+
+
+@LAYOUTS.program("concat and slice")
+def _(graph: Graph, rng: Rng) -> Value:
+    parts = [graph.input((1, 5, 6, 5)), graph.input((1, 5, 6, 20))]
+    return graph.slice(graph.concat(parts, 3), (0, 1, 0, 3), (1, 3, 6, 18))
+
+
+@LAYOUTS.program("concat of convs at odd channels")
+def _(graph: Graph, rng: Rng) -> Value:
+    source = graph.input((1, 8, 8, 8))
+    return layer(graph, rng, graph.concat([layer(graph, rng, source, out, 1) for out in (16, 7, 16)], 3), 16)
+
+
+@LAYOUTS.program("slice of a conv at odd channels")
+def _(graph: Graph, rng: Rng) -> Value:
+    made = layer(graph, rng, graph.input((1, 8, 8, 8)), 40)
+    return layer(graph, rng, graph.slice(made, (0, 1, 2, 5), (1, 6, 5, 19)), 8)
+
+
+@LAYOUTS.program("pad before conv")
+def _(graph: Graph, rng: Rng) -> Value:
+    return layer(graph, rng, graph.pad(graph.input((1, 6, 7, 16)), (0, 0, 3, 2, 1, 4, 0, 0), -128), 8)
+
+
+@LAYOUTS.program("reshape between convs")
+def _(graph: Graph, rng: Rng) -> Value:
+    return layer(graph, rng, graph.reshape(layer(graph, rng, graph.input((1, 6, 8, 16)), 20), (1, 12, 8, 10)), 8)
+
+
+def rows(count: int, *shape: int) -> Array:
+    """Different row numbers for each batch, as SCATTER demands."""
+    rng = np.random.default_rng(count)
+    return np.stack([rng.permutation(count)[: shape[1]] for _ in range(shape[0])]).astype(np.int32)
+
+
+def gathered(dtype: str, indices: Array | None) -> Build:
+    """GATHER of rows by constant indices or by an input."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        values = graph.input((2, 9, 13), dtype)
+        return graph.gather(values, graph.input((2, 17), "int32") if indices is None else graph.const(indices, "int32"))
+
+    return build
+
+
+def scattered(dtype: str) -> Build:
+    """SCATTER of rows to constant places."""
+    return lambda graph, rng: graph.scatter(
+        graph.input((2, 9, 13), dtype), graph.const(rows(9, 2, 4), "int32"), graph.input((2, 4, 13), dtype)
+    )
+
+
+for dtype in ("int8", "int16", "int32"):
+    LAYOUTS.add(f"{dtype} gather", gathered(dtype, None), None, (0, 8))
+    LAYOUTS.add(f"{dtype} gather constant rows", gathered(dtype, np.array([[3, 0, 8, 8, 1], [0, 1, 2, 3, 8]])))
+    LAYOUTS.add(f"{dtype} scatter", scattered(dtype))
+LAYOUTS.add(
+    "int8 scatter to rows given",
+    lambda graph, rng: graph.scatter(graph.input((2, 9, 13)), graph.input((2, 4), "int32"), graph.input((2, 4, 13))),
+    given=[
+        lambda rng: [
+            rng.integers(-128, 128, (2, 9, 13)).astype(np.int8),
+            rows(9, 2, 4),
+            rng.integers(-128, 128, (2, 4, 13)).astype(np.int8),
+        ]
+    ]
+    * 2,
+    kinds=(),
+)
+
+
+def resized(mode: str, dtype: str, times: tuple[int, int], size: tuple[int, int], style: str) -> Build:
+    """RESIZE by integers in PyTorch's half-pixel or align-corners style."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        source = graph.input((1, *size, 7), dtype)
+        if style == "half pixel":
+            scale = (2 * times[0], 2, 2 * times[1], 2)
+            edge = (times[0] - 1, times[1] - 1)
+            made = graph.resize(source, mode, scale, (1 - times[0], 1 - times[1]), edge)
+        else:  # corners: the last output lies on the last input
+            scale = (times[0] * size[0] - 1, size[0] - 1, times[1] * size[1] - 1, size[1] - 1)
+            made = graph.resize(source, mode, scale)
+        if mode == "NEAREST":
+            return made
+        unit = 1.0 / (scale[0] * scale[2])
+        return graph.rescale(made, unit, dtype=dtype) if dtype == "int8" else graph.rescale(made, unit, dtype="int16")
+
+    return build
+
+
+for mode in ("NEAREST", "BILINEAR"):
+    for dtype in ("int8", "int16"):
+        for times in ((2, 2), (4, 4), (3, 3), (1, 2)):
+            LAYOUTS.add(
+                f"{dtype} resize {mode.lower()} by {times[0]}x{times[1]}",
+                resized(mode, dtype, times, (5, 6), "half pixel"),
+            )
+        LAYOUTS.add(f"{dtype} resize {mode.lower()}, corners", resized(mode, dtype, (2, 2), (5, 6), "corners"))
+LAYOUTS.add("int8 resize nearest by 8x8", resized("NEAREST", "int8", (8, 8), (4, 3), "half pixel"))
+LAYOUTS.add("int8 resize bilinear by 8x8", resized("BILINEAR", "int8", (8, 8), (4, 3), "half pixel"))
+LAYOUTS.add(
+    "int8 resize nearest to two thirds",
+    lambda graph, rng: graph.resize(graph.input((1, 7, 10, 7)), "NEAREST", (2, 3, 2, 3)),
+)
+
+
+@LAYOUTS.program("int8 resize bilinear to int32")
+def _(graph: Graph, rng: Rng) -> Value:
+    return graph.resize(graph.input((1, 5, 6, 7)), "BILINEAR", (4, 2, 4, 2), (-1, -1), (1, 1))
+
+
+@LAYOUTS.program("int8 resize bilinear, power of two rescale")
+def _(graph: Graph, rng: Rng) -> Value:
+    source = graph.input((1, 5, 6, 7))
+    made = graph.resize(source, "BILINEAR", (4, 2, 4, 2), (-1, -1), (1, 1))
+    return graph.rescale(made, [(1 << 30, 34)])
+
+
+@LAYOUTS.program("conv, resize nearest, conv")
+def _(graph: Graph, rng: Rng) -> Value:
+    small = layer(graph, rng, graph.input((1, 6, 7, 8)), 20)
+    return layer(graph, rng, graph.resize(small, "NEAREST", (4, 2, 4, 2), (-1, -1), (1, 1)), 12)

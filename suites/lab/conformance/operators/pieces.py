@@ -1,0 +1,169 @@
+"""Parts that many programs are made of: seeded weights, scales and quantised layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value, multiplier_shift
+from ethos_hil.lowering.testing.tosa_program import Build, Rng
+
+ADD_SHIFT = 20  # how far ExecuTorch shifts int8 operands of ADD and SUB to the left
+
+
+def one(
+    method: str, shape: Sequence[int], dtype: str, /, *arguments: Any, before: Sequence[Any] = (), **named: Any
+) -> Build:
+    """One method of the graph on one input, with arguments before and after it."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        made: Value = getattr(graph, method)(*before, graph.input(shape, dtype), *arguments, **named)
+        return made
+
+    return build
+
+
+def weights(rng: Rng, *shape: int) -> Array:
+    """Random weights, some of them zero, so that the codec's runs of zeros occur."""
+    return rng.integers(-127, 128, shape) * (rng.random(shape) < 0.8)
+
+
+def per_channel(rng: Rng, channels: int, largest: float, bits: int = 31) -> list[tuple[int, int]]:
+    """A scale for each channel."""
+    return [multiplier_shift(float(s), bits) for s in rng.uniform(largest / 20, largest, channels)]
+
+
+def spread(taps: int) -> float:
+    """A scale that keeps sums of that many products with random weights mostly within the activation's type."""
+    return 3.0 / np.sqrt(taps) / 73
+
+
+def requantized(graph: Graph, rng: Rng, sums: Value, largest: float, dtype: str, zero_out: int = 11) -> Value:
+    """Sums of a kernel back to an activation: per channel, and from int48 with multipliers of 15 bits."""
+    bits = 15 if sums.dtype == "int48" else 31
+    scales = per_channel(rng, sums.shape[-1], largest, bits)
+    return graph.rescale(sums, scales, zero_out=0 if dtype == "int16" else zero_out, dtype=dtype)
+
+
+def convolution(
+    depth: int,
+    out: int,
+    kernel: tuple[int, int],
+    size: tuple[int, int],
+    *,
+    pad: Sequence[int] = (0, 0, 0, 0),
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    zero: int = -7,
+    dtype: str = "int8",
+    batch: int = 1,
+) -> Build:
+    """CONV2D with a bias and per-channel scales; int16 has no zero points."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        sums = graph.conv(
+            graph.input((batch, *size, depth), dtype),
+            weights(rng, out, *kernel, depth),
+            rng.integers(-20000, 20000, out),
+            zero=0 if dtype == "int16" else zero,
+            pad=pad,
+            stride=stride,
+            dilation=dilation,
+        )
+        return requantized(graph, rng, sums, spread(depth * kernel[0] * kernel[1]), dtype)
+
+    return build
+
+
+def depthwise(
+    depth: int,
+    kernel: tuple[int, int],
+    size: tuple[int, int],
+    *,
+    pad: Sequence[int] = (0, 0, 0, 0),
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    multiplier: int = 1,
+    dtype: str = "int8",
+    batch: int = 1,
+) -> Build:
+    """DEPTHWISE_CONV2D with a bias, per-channel scales and a clamp."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        out = depth * multiplier
+        sums = graph.depthwise(
+            graph.input((batch, *size, depth), dtype),
+            weights(rng, *kernel, depth, multiplier),
+            rng.integers(-9000, 9000, out),
+            zero=0 if dtype == "int16" else -128,
+            pad=pad,
+            stride=stride,
+            dilation=dilation,
+        )
+        low, high = (-128, 90) if dtype == "int8" else (-20000, 32767)
+        return graph.clamp(requantized(graph, rng, sums, 0.01, dtype, zero_out=-128), low, high)
+
+    return build
+
+
+def same_padding(source: Value, kernel: int, stride: int) -> list[int]:
+    """Padding with which an output has a position for every `stride` of the input's; the larger half at the end."""
+    pads = []
+    for extent in source.shape[1:3]:
+        total = max(_reach(extent, kernel, stride) - extent, 0)
+        pads += [total // 2, total - total // 2]
+    return pads
+
+
+def reached(graph: Graph, source: Value, kernel: int, stride: int) -> Value:
+    """The source without the last row or column that no window with same padding reaches: TOSA wants none."""
+    extents = [min(extent, _reach(extent, kernel, stride)) for extent in source.shape[1:3]]
+    size = (source.shape[0], *extents, source.shape[3])
+    return source if size == source.shape else graph.slice(source, (0, 0, 0, 0), size)
+
+
+def _reach(extent: int, kernel: int, stride: int) -> int:
+    return (-(-extent // stride) - 1) * stride + kernel
+
+
+def layer(graph: Graph, rng: Rng, source: Value, out: int, kernel: int = 3, stride: int = 1, zero: int = 0) -> Value:
+    """An int8 convolution with same padding and its rescale."""
+    depth = source.shape[3]
+    sums = graph.conv(
+        reached(graph, source, kernel, stride),
+        weights(rng, out, kernel, kernel, depth),
+        rng.integers(-2000, 2000, out),
+        zero=zero,
+        pad=same_padding(source, kernel, stride),
+        stride=(stride, stride),
+    )
+    return graph.rescale(sums, per_channel(rng, out, spread(kernel * kernel * depth)), zero_out=zero)
+
+
+def depthwise_layer(graph: Graph, rng: Rng, source: Value, kernel: int = 3, stride: int = 1, zero: int = 0) -> Value:
+    """An int8 depthwise convolution with same padding and its rescale."""
+    depth = source.shape[3]
+    sums = graph.depthwise(
+        reached(graph, source, kernel, stride),
+        weights(rng, kernel, kernel, depth, 1),
+        rng.integers(-2000, 2000, depth),
+        zero=zero,
+        pad=same_padding(source, kernel, stride),
+        stride=(stride, stride),
+    )
+    return graph.rescale(sums, per_channel(rng, depth, spread(kernel * kernel)), zero_out=zero)
+
+
+def widened(graph: Graph, source: Value, scale: float, zero: int) -> Value:
+    """An int8 operand of ADD or SUB as ExecuTorch emits it: int32, shifted left by 20."""
+    return graph.rescale(source, scale * 2.0**ADD_SHIFT, zero_in=zero, dtype="int32")
+
+
+def added(
+    graph: Graph, first: Value, second: Value, scales: tuple[float, float, float] = (1.0, 0.5, 0.7), zero: int = 0
+) -> Value:
+    """ADD of two int8 values with a common zero point."""
+    wide = [widened(graph, value, scale, zero) for value, scale in zip((first, second), scales, strict=False)]
+    return graph.rescale(graph.binary("ADD", *wide), scales[2] / 2.0**ADD_SHIFT, zero_out=zero)

@@ -1,0 +1,362 @@
+"""Protects exactness: every operator program equals tosa_reference_model bit for bit on one NPU of each generation.
+
+`make conformance` does the same for every configuration and memory mode. Also protects the judge: that it sees wrong
+rounding, hangs and crashes, and tells the ways apart in which nothing could be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.cli.render import console
+from ethos_hil.harness.npu import Fault, forget
+from ethos_hil.harness.npu.decode import fields_u55, fields_u85
+from ethos_hil.harness.npu.isa.operations import Elementwise
+from ethos_hil.harness.npu.isa.scaling import Rounding
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_program import Program, Rng
+from ethos_hil.suites.lab.conformance import check as checking
+from ethos_hil.suites.lab.conformance import coverage, pool, report
+from ethos_hil.suites.lab.conformance.check import Checker, Outcome, Verdict, check
+from ethos_hil.suites.lab.conformance.compiled import (
+    MODES,
+    TARGETS,
+    Compiled,
+    NotCompiledError,
+    Slot,
+    compile_graph,
+    modes_of,
+)
+from ethos_hil.suites.lab.conformance.operators import OPERATORS
+from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
+
+SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+PLAIN_SHIFT = "how a negative value half-way"  # emitted with a rounding that TOSA's plain shift does not have
+TWO_SCALES = "shifted left by 14 whatever the register says"  # Vela 5.1 fuses the scales of both operands wrongly
+# What is refused, by program and family, and a part of why. Nothing else that compiles may fault.
+REFUSED = {
+    ("int32 shift right", "u55"): PLAIN_SHIFT,
+    ("int32 shift right", "u65"): PLAIN_SHIFT,
+    ("chain of 32 bits", "u55"): PLAIN_SHIFT,
+    ("chain of 32 bits", "u65"): PLAIN_SHIFT,
+    ("add int16, scales differ by two", "u55"): TWO_SCALES,
+    ("add int16, scales differ by two", "u65"): TWO_SCALES,
+    ("sub int16, scales differ by two", "u55"): TWO_SCALES,
+    ("sub int16, scales differ by two", "u65"): TWO_SCALES,
+    ("conv int16 by way of int32", "u85"): "multipliers of 15 bits",
+}
+
+
+def settled(verdict: Verdict, program: Program) -> None:
+    """Fails unless a verdict is what it has to be: Ethos-U85 runs everything, the others what Vela documents for them.
+
+    Input sets that the reference calls unpredictable are left out of a comparison; there must not be any.
+    """
+    if verdict.outcome is Outcome.EXACT:
+        assert verdict.sets == len(program.kinds) + len(program.given)
+    family = Npu.parse(verdict.npu).family
+    refusal = REFUSED.get((verdict.program, family))
+    if refusal is not None:
+        assert verdict.outcome is Outcome.FAULTED, verdict
+        assert refusal in verdict.detail
+    elif family == "u85":
+        assert verdict.outcome is Outcome.EXACT, verdict
+    else:
+        assert verdict.outcome in (Outcome.EXACT, Outcome.NOT_COMPILED), verdict
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operator(name: str) -> None:
+    checker = Checker(OPERATORS[name])
+    for npu in SAMPLE:
+        settled(checker.check(npu, modes_of(npu)[0]), OPERATORS[name])
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("Mobile" in name)) for name in NETWORKS]
+)
+def test_network(name: str) -> None:
+    checker = Checker(NETWORKS[name])
+    for npu in SAMPLE:
+        settled(checker.check(npu, modes_of(npu)[0]), NETWORKS[name])
+
+
+def test_there_are_enough_programs() -> None:
+    assert len(OPERATORS) >= 120
+    assert len(NETWORKS) >= 6
+
+
+def test_vela_compiles_as_much_as_before() -> None:
+    """A change in Vela, or in how programs are built, must not quietly empty the comparison on U55 and U65."""
+    refused = []
+    for program in OPERATORS.values():
+        try:
+            compile_graph(program.tosa, "ethos-u55-128", *program.flags)
+        except NotCompiledError as error:
+            refused.append(str(error))
+    assert all("could not run on NPU" in reason for reason in refused)
+    assert len(refused) == 124
+
+
+def test_programs_reach_every_way_of_scaling_operands() -> None:
+    """Which operand of ADD and SUB is scaled, in which order: a change in Vela must not quietly empty these cases."""
+    ways = set()
+    for name, program in OPERATORS.items():
+        if not name.startswith(("add", "sub")) or (name, "u55") in REFUSED:
+            continue
+        for op in compile_graph(program.tosa, "ethos-u55-128").program().ops:
+            if isinstance(op, Elementwise) and len(op.ifms) == 2:
+                scaled = [operand.scale.multiplier != 1 << 19 for operand in op.operands]
+                order = op.ifms[0].bases[0] != op.accesses[0].begin
+                ways.add((op.mode.name, scaled.index(True), order))
+    expected = {(mode, scaled, order) for mode in ("ADD", "SUB") for scaled in (0, 1) for order in (False, True)}
+    assert expected <= ways
+
+
+def test_vela_loads_tables_of_transposed_maps_beyond_a_small_shram() -> None:
+    """A defect of Vela 5.1 that is refused with a hint; when this test fails, the hint has become obsolete."""
+    for npu in ("ethos-u55-32", "ethos-u55-64"):
+        compiled = compile_graph(OPERATORS["table of a transposed map"].tosa, npu)
+        with pytest.raises(Fault) as caught:
+            compiled.program()
+        assert (caught.value.kind, caught.value.register, caught.value.value) == ("bus", "DMA0_DST", 0x4000)
+        assert "Vela" in (caught.value.hint or "")
+
+
+# --- memory modes
+
+
+@pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
+def test_memory_modes_put_weights_and_maps_where_they_say(npu: str) -> None:
+    program = OPERATORS["cascade of inverted residuals"]
+    streams = set()
+    for mode in modes_of(npu):
+        compiled = compile_graph(program.tosa, npu, mode=mode)
+        assert bool(compiled.fast_bytes) == mode.startswith("Dedicated")
+        assert check(program, npu, mode).outcome is Outcome.EXACT
+        fast = any(access.region == 2 for op in compiled.program().ops for access in op.accesses)
+        assert fast == mode.startswith("Dedicated")
+        streams.add(compiled.stream)
+    assert len(streams) > 1
+
+
+def test_a_memory_mode_that_a_family_does_not_have_is_an_error() -> None:
+    with pytest.raises(Exception, match="Invalid configuration"):
+        compile_graph(OPERATORS["add"].tosa, "ethos-u55-128", mode="Dedicated_Sram_384KB")
+    assert not any(mode.startswith("Dedicated") for mode in MODES["u55"])
+
+
+# --- the judge
+
+
+SENSITIVE = (
+    "conv with ties in every channel",
+    "rescale int8 to int8",
+    "ties int32 to int8 by 5",
+    "ties int8 to int8 by 2, double rounding",
+    "ties int32 to int32 by 2, double rounding",
+    "add, all pairs",
+    "sub, ties",
+    "int32 shift right",
+)
+
+
+def outcomes(npu: str) -> set[Outcome]:
+    """How the programs end that rounding matters for."""
+    forget()
+    return {check(OPERATORS[name], npu, modes_of(npu)[0]).outcome for name in SENSITIVE}
+
+
+@pytest.fixture
+def cold() -> Iterator[None]:
+    """Nothing decoded with a sabotaged model is left to other tests."""
+    yield
+    forget()
+
+
+OTHERS = [(true, false) for true in (Rounding.NATURAL, Rounding.DOUBLE) for false in Rounding if false is not true]
+
+
+@pytest.mark.usefixtures("cold")
+@pytest.mark.parametrize(("true", "false"), OTHERS, ids=lambda rounding: rounding.name)
+def test_a_wrong_rounding_is_a_mismatch_on_u55(
+    true: Rounding, false: Rounding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounding: Callable[..., Rounding] = fields_u55.FieldsU55.rounding
+    assert Outcome.MISMATCH not in outcomes("ethos-u55-128")
+    monkeypatch.setattr(
+        fields_u55.FieldsU55, "rounding", lambda *given: false if rounding(*given) is true else rounding(*given)
+    )
+    assert Outcome.MISMATCH in outcomes("ethos-u55-128")
+
+
+@pytest.mark.usefixtures("cold")
+@pytest.mark.parametrize(
+    ("true", "false"),
+    [*OTHERS, *((Rounding.FLOOR, false) for false in Rounding if false is not Rounding.FLOOR)],
+    ids=lambda rounding: rounding.name,
+)
+def test_wrong_rounding_is_a_mismatch_on_u85(true: Rounding, false: Rounding, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Outcome.MISMATCH not in outcomes("ethos-u85-256")
+    (number,) = (number for number, rounding in fields_u85.OFM_ROUNDING.items() if rounding is true)
+    monkeypatch.setitem(fields_u85.OFM_ROUNDING, number, false)
+    # A plain shift that is to round like DOUBLE is refused before it can differ.
+    expected = Outcome.FAULTED if (true, false) == (Rounding.FLOOR, Rounding.DOUBLE) else Outcome.MISMATCH
+    assert expected in outcomes("ethos-u85-256")
+
+
+def test_a_difference_is_named_with_both_values() -> None:
+    expected = [np.arange(12, dtype=np.int16).reshape(1, 3, 4), np.array([True, False])]
+    damaged = expected[0].copy()
+    damaged[0, 1, 2], damaged[0, 2, 0] = -700, 5
+    assert list(checking.differences([damaged.tobytes(), b"\x01\x00"], expected)) == [
+        "output 0, 2 of 12 elements differ, the first at [0, 1, 2]: -700 instead of 6"
+    ]
+    assert list(checking.differences([expected[0].tobytes(), b"\x01\xff"], expected)) == [
+        "output 1, 1 of 2 elements differ, the first at [1]: 255 instead of 0"
+    ]
+    assert list(checking.differences([b""], expected)) == ["1 outputs instead of 2"]
+    assert "6 bytes instead of 24" in next(checking.differences([b"abcdef", b"\x01\x00"], expected))
+
+
+def undefined(graph: Graph, rng: Rng) -> Value:
+    """A sum that may overflow int32, which TOSA does not define."""
+    return graph.binary("ADD", graph.input((1, 4), "int32"), graph.input((1, 4), "int32"))
+
+
+def test_what_tosa_does_not_define_is_not_comparable() -> None:
+    program = Program("overflow", undefined, kinds=("extremes",))
+    verdict = check(program, "ethos-u55-128", "Shared_Sram")
+    assert (verdict.outcome, verdict.detail) == (
+        Outcome.NOT_COMPARABLE,
+        "extremes: the reference's status is TOSA_UNPREDICTABLE",
+    )
+
+
+def test_what_vela_refuses_is_not_compiled() -> None:
+    verdict = check(OPERATORS["int8 bitwise xor"], "ethos-u55-128", "Shared_Sram")
+    assert (verdict.outcome, verdict.detail) == (
+        Outcome.NOT_COMPILED,
+        "Non-passthrough operation (Xor) could not run on NPU",
+    )
+
+
+def test_inputs_and_outputs_may_lie_in_any_region() -> None:
+    memory = Compiled("ethos-u65-512", "", b"", np.zeros(0, np.uint8), 8, (Slot(4, 4, 2),), (), "", 16).memory(
+        [np.array([1, 2, 3, 4], np.int8)]
+    )
+    assert memory[2].tolist() == [0x5A] * 4 + [1, 2, 3, 4] + [0x5A] * 8
+    assert memory[1].tolist() == [0x5A] * 8
+
+
+def test_programs_are_the_same_every_time() -> None:
+    for catalogue, name in ((OPERATORS, "conv 9x9"), (NETWORKS, "keywords")):
+        again = Program(name, catalogue[name].build, kinds=catalogue[name].kinds)
+        assert again.tosa == catalogue[name].tosa
+        for (_, first), (_, second) in zip(again.input_sets(), catalogue[name].input_sets(), strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_mobilenet_v2_has_the_shapes_of_the_model() -> None:
+    """3.5 million parameters from (1, 3, 224, 224) to (1, 1000): those of ethos_hil.suites.models.mobilenetv2."""
+    program = NETWORKS["MobileNetV2"]
+    assert [value.shape for value in program.graph.inputs] == [(1, 3, 224, 224)]
+    assert [slot.size for slot in compile_graph(program.tosa, "ethos-u85-256").outputs] == [1000]
+    assert 3_450_000 < len(program.tosa) < 3_950_000  # with biases and scales
+
+
+# --- worker processes
+
+
+def hang(self: Checker, npu: str, mode: str) -> Verdict:
+    """Instead of Checker.check: crashes, hangs or raises, by memory mode."""
+    if mode == "crash":
+        os._exit(3)
+    if mode == "hang":
+        time.sleep(1000)
+    if mode == "raise":
+        raise ZeroDivisionError("oh")
+    return Verdict(self.program.name, npu, mode, Outcome.EXACT)
+
+
+def test_what_hangs_or_crashes_is_broken_and_the_rest_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Checker, "check", hang)
+    monkeypatch.setattr(pool, "CONTEXT", get_context("fork"))  # so that workers have the patch
+    places = [("npu", mode) for mode in ("crash", "fine", "hang", "raise", "good")]
+    verdicts = list(pool.run(["add", "sub"], places, jobs=2, limit=1.0))
+    assert len(verdicts) == 10
+    for program in ("add", "sub"):
+        details = {verdict.mode: verdict.detail for verdict in verdicts if verdict.program == program}
+        assert details["fine"] == details["good"] == ""
+        assert "process ended with 3" in details["crash"]
+        assert "no answer within 1 seconds" in details["hang"]
+        assert "ZeroDivisionError: oh (test_conformance.py:" in details["raise"]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command."""
+    return subprocess.run(
+        [sys.executable, "-m", "ethos_hil.suites.lab.conformance", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+
+
+def test_the_command_prints_counts_and_faults_and_writes_files(tmp_path: Path) -> None:
+    files = ("--json", str(tmp_path / "all.json"), "--coverage", str(tmp_path / "kinds.md"))
+    done = command("--npu", "ethos-u55-32", "--npu", "ethos-u85-128", "--program", "shift right", *files)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    counts = {(line[0], line[1]): [int(n) for n in line[2:]] for line in lines if line and line[0].startswith("ethos")}
+    assert counts == {
+        ("ethos-u55-32", "Shared_Sram"): [2, 1, 0, 7, 0, 0],
+        ("ethos-u55-32", "Sram_Only"): [2, 1, 0, 7, 0, 0],
+        ("ethos-u85-128", "Sram_Only"): [10, 0, 0, 0, 0, 0],
+        ("ethos-u85-128", "Shared_Sram"): [10, 0, 0, 0, 0, 0],
+        ("ethos-u85-128", "Dedicated_Sram_384KB"): [10, 0, 0, 0, 0, 0],
+    }
+    assert PLAIN_SHIFT in done.stdout
+    written = json.loads((tmp_path / "all.json").read_text())
+    assert written["outcomes"] == {
+        "exact": 34, "faulted": 2, "not comparable": 0, "not compiled": 14, "mismatch": 0, "broken": 0
+    }  # fmt: skip
+    rows = (tmp_path / "kinds.md").read_text().splitlines()
+    assert rows[0] == "| operation | u55-32 | u85-128 |"
+    assert "| ELEMENTWISE SHR | 2 | 7 |" in rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--npu", "ethos-u75"], "ethos-u55-32"),
+        (["--program", "no such thing"], "no program is called *no such thing*"),
+        (["--npu", "ethos-u55-32", "--mode", "Dedicated_Sram_384KB"], "memory modes: Shared_Sram, Sram_Only"),
+    ],
+)
+def test_unusable_arguments_are_named(arguments: list[str], said: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_report_shows_failures_once_with_where_they_are() -> None:
+    verdicts = [Verdict("add", npu, "Sram_Only", Outcome.MISMATCH, "output 0") for npu in TARGETS[:4]]
+    verdicts += [Verdict("mul", TARGETS[0], "Sram_Only", Outcome.EXACT, kinds=("CONV", "CONV, stride"), sets=3)]
+    shown = console()
+    with shown.capture() as text:
+        shown.print(report.summary(verdicts))
+    assert "mismatch: add: output 0 (ethos-u55-32 Sram_Only; ethos-u55-64 Sram_Only; and 2 more)" in text.get()
+    assert coverage.table(verdicts, TARGETS[:2]).splitlines()[2:] == ["| CONV | 1 |  |", "| CONV, stride | 1 |  |"]

@@ -1,0 +1,286 @@
+"""Which of the operators that upstream says TOSA can express are tested, and where.
+
+The table goes by declarations, so it is made in seconds. That they are true is asserted by every test that runs: what a
+test declares to be delegated must be in its delegates, as an operator of ExecuTorch's edge dialect and as one of TOSA.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ethos_hil.suites.declare.case import PROFILES, Case, Operator
+
+PATH = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
+_OPERATORS = Path(__file__).resolve().parents[1] / "ops"
+
+_BORDER = "in every quantised program, around each of its operators"
+_DECOMPOSED = "never gets there: ExecuTorch replaces it by {} before it delegates"
+
+ATEN_UNTESTED: Mapping[str, str] = MappingProxyType(
+    {
+        "add.Scalar": _DECOMPOSED.format("`add.Tensor`"),
+        "conv_transpose2d.input": _DECOMPOSED.format("`convolution`"),
+        "div.Scalar": _DECOMPOSED.format("`div.Tensor`"),
+        "floor_divide.default": _DECOMPOSED.format("`div.Tensor_mode`"),
+        "getitem": "computes nothing: it is one of several results",
+        "glu.default": _DECOMPOSED.format("`sigmoid` and `mul.Tensor`"),
+        "masked_fill.Scalar": _DECOMPOSED.format("`where.self`"),
+        "max_pool2d.default": _DECOMPOSED.format("`max_pool2d_with_indices`"),
+        "mul.Scalar": _DECOMPOSED.format("`mul.Tensor`"),
+        "quantized_decomposed.dequantize_per_channel.default": _BORDER,
+        "quantized_decomposed.dequantize_per_tensor.default": _BORDER,
+        "quantized_decomposed.quantize_per_channel.default": _BORDER,
+        "quantized_decomposed.quantize_per_tensor.default": _BORDER,
+        "scalar_tensor.default": "never gets there: export makes a constant of it",
+        "split_copy.Tensor": _DECOMPOSED.format("`split_with_sizes_copy`"),
+        "sub.Scalar": _DECOMPOSED.format("`sub.Tensor`"),
+        "var.dim": _DECOMPOSED.format("`var.correction`"),
+    }
+)
+"""Why no test has it delegated, by aten's name: of operators in upstream's lists."""
+
+_UNUSED = "upstream lowers nothing to it"
+_STATE = "upstream keeps no state inside of delegates"
+
+TOSA_UNTESTED: Mapping[str, str] = MappingProxyType(
+    {
+        "CLZ": _UNUSED,
+        "COND_IF": "control flow is tested in lowering/tests/test_control_flow.py",
+        "CUSTOM": "for shaders on GPUs (VGF)",
+        "FFT2D": "of an extension that no Ethos-U has; upstream lists no Fourier transform",
+        "IDENTITY": "what a delegate gives twice is made of it, as by chance in sign_a16w8 on the Ethos-U55",
+        "LOGICAL_RIGHT_SHIFT": _UNUSED,
+        "REDUCE_ALL": _UNUSED,
+        "REDUCE_PRODUCT": _UNUSED,
+        "RFFT2D": "of an extension that no Ethos-U has; upstream lists no Fourier transform",
+        "VARIABLE": _STATE,
+        "VARIABLE_READ": _STATE,
+        "VARIABLE_WRITE": _STATE,
+        "WHILE_LOOP": "control flow is tested in lowering/tests/test_control_flow.py",
+    }
+)
+"""Likewise, of TOSA 1.0's operators."""
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """What upstream says it can express in TOSA, by aten's names ("add.Tensor"), float (FP) and quantised (INT)."""
+
+    fp: frozenset[str]
+    int: frozenset[str]
+
+    @classmethod
+    def read(cls) -> Upstream:
+        """From the installed ExecuTorch: its two lists, and the operators that have a check of their own."""
+        from executorch.backends.arm.operator_support import tosa_profile_supported_op_lists as lists
+        from executorch.backends.arm.operator_support.tosa_supported_operators import (
+            get_registered_tosa_support_checks,
+        )
+        from executorch.backends.arm.tosa import TosaSpecification
+
+        def names(listed: Iterable[object], spec: str) -> frozenset[str]:
+            checks = get_registered_tosa_support_checks(TosaSpecification.create_from_string(spec))
+            return frozenset(map(_name, [*listed, *(target for check in checks for target in check.targets)]))
+
+        return cls(
+            names(lists.TOSA_PRO_FP_SupportList, "TOSA-1.0+FP"), names(lists.TOSA_PRO_INT_SupportList, "TOSA-1.0+INT")
+        )
+
+
+def _name(target: object) -> str:
+    import torch
+
+    own = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", target)
+    return (str(own) if isinstance(own, torch._ops.OpOverload) else str(getattr(own, "__name__", own))).removeprefix(
+        "aten."
+    )
+
+
+def tosa_operators() -> tuple[str, ...]:
+    """The names of TOSA 1.0's operators, in its schema's order; those of 1.1 have greater numbers than CONST_SHAPE."""
+    from tosa.Op import Op
+
+    numbered = {name: number for name, number in vars(Op).items() if isinstance(number, int)}
+    return tuple(name for name, number in numbered.items() if 0 < number <= Op.CONST_SHAPE)
+
+
+def declared() -> tuple[Operator, ...]:
+    """All operators of suites/ops, in the order of their files."""
+    modules = (
+        importlib.import_module(f"ethos_hil.suites.ops.{path.stem}") for path in sorted(_OPERATORS.glob("test_*.py"))
+    )
+    return tuple(value for module in modules for value in vars(module).values() if isinstance(value, Operator))
+
+
+@dataclass(frozen=True)
+class Row:
+    """An operator and where it is tested.
+
+    Attributes:
+        name: aten's or TOSA's.
+        listed: profiles in which upstream says it can be delegated.
+        counts: cases that assert that it is, by profile.
+        left: profiles in which all of its cases assert that it is left to the CPU.
+        tests: names of the declared operators that have such cases.
+        reason: why there is none.
+    """
+
+    name: str
+    listed: tuple[str, ...]
+    counts: Mapping[str, int]
+    left: tuple[str, ...]
+    tests: tuple[str, ...]
+    reason: str
+
+    @property
+    def tested(self) -> bool:
+        """Whether any test asserts that it is delegated."""
+        return any(self.counts.values())
+
+    def cells(self) -> Iterator[str]:
+        yield f"`{self.name}`"
+        for profile in PROFILES:
+            count = self.counts[profile]
+            yield str(count) if count else "CPU" if profile in self.left else "-" if profile in self.listed else ""
+        yield ", ".join(self.tests) or self.reason
+
+
+def delegates(operator: Operator, case: Case, profile: str) -> bool:
+    """Whether the case asserts that its operator is delegated in the profile."""
+    return profile in case.profiles and not any(profile in each.on_cpu for each in (case, operator))
+
+
+def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reasons: Mapping[str, str]) -> Row:
+    def wanted(operator: Operator, profile: str) -> bool:
+        return name in operator.aten_in(profile) or name in operator.tosa_in(profile)
+
+    counts, left = {}, []
+    for profile in PROFILES:
+        here = [(operator, case) for operator in operators if wanted(operator, profile) for case in operator.cases]
+        counts[profile] = sum(delegates(operator, case, profile) for operator, case in here)
+        if here and not counts[profile]:
+            left.append(profile)
+    tests = [
+        operator.name
+        for operator in operators
+        if any(wanted(operator, p) and delegates(operator, case, p) for p in PROFILES for case in operator.cases)
+    ]
+    return Row(name, listed, counts, tuple(left), tuple(tests), reasons.get(name, ""))
+
+
+def aten_rows(upstream: Upstream, operators: Sequence[Operator]) -> tuple[Row, ...]:
+    """One per operator of upstream's lists."""
+    return tuple(
+        _row(name, (*PROFILES[: name in upstream.fp], *PROFILES[1:] * (name in upstream.int)), operators, ATEN_UNTESTED)
+        for name in sorted(upstream.fp | upstream.int, key=lambda name: name.lstrip("_").lower())
+    )
+
+
+def tosa_rows(operators: Sequence[Operator]) -> tuple[Row, ...]:
+    """One per operator of TOSA 1.0."""
+    return tuple(_row(name, (), operators, TOSA_UNTESTED) for name in tosa_operators())
+
+
+def render(upstream: Upstream, operators: Sequence[Operator]) -> str:
+    """docs/operators.md."""
+    cases = [case for operator in operators for case in operator.cases]
+    tests = sum(len(case.profiles) for case in cases)
+    aten, tosa = aten_rows(upstream, operators), tosa_rows(operators)
+    lines = [
+        "# Operators that are tested",
+        "",
+        "Written by `python -m ethos_hil.suites.lab.coverage`, from the declarations in `suites/ops`.",
+        "",
+        f"{len(operators)} operators in {len(cases)} cases, {tests} tests. Of the operators that ExecuTorch's Arm",
+        f"backend lists as expressible in TOSA they cover {_covered(aten)}, of TOSA 1.0's own {_covered(tosa)}.",
+        "",
+        "A number is how many cases assert that the operator is delegated in that profile, and are computed there and",
+        "compared. `CPU` means that all of its cases assert that it is left to the CPU, and that the answer is right",
+        "nevertheless; `-` that upstream lists it there, and no case has it.",
+        "",
+        "## Operators of upstream's lists",
+        "",
+        "By aten's names, as ExecuTorch's edge dialect has them when they are delegated. Before quantisation upstream",
+        "replaces some by others: `div.Tensor`, say, by `reciprocal` and `mul`; such are delegated in MI alone.",
+        "",
+        *_table(aten),
+        "",
+        "## Operators of TOSA 1.0",
+        "",
+        *_table(tosa),
+        "",
+        "## What is left to the CPU",
+        "",
+        *_left(operators),
+        "",
+        *_defects(operators),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _covered(rows: Sequence[Row]) -> str:
+    return f"{sum(row.tested for row in rows)} of {len(rows)}"
+
+
+def _table(rows: Iterable[Row]) -> Iterator[str]:
+    yield f"| operator | {' | '.join(PROFILES)} | tests, or why there is none |"
+    yield f"| --- |{' ---: |' * len(PROFILES)} --- |"
+    yield from (f"| {' | '.join(row.cells())} |" for row in rows)
+
+
+def _about(operators: Sequence[Operator]) -> Iterator[tuple[str, Operator | Case]]:
+    """Who says where it is computed: operators, and cases by their whole names."""
+    for operator in operators:
+        yield operator.name, operator
+        yield from ((f"{operator.name}_{case.name}", case) for case in operator.cases)
+
+
+def _left(operators: Sequence[Operator]) -> Iterator[str]:
+    """Who is left to the CPU, wholly or in part, by reason."""
+    who: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for name, about in _about(operators):
+        for profile, reason in about.on_cpu.items():
+            who.setdefault(("all of it", reason), {}).setdefault(name, []).append(profile)
+        for profile, kernels in about.leaves.items():
+            for kernel, reason in kernels.items():
+                who.setdefault((f"`{kernel}`", reason), {}).setdefault(name, []).append(profile)
+    yield "| what | why | tests |"
+    yield "| --- | --- | --- |"
+    for (what, reason), names in who.items():
+        by_profiles: dict[str, list[str]] = {}
+        for name, profiles in names.items():
+            by_profiles.setdefault(", ".join(sorted(profiles, key=PROFILES.index)), []).append(name)
+        tests = "; ".join(f"{profiles}: {', '.join(sharing)}" for profiles, sharing in by_profiles.items())
+        yield f"| {what} | {reason} | {tests} |"
+
+
+def _defects(operators: Sequence[Operator]) -> Iterator[str]:
+    """What is known to go wrong upstream."""
+    yield "## Known defects of upstream"
+    yield ""
+    yield "| test | profiles | what goes wrong today | failure |"
+    yield "| --- | --- | --- | --- |"
+    for name, about in _about(operators):
+        grouped: dict[tuple[str, str, str], list[str]] = {}
+        for profile, defect in about.defects.items():
+            grouped.setdefault((defect.what, defect.link, defect.kind), []).append(profile)
+        for (what, link, kind), profiles in grouped.items():
+            link = link if "://" in link else f"../{link}"
+            yield f"| {name} | {', '.join(profiles)} | {what} ([source]({link})) | {kind} |"
+
+
+def main() -> int:
+    """Write the table, and print it."""
+    text = render(Upstream.read(), declared())
+    PATH.write_text(text, encoding="utf-8")
+    sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Fuzzers: of command streams and of the firmware."""

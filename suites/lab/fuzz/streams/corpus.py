@@ -1,0 +1,107 @@
+"""What cases are made from: conformance programs, compiled, with their commands and the places of their data."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ethos_hil.harness.npu import Fault, Program
+from ethos_hil.harness.npu.isa.operations import Access
+from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.lowering.testing.tosa_program import draw
+from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
+from ethos_hil.suites.lab.conformance.compiled import WEIGHTS, Compiled, NotCompiledError, compile_graph, modes_of
+
+MAX_BYTES = 1 << 20  # of memory; larger programs take too much of the time
+KINDS = ("random", "extremes", "ramp")  # of inputs, see `program.draw`
+
+
+@dataclass(frozen=True)
+class Command:
+    """Bytes [begin, end) of a stream: one command."""
+
+    begin: int
+    end: int
+    code: int
+    value: int
+    long: bool
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A compiled program that cases are made from."""
+
+    name: str
+    compiled: Compiled
+
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands of its stream."""
+        return tuple(
+            Command(
+                offset,
+                offset + (4 if payload is None else 8),
+                code,
+                parameter if payload is None else parameter << 32 | payload,
+                payload is not None,
+            )
+            for offset, code, parameter, payload in commands(self.compiled.stream)
+        )
+
+    @cached_property
+    def decoded(self) -> Program:
+        """What the NPU makes of it."""
+        return self.compiled.program()
+
+    @cached_property
+    def tables(self) -> tuple[Access, ...]:
+        """Where weights, scales and lists of row numbers are."""
+        found = {
+            access
+            for op in self.decoded.ops
+            for access in op.accesses
+            if access.register.startswith(("WEIGHT", "SCALE", "DMA0_IDX")) and access.region >= 0
+        }
+        return tuple(sorted(found, key=lambda access: (access.region, access.begin, access.register)))
+
+    def regions(self, rng: random.Random) -> dict[int, bytes]:
+        """Memory with inputs of a kind drawn at random, and poison elsewhere."""
+        program = PROGRAMS[self.name]
+        values = program.graph.inputs
+        limits = [*program.limits, *[None] * (len(values) - len(program.limits))]
+        numbers = np.random.default_rng(rng.getrandbits(32))
+        kind = rng.choice(KINDS)
+        inputs = [draw(value, kind, numbers, limit) for value, limit in zip(values, limits, strict=True)]
+        return {number: data.tobytes() for number, data in self.compiled.memory(inputs).items()}
+
+    @property
+    def read_only(self) -> frozenset[int]:
+        """Regions that the program does not write."""
+        return frozenset({WEIGHTS} - {n for n, extent in self.decoded.extents.items() if extent.write_end})
+
+
+def seeds(npu: str, rng: random.Random, count: int, only: str = "") -> list[Seed]:
+    """Programs for a configuration, drawn from the catalogue, or from those with `only` in their name."""
+    return list(_drawn(npu, rng, count, [name for name in PROGRAMS if only in name]))
+
+
+def _drawn(npu: str, rng: random.Random, count: int, names: list[str]) -> Iterator[Seed]:
+    for name in rng.sample(names, len(names)):
+        if not count:
+            return
+        program = PROGRAMS[name]
+        try:
+            compiled = compile_graph(program.tosa, npu, *program.flags, mode=rng.choice(modes_of(npu)))
+        except NotCompiledError:
+            continue
+        if compiled.weights.size + compiled.scratch_bytes + compiled.fast_bytes > MAX_BYTES:
+            continue
+        with contextlib.suppress(Fault):  # what the NPU refuses as it is, is no start
+            compiled.program()
+            yield Seed(name, compiled)
+            count -= 1

@@ -1,0 +1,224 @@
+"""A short run of the fuzzer on every configuration, and the proof that it sees what it looks for."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.npu import Fault, forget
+from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
+from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Memory
+from ethos_hil.suites.lab.conformance.compiled import TARGETS
+from ethos_hil.suites.lab.fuzz.streams import trial
+from ethos_hil.suites.lab.fuzz.streams.__main__ import shares
+from ethos_hil.suites.lab.fuzz.streams.case import Case
+from ethos_hil.suites.lab.fuzz.streams.crew import CRASHED, Block, Crew, Examined
+from ethos_hil.suites.lab.fuzz.streams.trial import GUARD, Verdict, examine
+
+CASES = 40  # of each configuration
+NPU = "ethos-u55-128"
+
+
+def test_damaged_programs_end_in_a_result_or_a_fault(tmp_path: Path) -> None:
+    examined = list(Crew(2, tmp_path).run(shares(list(TARGETS), 1, CASES * len(TARGETS))))
+    assert [one for one in examined if one.verdict.finding] == []
+    assert len(examined) == CASES * len(TARGETS)
+    outcomes = [one.verdict.outcome for one in examined]
+    # Damage that never gets beyond the decoder, or never does anything, tests nothing.
+    assert outcomes.count("result") > len(outcomes) // 5
+    assert {"result", "parse", "bus", "unsupported"} <= set(outcomes)
+    assert sum(one.verdict.decoded for one in examined) > len(outcomes) // 3
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    """An addition that runs to its end."""
+    for one in Block(NPU, 1, 0, 100, "add int16").cases():
+        if examine(one).outcome == "result":
+            return one
+    raise AssertionError("every case ends in a fault")
+
+
+def sabotaged(monkeypatch: pytest.MonkeyPatch, case: Case, run: Any) -> Verdict:
+    """What becomes of a case when additions do `run(step, memory)` before they begin."""
+    original = ElementwiseStep.run
+
+    def wrapped(self: ElementwiseStep, memory: Memory) -> None:
+        run(self, memory)
+        original(self, memory)
+
+    monkeypatch.setattr(ElementwiseStep, "run", wrapped)
+    forget()
+    return examine(case)
+
+
+def around(memory: Memory, number: int) -> np.ndarray:
+    """A region with the bytes on either side of it, as a broken kernel could reach them."""
+    region = memory[number]
+    whole = region.base
+    assert isinstance(whole, np.ndarray)
+    return whole
+
+
+def test_an_undamaged_model_has_no_findings(case: Case) -> None:
+    assert examine(case, hazards=True).finding == ""
+
+
+@pytest.mark.parametrize(("index", "where"), [(GUARD - 1, "before"), (-GUARD, "behind")])
+def test_a_write_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: Case, index: int, where: str) -> None:
+    def outside(_: ElementwiseStep, memory: Memory) -> None:
+        around(memory, 1)[index : index + 1] += 1  # as an array, which wraps in silence
+
+    assert f"bytes {where} region 1 were written" in sabotaged(monkeypatch, case, outside).finding
+
+
+def test_a_read_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    load = FeatureMap.load
+
+    def beyond(self: FeatureMap, memory: Memory) -> Any:
+        values = load(self, memory)
+        return values + int(around(memory, self.region)[GUARD - 3])
+
+    monkeypatch.setattr(FeatureMap, "load", beyond)
+    monkeypatch.setattr(FeatureMap, "plain", lambda self, memory: None)
+    forget()
+    assert "bytes outside of regions matter" in examine(case).finding
+
+
+def test_a_write_beyond_what_the_program_accesses_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    def inside(_: ElementwiseStep, memory: Memory) -> None:
+        memory[1][:] += 1
+
+    longer = {number: data + bytes(64 if number else 0) for number, data in case.regions.items()}
+    verdict = sabotaged(monkeypatch, dataclasses.replace(case, regions=longer), inside)
+    assert "outside of" in verdict.finding
+
+
+def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    def missing(_: ElementwiseStep, memory: Memory) -> None:
+        memory.chains[5]
+
+    finding = sabotaged(monkeypatch, case, missing).finding
+    assert finding.startswith("KeyError: 5 (test_fuzz.py")
+
+
+def test_a_warning_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    def overflowing(_: ElementwiseStep, memory: Memory) -> None:
+        np.int64(1 << 62) * np.int64(4)
+
+    assert "RuntimeWarning: overflow" in sabotaged(monkeypatch, case, overflowing).finding
+
+
+def test_a_slow_run_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    monkeypatch.setattr(trial, "LIMIT_SECONDS", 0.05)
+    assert "took 0." in sabotaged(monkeypatch, case, lambda *_: sleep(0.1)).finding
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [Fault("strange", 0, "CONV", "IFM", 1, "x"), Fault("bus", 0, "", "IFM", 1, "x"), Fault("bus", 2, "A", "B", 1, "x")],
+    ids=["kind", "op", "offset"],
+)
+def test_a_fault_that_names_nothing_is_found(monkeypatch: pytest.MonkeyPatch, case: Case, wrong: Fault) -> None:
+    def refuse(_: ElementwiseStep, memory: Memory) -> None:
+        raise wrong
+
+    assert sabotaged(monkeypatch, case, refuse).finding.startswith("a fault")
+
+
+def test_a_fault_with_a_value_that_no_register_has_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    def refuse(self: FieldsU55, name: str, size_at: int) -> Any:
+        raise self.fault("parse", f"{name}_PRECISION", self.get(f"{name}_PRECISION") + 1, "is off by one")
+
+    monkeypatch.setattr(FieldsU55, "element", refuse)
+    assert examine(case).finding.startswith("a register does not hold what a fault says")
+
+
+# --- what only a process of its own survives; the functions below run in the workers
+
+
+def hang() -> None:
+    """Additions never end."""
+
+    def forever(self: ElementwiseStep, memory: Memory) -> None:
+        while True:
+            sleep(1)
+
+    ElementwiseStep.run = forever  # type: ignore[method-assign]
+
+
+def crash() -> None:
+    """Additions end the process."""
+
+    def die(self: ElementwiseStep, memory: Memory) -> None:
+        import ctypes
+
+        ctypes.string_at(0)
+
+    ElementwiseStep.run = die  # type: ignore[method-assign]
+
+
+def hoard() -> None:
+    """Additions want more memory than there should be for them."""
+
+    def grow(self: ElementwiseStep, memory: Memory) -> None:
+        np.empty(2 << 30, np.uint8)
+
+    ElementwiseStep.run = grow  # type: ignore[method-assign]
+
+
+def found(tmp_path: Path, prepare: Any) -> list[Examined]:
+    crew = Crew(1, tmp_path, prepare=prepare, hang=4)
+    return [one for one in crew.run([Block(NPU, 1, 0, 3, "add int16")]) if one.verdict.finding]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"), [(hang, "no end within 4 seconds"), (crash, "the process ended with -11: File")]
+)
+def test_hangs_and_crashes_cost_a_case_and_are_found(tmp_path: Path, prepare: Any, words: str) -> None:
+    findings = found(tmp_path, prepare)
+    assert findings
+    for one in findings:
+        assert one.verdict.outcome == CRASHED
+        assert words in one.verdict.finding
+        assert one.file is not None
+        assert Case.load(one.file).npu == NPU
+
+
+def test_a_lot_of_memory_is_found(tmp_path: Path) -> None:
+    assert "MemoryError" in found(tmp_path, hoard)[0].verdict.finding
+
+
+# --- cases and the command
+
+
+def test_cases_are_a_function_of_the_seed() -> None:
+    one, same = (list(Block(NPU, 5, 2, 12, "pool").cases()) for _ in range(2))
+    assert one == same
+    assert one[7:] == list(Block(NPU, 5, 2, 12, "pool").cases(7))
+    assert one != list(Block(NPU, 6, 2, 12, "pool").cases())
+
+
+def test_a_case_survives_its_file(tmp_path: Path, case: Case) -> None:
+    case.save(tmp_path / "a" / "case.json", "it is wrong")
+    assert Case.load(tmp_path / "a" / "case.json") == case
+
+
+def test_the_command_replays_a_case(tmp_path: Path, case: Case) -> None:
+    command = [sys.executable, "-m", "ethos_hil.suites.lab.fuzz.streams", "--replay"]
+    good = tmp_path / "good.json"
+    case.save(good, "was wrong once")
+    done = subprocess.run([*command, str(good)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "findings: none" in done.stdout
+    bad = tmp_path / "bad.json"
+    bad.write_text("{}")
+    assert subprocess.run([*command, str(bad)], capture_output=True, check=False).returncode == 2

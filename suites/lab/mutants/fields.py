@@ -1,0 +1,65 @@
+"""Programs as trees of named fields, through flatc: for edits that leave the flatbuffer sound and the program not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import struct
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.lowering.errors import ToolError
+
+_MAGIC = b"eh00"
+_HEADER = struct.Struct("<4sIQQQ")  # magic, length of this header, size of the flatbuffer, start and size of segments
+_HEADER_AT = 8  # behind root offset and identifier
+_SEGMENT_ALIGNMENT = 128  # ExecuTorch's default
+
+
+@cache
+def _tools() -> tuple[Path, Path]:
+    """flatc of tosa-tools, and executorch's schema, as firmware/cmake/find_schema.py finds them."""
+    spec = importlib.util.find_spec("executorch")  # of a top-level package: not imported
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        flatc = Path(folder).parent / "bin" / "flatc"
+        schema = Path(folder) / "exir" / "_serialize" / "program.fbs"
+        if flatc.is_file() and schema.is_file():
+            return flatc, schema
+    raise ToolError("flatc or program.fbs is missing", hint="they come with executorch[ethos-u]")
+
+
+def read(pte: bytes) -> Any:
+    """The flatbuffer's root table: dicts, lists and scalars."""
+    flatc, schema = _tools()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "program.pte")
+        file.write_bytes(pte)
+        options = ["--json", "--strict-json", "--raw-binary", "-o", folder]
+        subprocess.run([flatc, *options, schema, "--", file], check=True, capture_output=True, timeout=60)
+        return json.loads(file.with_suffix(".json").read_text("latin-1"))
+
+
+def write(root: Any, original: bytes) -> bytes | None:
+    """The .pte of such a tree, with the segments of `original`; None when the schema has no room for it."""
+    flatc, schema = _tools()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "program.json")
+        file.write_text(json.dumps(root), "latin-1")
+        done = subprocess.run([flatc, "-b", "-o", folder, schema, file], capture_output=True, timeout=60)
+        if done.returncode:
+            return None
+        flatbuffer = file.with_suffix(".pte").read_bytes()
+    if original[_HEADER_AT : _HEADER_AT + len(_MAGIC)] != _MAGIC:
+        return flatbuffer
+    _, length, _, base, _ = _HEADER.unpack_from(original, _HEADER_AT)
+    segments = original[base:] if base else b""
+    (root_offset,) = struct.unpack_from("<I", flatbuffer)
+    size = len(flatbuffer) + length
+    start = size + -size % _SEGMENT_ALIGNMENT
+    header = _HEADER.pack(_MAGIC, length, size, start if segments else 0, len(segments)).ljust(length, b"\0")
+    head = struct.pack("<I", root_offset + length) + flatbuffer[4:_HEADER_AT] + header[:length]
+    whole = head + flatbuffer[_HEADER_AT:]
+    return whole.ljust(start, b"\0") + segments if segments else whole

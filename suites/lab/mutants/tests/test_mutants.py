@@ -1,0 +1,115 @@
+"""Damaged programs: how they are made, how their ends are judged, and that a sample of them ends as it should."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.virtual.tests.programs import DATA, NPU
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.suites.lab.mutants import fields, trial
+from ethos_hil.suites.lab.mutants.mutate import WAYS, Mutant, Original, make
+from ethos_hil.suites.lab.mutants.session import Session
+
+SOC = "corstone-300"
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Original, ...]:
+    folder = tmp_path_factory.mktemp("programs")
+    files = [shutil.copy(DATA / f"{name}.pte", folder / f"{name}.{NPU}.pte") for name in ("add", "convolutions")]
+    return tuple(Original.load(Path(file)) for file in files)
+
+
+def test_the_same_seed_makes_the_same_mutants(originals: tuple[Original, ...]) -> None:
+    first, again = ([make(3, number, originals) for number in range(60)] for _ in range(2))
+    assert first == again
+    assert {mutant.way for mutant in first} == set(WAYS)
+    assert sum(mutant.pte != mutant.original.pte for mutant in first) > 55
+    assert [make(4, number, originals).pte for number in range(60)] != [mutant.pte for mutant in first]
+
+
+def test_a_program_survives_its_fields(originals: tuple[Original, ...]) -> None:
+    for original in originals:
+        pte = fields.write(original.root, original.pte)
+        assert pte is not None
+        plan, expected = Program.parse(pte).plan(), original.program.plan()
+        # All but numbers that decimals round.
+        assert (plan.instructions, plan.inputs, plan.outputs) == (
+            expected.instructions,
+            expected.inputs,
+            expected.outputs,
+        )
+        assert [one for one in plan.values if not isinstance(one, float)] == [
+            one for one in expected.values if not isinstance(one, float)
+        ]
+        assert [one.data for one in plan.delegates] == [one.data for one in expected.delegates]
+
+
+def test_a_file_that_is_no_start_is_named(tmp_path: Path) -> None:
+    (tmp_path / "some.ethos-u55-128.pte").write_bytes(b"no program")
+    with pytest.raises(UsageError, match="is no program to start from"):
+        Original.load(tmp_path / "some.ethos-u55-128.pte")
+    shutil.copy(DATA / "add.pte", tmp_path / "add.pte")
+    with pytest.raises(UsageError, match="does not say for which NPU"):
+        Original.load(tmp_path / "add.pte")
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "ending"),
+    [
+        ("fault", "the firmware refuses the program: value 3 states its type, but no value", trial.REFUSED_PROGRAM),
+        ("fault", "the firmware refuses the inputs: input 0 has 3 bytes", trial.REFUSED_INPUTS),
+        ("fault", "instruction 1, aten::add.out: argument 2 is missing", trial.REFUSED_CALL),
+        ("fault", "instruction 1: the NPU met a bus error: STATUS 0x4", trial.NPU_FAULT),
+        ("fault", "BusFault (PRECISERR, accessing 0x0) in main, lr in start", trial.CPU_FAULT),
+        ("unsupported", "this firmware lacks operator aten::nothing.out", trial.UNSUPPORTED),
+        ("unsupported", "the functional NPU stopped: unsupported fault at 4", trial.UNMODELLED),
+        ("timeout", "no end within 20 s", trial.TIMEOUT),
+        ("link", "the device fell silent", trial.LINK),
+        ("crashed", "QEMU exited with status 1 in mid-run", trial.CRASHED),
+    ],
+)
+def test_endings_are_told_apart(kind: str, message: str, ending: str) -> None:
+    assert trial.classify(TargetError(message, kind=kind)) == ending
+
+
+def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original, ...], tmp_path: Path) -> None:
+    """A firmware whose reader of programs is an undefined instruction, and one where it never returns."""
+    file = ELFFile(io.BytesIO(firmware))
+    (symbol,) = [one for one in file.get_section_by_name(".symtab").iter_symbols() if "7ProgramC1E" in one.name]
+    text = file.get_section_by_name(".text")
+    at = (symbol["st_value"] & ~1) - text["sh_addr"] + text["sh_offset"]
+
+    def broken(instruction: bytes) -> dict[str, bytes]:
+        return {SOC: firmware[:at] + instruction + firmware[at + 2 :]}
+
+    mutant = Mutant(0, "flip", originals[0], originals[0].pte)
+    assert trial.examine(mutant, {SOC: firmware}).ending == trial.RESULT
+    hung = trial.examine(mutant, broken(b"\xfe\xe7"), 1.0)
+    assert (hung.ending, hung.finding) == (trial.TIMEOUT, True), hung.words
+    faulted = Session(originals, broken(b"\x00\xde"), 1, tmp_path).examine(0)
+    assert (faulted.ending, faulted.finding) == (trial.CPU_FAULT, True), faulted.words
+    (kept,) = tmp_path.iterdir()
+    assert kept.read_bytes() == make(1, 0, originals).pte
+
+
+@pytest.mark.slow
+def test_a_sample_ends_in_results_and_named_refusals(
+    firmware: bytes, originals: tuple[Original, ...], tmp_path: Path
+) -> None:
+    session = Session(originals, {SOC: firmware}, 1, tmp_path)
+    endings = [session.examine(number) for number in range(100)]
+    assert [ending for ending in endings if ending.finding] == []
+    found = Counter(ending.ending for ending in endings)
+    # Neither all refused at the door nor all harmless.
+    assert found[trial.RESULT] > 10
+    assert found[trial.REFUSED_PROGRAM] > 10
+    assert len(found) > 4

@@ -1,0 +1,136 @@
+"""Boots a mutant, and judges how that ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FrameType
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import MemoryMode
+from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.suites.lab.mutants.mutate import Mutant
+
+RESULT = "result"
+REFUSED_PROGRAM = "program refused"
+REFUSED_INPUTS = "inputs refused"
+REFUSED_CALL = "kernel refused"
+UNSUPPORTED = "unsupported"
+OUT_OF_MEMORY = "out of memory"
+NPU_MISMATCH = "other NPU"
+NPU_FAULT = "NPU fault"
+UNMODELLED = "unmodelled"  # a command stream of what the functional NPU names as beyond it
+REFUSALS = (REFUSED_PROGRAM, REFUSED_INPUTS, REFUSED_CALL, UNSUPPORTED, OUT_OF_MEMORY, NPU_MISMATCH)
+NAMED = (RESULT, *REFUSALS, NPU_FAULT, UNMODELLED)
+"""Endings that are as they should be."""
+TIMEOUT = "timeout"
+CPU_FAULT = "CPU fault"
+LINK = "link"
+CRASHED = "crashed"
+BUG = "bug in the harness"
+ENDINGS = (*NAMED, TIMEOUT, CPU_FAULT, LINK, CRASHED, BUG)
+
+SECONDS = 20.0  # for a boot, which takes a fifth of a second
+_GIVE_UP_SECONDS = 30.0  # for everything, whatever it hangs in
+_FAST_SCRATCH = 64 << 10
+_KINDS = {
+    "unsupported": UNSUPPORTED,
+    "out-of-memory": OUT_OF_MEMORY,
+    "npu-mismatch": NPU_MISMATCH,
+    "timeout": TIMEOUT,
+    "link": LINK,
+    "stale-output": LINK,
+    "wrong-program": LINK,
+    "crashed": CRASHED,
+}
+_OF_FAULTS = (
+    (re.compile(r"the firmware refuses the program"), REFUSED_PROGRAM),
+    (re.compile(r"the firmware refuses the inputs"), REFUSED_INPUTS),
+    (re.compile(r"instruction \d+: the NPU "), NPU_FAULT),
+    (re.compile(r"instruction \d+, "), REFUSED_CALL),
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one mutant ended.
+
+    Attributes:
+        mutant: its name.
+        way: how it was damaged.
+        ending: one of ENDINGS.
+        words: what was said, for all but results.
+        seconds: from packing to the end.
+    """
+
+    mutant: str
+    way: str
+    ending: str
+    words: str
+    seconds: float
+
+    @property
+    def finding(self) -> bool:
+        """Whether something is wrong."""
+        return self.ending not in NAMED
+
+
+class _GaveUp(Exception):
+    pass
+
+
+def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = SECONDS) -> Ending:
+    """Boot it once on the virtual board. Only in a process's main thread, because it takes the alarm signal.
+
+    Args:
+        mutant: what to boot.
+        firmware: the ELF for each system on chip.
+        seconds: for the boot.
+    """
+    started = time.monotonic()
+    previous = signal.signal(signal.SIGALRM, _give_up)
+    signal.setitimer(signal.ITIMER_REAL, _GIVE_UP_SECONDS)
+    try:
+        ending, words = _boot(mutant, firmware, seconds)
+    except _GaveUp:
+        ending, words = BUG, f"no end within {_GIVE_UP_SECONDS:g} seconds, deadline or not"
+    except Exception as error:  # whatever it is, it is a finding, and the other mutants go on
+        ending, words = BUG, f"{type(error).__name__}: {error}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    return Ending(str(mutant), mutant.way, ending, words, time.monotonic() - started)
+
+
+def _give_up(number: int, frame: FrameType | None) -> None:
+    raise _GaveUp
+
+
+def _boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float) -> tuple[str, str]:
+    inputs = mutant.inputs
+    mode = list(MemoryMode)[mutant.number % len(MemoryMode)]
+    fast_scratch = _FAST_SCRATCH if mode is MemoryMode.DEDICATED_SRAM else 0
+    plan = Plan(1, len(inputs), memory_mode=mode, fast_scratch_bytes=fast_scratch)
+    target = VirtualTarget(mutant.original.npu)
+    try:
+        target.load(pack(firmware[target.soc], mutant.pte, [inputs], plan))
+        target.run(timeout=seconds)
+    except TargetError as error:
+        return classify(error), error.message
+    finally:
+        target.reset()
+    return RESULT, ""
+
+
+def classify(error: TargetError) -> str:
+    """The ending that an error is."""
+    if "the virtual board does not model" in error.message or "the functional NPU stopped" in error.message:
+        return UNMODELLED
+    if error.kind in _KINDS:
+        return _KINDS[error.kind]
+    # Faults are told apart by their words: those of an ERROR frame are the firmware's, the others a CPU exception's.
+    return next((ending for words, ending in _OF_FAULTS if words.match(error.message)), CPU_FAULT)

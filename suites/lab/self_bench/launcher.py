@@ -1,0 +1,169 @@
+"""What one FVP-style test costs, from process start to verdict, measured now.
+
+    python -m ethos_hil.suites.lab.self_bench.launcher RUNNER.elf PROGRAM.pte INPUT.bin...
+
+runs `executor_runner` on the launcher as upstream's tests do, several times, and prints where the time of the fastest
+run went: what else this machine does at the moment only ever adds. QEMU's boot is measured by itself, with a program
+that ends at once; the other parts are what `--stat` says.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, Model
+from ethos_hil.harness.virtual.qemu import MACHINE, find_qemu
+from ethos_hil.lowering.errors import ToolError
+
+LIMIT_SECONDS = 0.5
+"""More than QEMU's boot, the NPU model and the program with its semihosting take together."""
+_RUNS = 5
+_TIMEOUT = 120.0
+_ROW = re.compile(r"^ *(.+?) +: ([0-9.]+)s$", re.MULTILINE)
+_ENDS_AT_ONCE = (
+    b"\x00\x00\x08\x30\x09\x00\x00\x00"  # stack, and the entry at 8
+    b"\x18\x20\x01\x49\xab\xbe\x00\x00"  # MOVS r0, #SYS_EXIT; LDR r1, [PC, #4]; BKPT 0xAB
+    b"\x26\x00\x02\x00"  # ADP_Stopped_ApplicationExit
+)
+"""A raw image."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds of one run.
+
+    Attributes:
+        total: from process start to verdict.
+        boot: of QEMU, by itself.
+        launch: QEMU's boot and the imports beside it.
+        program: the program with its semihosting.
+        accesses: register accesses, without the NPU's jobs.
+        model: the NPU's jobs.
+    """
+
+    total: float
+    boot: float
+    launch: float
+    program: float
+    accesses: float
+    model: float
+
+    @property
+    def process(self) -> float:
+        """What is in no other part: start and end of the process, and the verdict."""
+        return self.total - self.launch - self.program - self.accesses - self.model
+
+    @property
+    def over(self) -> float:
+        """What counts against the limit."""
+        return self.total - self.boot - self.program - self.model
+
+    def table(self) -> str:
+        """For people."""
+        rows = (
+            ("process start and end, verdict", self.process),
+            ("QEMU boot, by itself", self.boot),
+            ("imports beyond QEMU's boot", self.launch - self.boot),
+            ("program and semihosting", self.program),
+            ("register accesses", self.accesses),
+            ("NPU model", self.model),
+            ("total", self.total),
+            (f"over boot, program and NPU model (limit {LIMIT_SECONDS:g})", self.over),
+        )
+        return "".join(f"{name:55} {seconds:7.3f} s\n" for name, seconds in rows)
+
+
+def measure(runner: Path, program: bytes, inputs: Sequence[bytes], outputs: Sequence[bytes] | None = None) -> Budget:
+    """Time the fastest of several runs.
+
+    Args:
+        runner: an ELF that behaves as upstream's arm_executor_runner, for the Corstone-300.
+        program: a .pte for ethos-u55-128.
+        inputs: raw bytes of each of its inputs.
+        outputs: of each of its outputs, to compare with.
+
+    Raises:
+        ToolError: a run failed, or had other outputs.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        install(folder / "bin")
+        command = _command(CORSTONE_300_U55, folder, runner, program, inputs)
+        boot = min(_boot(folder) for _ in range(_RUNS))
+        return min((_once(command, folder, outputs, boot) for _ in range(_RUNS)), key=lambda budget: budget.over)
+
+
+def _command(model: Model, folder: Path, runner: Path, program: bytes, inputs: Sequence[bytes]) -> list[str]:
+    (folder / "program.pte").write_bytes(program)
+    line = "executor_runner -m program.pte -o out"
+    for index, data in enumerate(inputs):
+        (folder / f"i{index}.bin").write_bytes(data)
+        line += f" -i i{index}.bin"
+    cpu = model.cpu_path
+    settings = (
+        f"{model.npu_path}.num_macs=128",
+        f"{model.board_path}.uart0.out_file='-'",
+        f"{cpu}.semihosting-enable=1",
+        f"{cpu}.semihosting-stack_base=0",
+        f"{cpu}.semihosting-heap_limit=0",
+        f"{cpu}.semihosting-cwd={folder}",
+        f"{model.npu_path}.extra_args='--fast'",
+        f"{cpu}.semihosting-cmd_line='{line}'",
+    )
+    options = [word for setting in settings for word in ("-C", setting)]
+    return [str(folder / "bin" / model.executable), *options, "-a", str(runner), "--timelimit", "60", "--stat"]
+
+
+def _boot(folder: Path) -> float:
+    image = folder / "ends.bin"
+    image.write_bytes(_ENDS_AT_ONCE)
+    options = ["-nodefaults", "-display", "none", "-monitor", "none", "-serial", "null"]
+    semihosting = ["-semihosting-config", "enable=on,target=native"]
+    command = [find_qemu(), "-M", MACHINE, *options, *semihosting, "-kernel", str(image)]
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False)
+    if done.returncode != 0:
+        raise ToolError(f"QEMU did not run a program that ends at once: {done.stderr.decode(errors='replace')}")
+    return time.perf_counter() - started
+
+
+def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boot: float) -> Budget:
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False)
+    wrong = [i for i, right in enumerate(outputs or ()) if (folder / f"out-{i}.bin").read_bytes() != right]
+    total = time.perf_counter() - started
+    if done.returncode != 0 or wrong:
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        raise ToolError(f"the run ended with status {done.returncode}, wrong outputs {wrong}: {said}")
+    rows = {name: float(seconds) for name, seconds in _ROW.findall(done.stdout.decode())}
+    return Budget(
+        total,
+        boot,
+        rows["QEMU boot and imports"],
+        rows["program and semihosting"],
+        rows["register accesses"],
+        rows["NPU model"],
+    )
+
+
+def main() -> int:
+    """The command."""
+    if len(sys.argv) < 3:
+        sys.stderr.write(f"{(__doc__ or '').split(chr(10))[2].strip()}\n")
+        return 2
+    runner, program, *inputs = (Path(argument) for argument in sys.argv[1:])
+    budget = measure(runner, program.read_bytes(), [path.read_bytes() for path in inputs])
+    sys.stdout.write(budget.table())
+    return 0 if budget.over <= LIMIT_SECONDS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""The functional NPU's speed against tosa_reference_model: networks, operator programs, slices, and the process.
+
+`python -m ethos_hil.suites.lab.self_bench.npu [--json]`; part of `make bench`. Graphs are those of the conformance run.
+Everything is timed in this process, in turn with the reference, and the best of several runs counts, so that what else
+the machine is doing matters little. "Cold" starts from bytes: it decodes the command stream and the weights, and runs;
+the process that decodes weights is there already, as it is from a process' first program on ("once"). "Warm" runs
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import tosa_reference_model
+from rich.table import Table
+
+from ethos_hil.harness.cli.main import guard
+from ethos_hil.harness.cli.progress import Live
+from ethos_hil.harness.cli.render import console
+from ethos_hil.harness.npu import Configuration, Fault, Npu, forget
+from ethos_hil.harness.npu.compute import blas
+from ethos_hil.harness.npu.isa.operations import Convolution
+from ethos_hil.harness.npu.weights import codec
+from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.testing.tosa_graph import Array, Graph
+from ethos_hil.lowering.testing.tosa_program import Program
+from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
+from ethos_hil.suites.lab.conformance.compiled import (
+    Compiled,
+    NotComparableError,
+    NotCompiledError,
+    compile_graph,
+    reference_arrays,
+)
+from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
+
+COMPARED = ("MobileNetV2", "pointwise", "depthwise")  # a network, one of 1x1 convolutions, one of depthwise ones
+NPUS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-512", "ethos-u85-256", "ethos-u85-1024")
+ONE_OF_EACH = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+SLICED = (((1, 3, 224, 224), (0, 3, 1, 2)), ((1, 3, 512, 512), (0, 3, 1, 2)), ((1, 1024, 1024, 1), (0, 3, 2, 1)))
+ROUNDS = 5
+WORST = 8
+LARGE = 1024  # rows, columns and depth of the product of matrices that stands for what the machine can do
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds for one inference.
+
+    Attributes:
+        program: its name.
+        npu: the configuration.
+        operations: in the command stream.
+        macs: multiplications of convolutions.
+        reference: of tosa_reference_model.
+        cold, warm: of the NPU model.
+    """
+
+    program: str
+    npu: str
+    operations: int
+    macs: int
+    reference: float
+    cold: float
+    warm: float
+
+
+def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
+    """Least wall seconds of `work`."""
+    times = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def inference(compiled: Compiled, npu: Npu, inputs: Sequence[Array], *, cold: bool) -> float:
+    """Wall seconds of one inference; what fills the memory before does not count."""
+    memory = compiled.memory(inputs)
+    if cold:
+        forget()
+    started = time.perf_counter()
+    npu.run(npu.decode(compiled.stream), memory)
+    return time.perf_counter() - started
+
+
+def macs(compiled: Compiled) -> int:
+    """Multiplications of convolutions."""
+    total = 0
+    for op in compiled.program().ops:
+        if isinstance(op, Convolution):
+            order = op.weights.order
+            total += op.ofm.elements * order.height * order.width * order.ifm_depth
+    return total
+
+
+def measure(name: str, tosa: bytes, compiled: Sequence[Compiled], inputs: Sequence[Array]) -> Iterator[Speed]:
+    """Times one graph on its configurations and the reference, in turn. Raises Fault."""
+    npus = [Npu(Configuration.parse(one.npu)) for one in compiled]
+    reference: list[float] = []
+    times: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
+    for _ in range(ROUNDS):
+        with quiet():
+            reference.append(best(lambda: tosa_reference_model.run(tosa, list(inputs)), 1))
+        for one, npu, (cold, warm) in zip(compiled, npus, times, strict=True):
+            cold.append(inference(one, npu, inputs, cold=True))
+            warm.append(inference(one, npu, inputs, cold=False))
+    for one, (cold, warm) in zip(compiled, times, strict=True):
+        operations = len(one.program().ops)
+        yield Speed(name, one.npu, operations, macs(one), min(reference), min(cold), min(warm))
+
+
+def speeds(program: Program, npus: Sequence[str]) -> Iterator[Speed]:
+    """Of a program of the conformance run, on those configurations for which it has a defined answer."""
+    compiled = []
+    for npu in npus:
+        try:
+            compiled.append(compile_graph(program.tosa, npu, *program.flags))
+        except NotCompiledError:
+            continue
+    for _, inputs in program.input_sets():
+        arrays = [np.ascontiguousarray(values) for values in inputs]
+        try:
+            reference_arrays(program.tosa, arrays)
+            yield from measure(program.name, program.tosa, compiled, arrays)
+        except (NotComparableError, Fault):
+            continue
+        return
+
+
+def slices() -> Iterator[Speed]:
+    """Transpositions that Ethos-U55 does by one pool for each slice."""
+    for shape, axes in SLICED:
+        graph = Graph()
+        graph.output(graph.transpose(graph.input(shape), axes))
+        tosa = graph.serialize()
+        values = np.random.default_rng(0).integers(-128, 128, shape, np.int8)
+        name = f"transpose {'x'.join(map(str, shape))} to {' '.join(map(str, axes))}"
+        yield from measure(name, tosa, [compile_graph(tosa, ONE_OF_EACH[0])], [values])
+
+
+def process_start() -> float:
+    """Seconds until a new process that decodes weights answers, beyond what an answer takes later."""
+
+    def first() -> None:
+        codec.stop()
+        codec.decode([(b"", 0)])
+
+    return best(first) - best(lambda: codec.decode([(b"", 0)]))
+
+
+def multiplications() -> float:
+    """Float32 multiplications with additions a second that BLAS reaches here, with one thread."""
+    values = np.ones((LARGE, LARGE), np.float32)
+    out = np.empty_like(values)
+    with blas.single_thread():
+        seconds = best(lambda: np.matmul(values, values, out=out))
+    return LARGE**3 / seconds
+
+
+def speed_table(title: str, rows: Sequence[Speed], bound: float | None = None) -> Table:
+    """A row for each; with `bound`, multiplications a second, what of the warm time multiplying alone would take."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [title, "NPU", "operations", "reference", "cold", "ratio", "warm", "ratio"]
+    for index, column in enumerate(columns + ["multiplying alone"] * (bound is not None)):
+        table.add_column(column, justify="left" if index < 2 else "right")
+    for row in rows:
+        cells = [row.program, row.npu, str(row.operations), milliseconds(row.reference)]
+        for seconds in (row.cold, row.warm):
+            cells += [milliseconds(seconds), f"{row.reference / seconds:,.2f}"]
+        table.add_row(*cells, *([milliseconds(row.macs / bound)] if bound is not None else []))
+    return table
+
+
+def summary(rows: Sequence[Speed], of: Callable[[Speed], float]) -> str:
+    """How far behind the reference programs are, and how much faster all of them together."""
+    behind = [of(row) - row.reference for row in rows if row.operations == 1 and of(row) > row.reference]
+    faster = sum(of(row) <= row.reference for row in rows)
+    total = sum(row.reference for row in rows) / sum(map(of, rows))
+    each = max((of(row) - row.reference) / row.operations for row in rows)
+    return (
+        f"{faster} of {len(rows)} are no slower, all together are {total:.1f} times as fast; "
+        f"those of one operation are behind by {milliseconds(float(np.median(behind)))} in the median, "
+        f"{milliseconds(max(behind))} at most; any is by {milliseconds(each)} an operation at most"
+    )
+
+
+def milliseconds(seconds: float) -> str:
+    """For people."""
+    return f"{seconds * 1e3:,.2f} ms"
+
+
+def main() -> int:
+    """Print the tables, or with --json everything measured."""
+    with Live() as live:
+        live.stage("Timing networks on the NPU model and tosa_reference_model")
+        codec.start()
+        bound, start = multiplications(), process_start()
+        networks = [row for name in COMPARED for row in speeds(NETWORKS[name], NPUS)]
+        sliced = list(slices())
+        programs: list[Speed] = []
+        live.stage(f"Timing {len(PROGRAMS)} programs")
+        for number, program in enumerate(PROGRAMS.values(), 1):
+            programs += speeds(program, ONE_OF_EACH)
+            live.step(number, len(PROGRAMS))
+    if "--json" in sys.argv[1:]:
+        found = {"networks": networks, "slices": sliced, "programs": programs}
+        rows = {what: [asdict(row) for row in of] for what, of in found.items()}
+        sys.stdout.write(json.dumps({"multiplications_per_second": bound, "process_start": start, **rows}, indent=1))
+        return 0
+    out = console()
+    out.print(speed_table("network", networks, bound))
+    out.print(speed_table("\nslices", sliced))
+    for what, of in (("cold", lambda row: row.cold), ("warm", lambda row: row.warm)):
+        worst = sorted(programs, key=lambda row: of(row) - row.reference, reverse=True)
+        out.print(speed_table(f"\nfurthest behind the reference, {what}", worst[:WORST]))
+        out.print(f"{what}: {summary(programs, of)}")
+    out.print(
+        f"\nBLAS multiplies {bound / 1e9:.1f} G/s with one thread. "
+        f"Starting the process that decodes weights takes {milliseconds(start)}, once."
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,216 @@
+"""What a test of the suites takes, against ExecuTorch's own test of the same operator.
+
+`python -m ethos_hil.suites.lab.self_bench.suite_tests`; part of `make bench`. Ours lowers an operator for an Ethos-U55,
+packs it, boots it on the virtual board and compares every output; upstream's lowers it to TOSA INT and compares the
+reference model's answer. Both are run by pytest, operator by operator in turn. What counts is the median time of the
+tests themselves, but for the first one of each session, in which torch is imported. "Warm" is our session again, with
+what it lowered. Wall times are what was asked for; ratios of CPU times tell as much where other programs want the
+machine, too.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from ethos_hil.harness.cli.main import guard
+from ethos_hil.harness.cli.progress import Live
+from ethos_hil.harness.cli.render import console
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.suites.lab.self_bench.stopwatch import Timed, read
+from ethos_hil.suites.lab.upstream.setting import Setting, tests_root
+
+_CACHE = "ETHOS_HIL_CACHE"
+REPOSITORY = Path(__file__).resolve().parents[3]
+TESTS = 7
+"""Of each operator, ours and upstream's."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An operator, the file with our tests of it, and the one with upstream's."""
+
+    operator: str
+    ours: str
+    upstream: str
+
+
+PAIRS = (
+    Pair("add", "test_elementwise.py", "test_add.py"),
+    Pair("conv2d", "test_convolution.py", "test_conv2d.py"),
+    Pair("linear", "test_matmul.py", "test_linear.py"),
+    Pair("avg_pool2d", "test_pool.py", "test_avg_pool2d.py"),
+    Pair("softmax", "test_activation.py", "test_softmax.py"),
+    Pair("cat", "test_shape.py", "test_cat.py"),
+)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Median seconds of a test."""
+
+    wall: float
+    cpu: float
+
+    def over(self, other: Times) -> tuple[float, float]:
+        """How many times as long it takes: wall, CPU."""
+        return self.wall / other.wall, self.cpu / other.cpu
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The tests of an operator."""
+
+    operator: str
+    cold: Times
+    upstream: Times
+    warm: Times
+
+
+def session(arguments: Sequence[str], environment: dict[str, str], cwd: Path = REPOSITORY) -> float:
+    """Run pytest; returns its wall seconds.
+
+    Raises:
+        ToolError: not all tests passed. What the tests of a broken build take is no figure.
+    """
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - started
+    if done.returncode:
+        log = REPOSITORY / "build/bench-suites.log"
+        log.write_text(done.stdout + done.stderr)
+        last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:]
+        raise ToolError(f"pytest ended with status {done.returncode}: {' '.join(last)}", hint=f"see {log}")
+    return seconds
+
+
+def timed(arguments: Sequence[str], folder: Path, environment: dict[str, str], cwd: Path = REPOSITORY) -> Times:
+    """Of `TESTS` tests after the first of a session. Raises ToolError."""
+    path = folder / "timed.json"
+    stopwatch = [
+        "-p",
+        "ethos_hil.suites.lab.self_bench.stopwatch",
+        "--stopwatch",
+        str(path),
+        "--stopwatch-tests",
+        str(TESTS + 1),
+    ]
+    session([*stopwatch, *arguments], environment, cwd)
+    tests: tuple[Timed, ...] = read(path)
+    if len(tests) < 3 or any(test.outcome != "passed" for test in tests):
+        raise ToolError(f"of {' '.join(arguments)} not all tests passed, or there were less than 3: {tests}")
+    return Times(statistics.median(test.wall for test in tests[1:]), statistics.median(test.cpu for test in tests[1:]))
+
+
+def compare(pair: Pair, setting: Setting) -> Compared:
+    """An operator, cold and warm, and upstream's."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {_CACHE: cache}
+        ours = [f"suites/ops/{pair.ours}", "--suffix", "U55_BI", "-k", f"test_{pair.operator}_", *_kept(setting.folder)]
+        cold = timed(ours, setting.folder, environment)
+        root = tests_root()
+        theirs = ["-c", os.devnull, "--rootdir", str(root), "-p", "no:cacheprovider", "--disable-warnings"]
+        theirs += [str(root / "ops" / pair.upstream), "-k", "tosa_INT"]
+        variables = setting.environment(1) | {"PYTHONPATH": str(REPOSITORY)}
+        upstream = timed(theirs, setting.folder, variables, setting.folder / "work")
+        return Compared(pair.operator, cold, upstream, timed(ours, setting.folder, environment))
+
+
+def workers(count: int, folder: Path) -> float:
+    """Wall seconds of a quarter of the operators' tests for Ethos-U55, from an empty cache, with so many workers."""
+    with tempfile.TemporaryDirectory() as cache:
+        options = ["--suffix", "U55_BI", "--one-in", "4", "-n", str(count), "--dist", "worksteal", *_kept(folder)]
+        return session(["suites/ops", *options], os.environ | {_CACHE: cache})
+
+
+def nightly(folder: Path, *, jobs: int) -> float:
+    """Wall seconds of all operators in all profiles, with the repository's own cache."""
+    return session(["suites/ops", "-n", str(jobs), "--dist", "worksteal", *_kept(folder)], dict(os.environ))
+
+
+def collecting() -> float:
+    """Median wall seconds of listing the tests of all suites."""
+    found = []
+    for _ in range(5):
+        started = time.perf_counter()
+        session(["suites", "--collect-only"], dict(os.environ))
+        found.append(time.perf_counter() - started)
+    return statistics.median(found)
+
+
+def _kept(folder: Path) -> list[str]:
+    """Where our sessions keep their records."""
+    return ["--runs", str(folder / "runs")]
+
+
+def table(rows: Sequence[Compared]) -> Table:
+    """A row for each operator, and all of them together."""
+    found = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("wall s a test, median", "ours, cold", "upstream", "ratio", "of CPU", "ours, warm", "times faster"):
+        found.add_column(column, justify="left" if column.startswith("wall") else "right")
+    for row in (*rows, total(rows)):
+        ratios = [f"{ratio:.2f}" for ratio in row.cold.over(row.upstream)]
+        cells = [f"{row.cold.wall:.2f}", f"{row.upstream.wall:.2f}", *ratios, f"{row.warm.wall:.3f}"]
+        found.add_row(row.operator, *cells, f"{row.upstream.over(row.warm)[0]:.0f}")
+    return found
+
+
+def total(rows: Sequence[Compared]) -> Compared:
+    """One test of each."""
+    times = ([getattr(row, name) for row in rows] for name in ("cold", "upstream", "warm"))
+    sums = (Times(sum(one.wall for one in column), sum(one.cpu for one in column)) for column in times)
+    return Compared("one of each", *sums)
+
+
+def main() -> int:
+    """Print the tables."""
+    out = console()
+    with tempfile.TemporaryDirectory() as name, Live() as live:
+        folder = Path(name)
+        setting = Setting.without(folder)
+        rows = []
+        for number, pair in enumerate(PAIRS):
+            live.stage(f"Timing the tests of {pair.operator} and upstream's")
+            live.step(number, len(PAIRS))
+            rows.append(compare(pair, setting))
+        seconds = []
+        for count in (1, 2):
+            live.stage(f"Running a quarter of the operators with {count} worker{'s' * (count > 1)}")
+            seconds.append(workers(count, folder))
+        live.stage("Listing all tests")
+        listing = collecting()
+        jobs = os.cpu_count() or 1
+        live.stage("Lowering what the cache lacks of all operators")
+        filling = nightly(folder, jobs=jobs)
+        live.stage("Running all operators in all profiles")
+        whole = nightly(folder, jobs=jobs)
+    out.print(table(rows))
+    one = total(rows)
+    wall, cpu = one.cold.over(one.upstream)
+    out.print(f"cold against upstream: {wall:.2f} times its time ({cpu:.2f} times its CPU time); asked: at most 1.3")
+    wall, cpu = one.upstream.over(one.warm)
+    out.print(f"warm: {wall:.1f} times faster than upstream ({cpu:.1f} in CPU time); asked: at least 8")
+    out.print(
+        f"two workers: {seconds[0]:.0f} s become {seconds[1]:.0f} s, {seconds[0] / seconds[1]:.2f} times faster; "
+        "asked: at least 1.7"
+    )
+    out.print(f"pytest suites --collect-only: {listing:.2f} s; asked: less than 1.5")
+    out.print(
+        f"all operators in all profiles, cached, {jobs} workers: {whole:.0f} s; asked: less than 180 "
+        f"(the run before, which lowered what was not cached: {filling:.0f} s)"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    guard(main)

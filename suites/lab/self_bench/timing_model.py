@@ -1,0 +1,223 @@
+"""The timing model against Vela's estimate, by class of operation and configuration, and against published figures.
+
+`python -m ethos_hil.suites.lab.self_bench.timing_model [--json]`; part of `make bench`. The networks are those of the
+conformance run, compiled here for every configuration in its default memory mode. Vela's estimate is its own, for the
+operations it scheduled (table `perf` of its debug database); the model's cycles of everything in the command stream
+that belongs to such an operation are held against it. A published figure is compared where network, configuration and
+memory mode are stated.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from rich.table import Table
+
+from ethos_hil.harness.cli.main import guard
+from ethos_hil.harness.cli.progress import Live
+from ethos_hil.harness.cli.render import console
+from ethos_hil.harness.npu import CONFIGURATIONS
+from ethos_hil.harness.npu.timing import timing_model
+from ethos_hil.harness.npu.timing.memory_system import MODES
+from ethos_hil.lowering.map.delegate_map import read_tables
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph, modes_of
+from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
+
+DEBUG_FLAGS = ("--enable-debug-db", "--verbose-performance")
+MOBILENET = "MobileNetV2"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Cycles of a class of operations, or of a network, over all networks.
+
+    Attributes:
+        npu, mode: configuration and memory mode.
+        what: Vela's name for the class, or the network's.
+        operations: how many Vela scheduled.
+        modelled: this project's cycles.
+        vela: the compiler's.
+    """
+
+    npu: str
+    mode: str
+    what: str
+    operations: int
+    modelled: int
+    vela: int
+
+    @property
+    def ratio(self) -> float:
+        """Modelled over Vela's."""
+        return self.modelled / max(self.vela, 1)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure somebody else measured on the FVP, and this model's.
+
+    Attributes:
+        what: network, configuration, memory mode and event.
+        source: where it was published.
+        figure: from there; the middle, where two are given.
+        modelled: ours.
+        note: what differs.
+    """
+
+    what: str
+    source: str
+    figure: int
+    modelled: int
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Modelled over published."""
+        return self.modelled / self.figure
+
+
+def ports_of(mode: str) -> Mapping[int, int]:
+    """AXI port of each region in a memory mode, sized or not."""
+    return next(ports for name, ports in MODES.items() if mode.startswith(name))
+
+
+def by_operation(compiled: Compiled) -> Iterator[tuple[str, int, int]]:
+    """Class, modelled and estimated cycles of every operation that Vela scheduled, chains as one."""
+    tables = read_tables(compiled.database)
+    leaders = {row["id"]: row["group_id"] for row in tables.get("group", [])}
+    queue = sorted((int(row["offset"]), row["scheduled_id"]) for row in tables["queue"])
+    ends = [offset for offset, _ in queue]
+    modelled: dict[str, int] = {}
+    for record in compiled.program().timing(ports_of(compiled.mode)).ops:
+        owner = queue[min(bisect.bisect_left(ends, record.offset), len(queue) - 1)][1]
+        owner = leaders.get(owner, owner)
+        modelled[owner] = modelled.get(owner, 0) + record.cycles
+    for row in tables["perf"]:
+        if row["id"] in modelled:
+            yield row["operator"], modelled[row["id"]], int(row["op_cycles"])
+
+
+def compare(npu: str) -> tuple[list[Comparison], list[Comparison]]:
+    """Classes of operations and networks on one configuration."""
+    mode = modes_of(npu)[0]
+    classes: dict[str, list[int]] = {}
+    networks = []
+    for name, program in NETWORKS.items():
+        compiled = compile_graph(program.tosa, npu, *DEBUG_FLAGS, *program.flags)
+        rows = list(by_operation(compiled))
+        for what, modelled, estimated in rows:
+            total = classes.setdefault(what, [0, 0, 0])
+            for index, value in enumerate((1, modelled, estimated)):
+                total[index] += value
+        networks.append(
+            Comparison(npu, mode, name, len(rows), sum(row[1] for row in rows), sum(row[2] for row in rows))
+        )
+    ordered = sorted(classes.items(), key=lambda item: -item[1][2])
+    return [Comparison(npu, mode, what, *total) for what, total in ordered], networks
+
+
+def published() -> list[Published]:
+    """The published figures that say what was run."""
+    mobilenet = compile_graph(NETWORKS[MOBILENET].tosa, "ethos-u55-128", mode="Sram_Only")
+    rows = [
+        Published(
+            "MobileNetV2 224x224, ethos-u55-128, Sram_Only: NPU cycles",
+            "executorch issue 9830",
+            5_500_000,
+            mobilenet.program().timing(ports_of("Sram_Only")).cycles,
+            "weights of the conformance network; the input's transposition included",
+        )
+    ]
+    source = "examples/arm/pruning_minimal_example.ipynb"
+    for kept, label, cycles, decoding, beats in (
+        (1.0, "dense", 98_000, 74_000, 32_000),
+        (0.05, "5 % of weights", 22_000, 17_000, 3_000),
+    ):
+        compiled = compile_graph(dense_layers(kept), "ethos-u85-128", mode="Shared_Sram")
+        result = compiled.program().timing(ports_of("Shared_Sram"))
+        what = f"784-512-256-10, ethos-u85-128, Shared_Sram, {label}"
+        note = f"{compiled.weights.size / 1024:.0f} KiB of weights here"
+        rows += [
+            Published(f"{what}: NPU active", source, cycles, result.cycles, note),
+            Published(f"{what}: MAC active", source, 8_000, result.events[timing_model.MAC_ACTIVE]),
+            Published(f"{what}: weight decoder active", source, decoding, result.events[timing_model.DECODER_ACTIVE]),
+            Published(f"{what}: EXT beats read", source, beats, result.events[timing_model.AXI_READ_BEATS[1]]),
+        ]
+    return rows
+
+
+def dense_layers(kept: float) -> bytes:
+    """784 - 512 - 256 - 10, with rectifiers between, and so much of the weights other than zero."""
+    rng = np.random.default_rng(0)
+    graph = Graph()
+    value = graph.input((1, 1, 1, 784))
+    for depth, out in ((784, 512), (512, 256), (256, 10)):
+        weights = np.clip(np.round(rng.normal(0, 32, (out, 1, 1, depth))), -127, 127).astype(int)
+        sums = graph.conv(value, weights * (rng.random(weights.shape) < kept), np.zeros(out))
+        value = graph.clamp(graph.rescale(sums, 0.002), 0, 127)
+    return graph.output(value).serialize()
+
+
+def comparison_table(title: str, rows: list[Comparison]) -> Table:
+    """Classes down, configurations across: modelled over Vela's estimate."""
+    npus = list(dict.fromkeys(row.npu for row in rows))
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table.add_column("modelled / Vela")
+    for npu in npus:
+        table.add_column(npu.removeprefix("ethos-"), justify="right")
+    cells = {(row.what, row.npu): row for row in rows}
+    for what in dict.fromkeys(row.what for row in rows):
+        found = [cells.get((what, npu)) for npu in npus]
+        table.add_row(what, *("" if row is None else f"{row.ratio:.2f}" for row in found))
+    return table
+
+
+def published_table(rows: list[Published]) -> Table:
+    """One row per figure."""
+    table = Table(title="published FVP figures", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in ("what", "published", "modelled", "ratio", "source", "note"):
+        table.add_column(column, justify="right" if column in ("published", "modelled", "ratio") else "left")
+    for row in rows:
+        table.add_row(row.what, f"{row.figure:,}", f"{row.modelled:,}", f"{row.ratio:.2f}", row.source, row.note)
+    return table
+
+
+def report(npus: Sequence[str], *, as_json: bool = False) -> int:
+    """Print the tables for these configurations, or one JSON object."""
+    classes: list[Comparison] = []
+    networks: list[Comparison] = []
+    with Live() as live:
+        for npu in npus:
+            live.stage(f"Compiling for {npu}")
+            some, more = compare(npu)
+            classes += some
+            networks += more
+        figures = published()
+    if as_json:
+        data = {
+            "classes": [{**asdict(row), "ratio": row.ratio} for row in classes],
+            "networks": [{**asdict(row), "ratio": row.ratio} for row in networks],
+            "published": [{**asdict(row), "ratio": row.ratio} for row in figures],
+        }
+        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+        return 0
+    out = console()
+    out.print(comparison_table("by class of operation, all networks", classes))
+    out.print(comparison_table("by network", networks))
+    out.print(published_table(figures))
+    return 0
+
+
+def main() -> int:
+    """All configurations."""
+    return report([configuration.name for configuration in CONFIGURATIONS], as_json="--json" in sys.argv[1:])
+
+
+if __name__ == "__main__":
+    guard(main)

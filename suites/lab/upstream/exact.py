@@ -1,0 +1,86 @@
+"""Compares what a device run left with what tosa_reference_model and the host's kernels say, bit for bit.
+
+Upstream's own comparison does not see everything: its tolerances are those of quantisation (and 0.25 for the networks
+of MLPerf Tiny, whose untrained outputs are below 0.1, so that an NPU that only returns zeros passes). This one runs
+while the test does, on the very program and inputs, because the TOSA program that a delegate was compiled from is not
+in the .pte: it is noted when upstream hands it to Vela.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.lowering.formats.pte_reader import Tensor
+from ethos_hil.lowering.oracle.reference import Reference
+
+
+class Oracle:
+    """Answers programs that are compiled while it watches."""
+
+    def __init__(self) -> None:
+        self._tosa: dict[bytes, bytes] = {}  # of each delegate blob that Vela made
+
+    def watching(self, compile_: Callable[..., bytes]) -> Callable[..., bytes]:
+        """ExecuTorch's function that calls Vela, taking note of what goes in and comes out."""
+
+        def watched(tosa: bytes, *args: Any, **kwargs: Any) -> bytes:
+            blob = compile_(tosa, *args, **kwargs)
+            self._tosa[bytes(blob)] = bytes(tosa)
+            return blob
+
+        return watched
+
+    def forget(self) -> None:
+        """A new test starts."""
+        self._tosa.clear()
+
+    def difference(self, folder: Path) -> str:
+        """What is wrong with the outputs in a runner's folder: program.pte, i<n>.bin, out-<n>.bin.
+
+        Returns:
+            "" if every byte is as expected, else the first output that differs.
+
+        Raises:
+            EthosHilError: there is nothing to compare with.
+        """
+        artifact = Artifact.of_program((folder / "program.pte").read_bytes(), "program.pte")
+        known = [dataclasses.replace(one, tosa=self._tosa.get(one.vela)) for one in artifact.delegates]
+        artifact = dataclasses.replace(artifact, delegates=tuple(known))
+        plan = artifact.plan
+        inputs = [
+            value.from_bytes((folder / f"i{number}.bin").read_bytes())
+            for number, value in enumerate(plan.values[index] for index in plan.inputs)
+            if isinstance(value, Tensor)
+        ]
+        expected = Reference(artifact).run(inputs).outputs
+        for number, (tensor, right) in enumerate(zip(plan.output_tensors, expected, strict=True)):
+            data = (folder / f"out-{number}.bin").read_bytes()
+            if data != tensor.to_bytes(right):
+                return f"output {number}: {_describe(tensor, data, right)}"
+        return ""
+
+
+def compare(oracle: Oracle, folder: Path) -> tuple[bool | None, str]:
+    """Whether a device run's outputs are the expected ones (None: nothing says), and what differs or is missing."""
+    try:
+        difference = oracle.difference(folder)
+    except (EthosHilError, OSError, ValueError) as error:
+        return None, f"{type(error).__name__}: {error}".splitlines()[0]
+    return not difference, difference
+
+
+def _describe(tensor: Tensor, data: bytes, right: np.ndarray) -> str:
+    if len(data) != tensor.nbytes:
+        return f"{len(data)} bytes, expected {tensor.nbytes}"
+    found = tensor.from_bytes(data)
+    with np.errstate(invalid="ignore", over="ignore"):
+        largest = np.max(np.abs(found.astype(np.float64) - right.astype(np.float64)))
+    count = np.count_nonzero(found != right)
+    return f"{count} of {right.size} elements of {tensor} differ, by {largest:g} at most"

@@ -1,0 +1,51 @@
+"""Failures and differences that were looked into, and what was found: known.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.suites.lab.upstream.records import Result
+
+KNOWN = Path(__file__).with_name("known.toml")
+Diagnosis = Literal["ours", "upstream", "fvp-difference"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A diagnosed failure."""
+
+    test: str  # a test's id; * stands for any characters
+    diagnosis: Diagnosis
+    evidence: str
+
+    def covers(self, item: str) -> bool:
+        """Is it about this test?"""
+        return re.fullmatch(".*".join(map(re.escape, self.test.split("*"))), item) is not None
+
+
+def load(path: Path = KNOWN) -> tuple[Known, ...]:
+    """Reads the list; an entry that lacks a field, or has an unknown one, is an error that names it."""
+    entries = tomllib.loads(path.read_text()).get("known", [])
+    for entry in entries:
+        wrong = entry.keys() ^ {"test", "diagnosis", "evidence"} or entry["diagnosis"] not in get_args(Diagnosis)
+        if wrong or not entry["evidence"].strip():
+            raise UsageError(f"{path}: entry {entry.get('test', entry)} needs test, diagnosis and evidence")
+    return tuple(Known(**entry) for entry in entries)
+
+
+def diagnosis_of(result: Result, known: Iterable[Known]) -> Known | None:
+    """The entry that explains what is wrong with a test."""
+    return next((entry for entry in known if entry.covers(result.id)), None)
+
+
+def stale(results: Iterable[Result], known: Iterable[Known]) -> list[Known]:
+    """Entries whose tests were run and are not wrong any more."""
+    ran = list(results)
+    covered = {entry: [result for result in ran if entry.covers(result.id)] for entry in known}
+    return [entry for entry, tests in covered.items() if tests and not any(test.wrong for test in tests)]

@@ -1,0 +1,1 @@
+"""The pytest plugin: declared operators and models as tests."""

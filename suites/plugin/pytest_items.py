@@ -1,0 +1,253 @@
+"""A declared test as pytest has it."""
+
+from __future__ import annotations
+
+import abc
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ethos_hil.suites.declare.case import Case, Defect, Operator
+from ethos_hil.suites.declare.declaration_line import line_of
+from ethos_hil.suites.declare.model_case import Model
+from ethos_hil.suites.plugin.options import OPTIONS, Options
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.pool import Pool
+    from ethos_hil.results.record import Record
+    from ethos_hil.results.store import RunFolder
+    from ethos_hil.suites.trial.declared_test import Declared
+    from ethos_hil.suites.trial.run_trial import Trial
+
+_SECONDS = 900
+"""A test may take so long: lowering a large model takes a minute of one core, and importing torch for the first test of
+a process takes minutes where others want the machine. An import that is broken off spoils the process for all later
+tests. What runs on a target has a limit of its own (`Settings.timeout`)."""
+_TRACEBACKS = ("long", "native")
+"""Of the values of --tb, those that ask for the traceback of an error that explains itself."""
+_RUN_FOLDER = pytest.StashKey["RunFolder"]()
+_POOL = pytest.StashKey["Pool"]()
+
+
+class DeclaredItem(pytest.Item):
+    """What is declared, in a profile.
+
+    Attributes:
+        record: what came of it; None before it ran, and where the harness failed before there was one.
+        verdict: of the record, or "failed".
+    """
+
+    def __init__(self, *, profile: str, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.profile_name = profile
+        self.record: Record | None = None
+        self._kept: Path | None = None
+        self._defect: Defect | None = None
+        self.add_marker(self.options.profiles[profile].marker)
+        self.add_marker(pytest.mark.timeout(_SECONDS))
+
+    @property
+    def options(self) -> Options:
+        """Of the session."""
+        return self.config.stash[OPTIONS]
+
+    @property
+    @abc.abstractmethod
+    def labels(self) -> tuple[str, str]:
+        """The operator or model, and the case, "" of a model."""
+
+    @abc.abstractmethod
+    def declared(self) -> Declared:
+        """The test."""
+
+    @property
+    def verdict(self) -> str:
+        return "failed" if self.record is None else self.record.verdict
+
+    @property
+    def line(self) -> int | None:
+        """Of its declaration."""
+        return line_of(self.path, *filter(None, self.labels))
+
+    @property
+    def source(self) -> str:
+        """ "suites/ops/test_elementwise.py:13"."""
+        root = self.config.rootpath
+        file = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path
+        return f"{file}:{self.line or 1}"
+
+    @property
+    def reason(self) -> str:
+        """Of a test that was not run: what is missing."""
+        failure = self.record.failure if self.record is not None else None
+        if failure is None:
+            return "compiled only, nothing was run (--compile-only)"
+        return ": ".join(filter(None, (failure.message, failure.hint)))
+
+    def runtest(self) -> None:
+        """Lower, run, compare."""
+        from ethos_hil.results.record import Failure
+        from ethos_hil.suites.trial.run_trial import Trial
+
+        trial = Trial(self.declared(), self.options.settings, pool=self._pool())
+        try:
+            record = trial.run()
+        except (Exception, pytest.fail.Exception) as error:  # the latter is how pytest-timeout ends a test
+            kind = "timeout" if isinstance(error, pytest.fail.Exception) else "internal"
+            text = str(error).partition("\n")[0]
+            self._keep(trial, trial.record("failed", Failure(kind, f"{type(error).__name__}: {text}")), error)
+            raise
+        self._defect = trial.test.defect(record)
+        self._keep(trial, record, trial.error)
+        if self._defect is not None:
+            raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
+        if record.verdict in ("skipped", "compiled-only"):
+            raise pytest.skip.Exception(self.reason)
+        if record.verdict != "verified":
+            raise Unverified(record.verdict) from trial.error
+
+    def _keep(self, trial: Trial, record: Record, error: BaseException | None) -> None:
+        """Keep the record in the run folder, and all blobs of a failure where they are wanted.
+
+        Raises:
+            ToolError: that did not succeed: a record that is lost is no result.
+        """
+        import dataclasses
+
+        from ethos_hil.lowering.errors import ToolError
+        from ethos_hil.results.record import SuiteTest
+
+        labels = self.labels
+        about = SuiteTest(self.nodeid, *labels, self.profile_name, self.source)
+        self.record = dataclasses.replace(record, test=about)
+        options = self.options
+        try:
+            if record.verdict == "failed" and self._defect is None and options.artifacts is not None:
+                from ethos_hil.suites.trial import failure_dump
+                from ethos_hil.suites.trial.run_trial import place
+
+                folder = place(trial.test, options.artifacts, self.config.rootpath)
+                failure_dump.keep(folder, trial, self.record, error)
+                self._kept = folder
+            self._run_folder().append(self.record)
+        except OSError as problem:
+            self.record = None
+            raise ToolError(
+                f"{problem.filename or 'the record'} cannot be written: {problem.strerror or problem}",
+                hint="free some space, or choose other folders: --runs, --artifacts",
+                kind="records",
+            ) from problem
+
+    def _pool(self) -> Pool | None:
+        """Where the virtual boards of this process wait; they are ended with the session."""
+        if self.options.settings.target != "virtual" or self.options.profiles[self.profile_name].npu is None:
+            return None
+        pool = self.config.stash.get(_POOL, None)
+        if pool is None:
+            from ethos_hil.harness.virtual.pool import Pool
+
+            pool = self.config.stash[_POOL] = Pool()
+            self.config.add_cleanup(pool.close)
+        return pool
+
+    def _run_folder(self) -> RunFolder:
+        folder = self.config.stash.get(_RUN_FOLDER, None)
+        if folder is None:
+            from ethos_hil.results.store import RunFolder
+
+            told = getattr(self.config, "workerinput", {})
+            command = told.get("mainargv", sys.argv)
+            folder = self.config.stash[_RUN_FOLDER] = RunFolder(
+                self.options.runs, name=self.options.run, command=command
+            )
+        return folder
+
+    def properties(self) -> list[tuple[str, object]]:
+        """What reports and JUnit's XML say of it."""
+        operator, case = self.labels
+        found: list[tuple[str, object]] = [("verdict", self.verdict), ("operator", operator), ("case", case)]
+        found.append(("profile", self.profile_name))
+        record = self.record
+        if record is not None:
+            found += [("npu", record.npu), ("target", record.target.name)]
+            found += [("kind", record.failure.kind)] if record.failure is not None else []
+            noise = [(one.sqnr_db, one.cosine, one.index) for one in record.accuracy if one.sqnr_db is not None]
+            if noise:
+                decibels, cosine, index = min(noise, key=lambda one: one[0])
+                found += [("sqnr_db", decibels), ("cosine", cosine), ("worst_index", str(list(index)))]
+        found += [("defect", self._defect.link)] if self._defect is not None else []
+        return [*found, ("source", self.source)]
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """In a few lines what is wrong; a traceback only where the harness itself is, or where it is asked for."""
+        from ethos_hil.lowering.errors import EthosHilError
+
+        error = excinfo.value
+        explained = isinstance(error, EthosHilError | Unverified)
+        if not explained or (error.__cause__ is not None and self.config.getoption("tbstyle") in _TRACEBACKS):
+            excinfo.traceback = excinfo.traceback.cut(path=__file__)  # without what pytest did before
+            return super().repr_failure(excinfo, style)
+        if isinstance(error, EthosHilError):
+            return "\n".join(filter(None, (f"{error.kind}: {error.message}", error.hint)))
+        return "\n".join(self._explanation())
+
+    def _explanation(self) -> list[str]:
+        record = self.record
+        assert record is not None
+        lines = []
+        if record.failure is not None:
+            lines.append(f"{record.failure.kind}: {record.failure.message}")
+            lines += [f"hint: {record.failure.hint}"] if record.failure.hint else []
+        if record.divergence is not None:
+            lines.append(f"begins at: {record.divergence.message}")
+        lines.append(f"declared at: {self.source}")
+        return lines + ([f"all of it is in: {self._kept}"] if self._kept is not None else [])
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The declaring file and the line, counted from 0."""
+        line = self.line
+        return self.path, None if line is None else line - 1, self.name
+
+
+class CaseItem(DeclaredItem):
+    """A case in a profile."""
+
+    def __init__(self, *, operator: Operator, case: Case, **keywords: Any) -> None:
+        self.operator, self.case = operator, case
+        super().__init__(**keywords)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        return self.operator.name, self.case.name
+
+    def declared(self) -> Declared:
+        """The test."""
+        from ethos_hil.suites.trial.declared_test import DeclaredCase
+
+        return DeclaredCase(self.options.profiles[self.profile_name], self.path, self.operator, self.case)
+
+
+class ModelItem(DeclaredItem):
+    """A model in a profile."""
+
+    def __init__(self, *, model: Model, **keywords: Any) -> None:
+        self.model = model
+        super().__init__(**keywords)
+        if self.profile_name in model.slow:
+            self.add_marker("slow")
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        return self.model.name, ""
+
+    def declared(self) -> Declared:
+        """The test."""
+        from ethos_hil.suites.trial.declared_test import DeclaredModel
+
+        return DeclaredModel(self.options.profiles[self.profile_name], self.path, self.model)
+
+
+class Unverified(Exception):
+    """There is a record, and it is not verified."""

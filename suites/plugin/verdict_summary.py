@@ -1,0 +1,136 @@
+"""Verdicts as pytest shows them: words of their own for each test, and a table at the end."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from ethos_hil.suites.declare.profile import PROFILES
+
+VERDICTS = ("verified", "compiled-only", "skipped", "failed")
+DEFECT = "known defect"
+"""Of a test that fails as it is declared to, of something upstream: what pytest calls xfailed."""
+_LETTERS = {"verified": "V", "compiled-only": "C", "skipped": "S", "failed": "F", DEFECT: "D"}
+_SHOWN = {
+    "verified": ("verified", ".", ("VERIFIED", {"green": True})),
+    "compiled-only": ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
+    "skipped": ("skipped", "s", ("SKIPPED", {"yellow": True})),
+}
+"""Of a failed test pytest's own words are right."""
+_NAMES = tuple(profile.name for profile in PROFILES)
+_TEST = re.compile(rf"::test_(.+?)_({'|'.join(sorted(_NAMES, key=len, reverse=True))})$")
+_CRASHED = "???"
+"""The phase of the report that pytest-xdist makes of a test whose worker died (3.8, dsession.py)."""
+
+
+def suffix_of(name: str) -> str | None:
+    """The profile that a test's name ends with, or None."""
+    match = _TEST.search(f"::{name}")
+    return match[2] if match else None
+
+
+def verdict_of(report: pytest.TestReport) -> str | None:
+    """What a report says of a test that states a verdict; None of any other.
+
+    A declared test does. One that is written as a function may, with `record_property("verdict", ...)`; that counts for
+    nothing when it then fails.
+    """
+    stated = dict(report.user_properties).get("verdict")
+    if stated not in VERDICTS:
+        return None
+    if hasattr(report, "wasxfail"):
+        return DEFECT
+    if report.failed:
+        return "failed"
+    return "skipped" if report.skipped and stated != "compiled-only" else str(stated)
+
+
+class Tally:
+    """Counts the verdicts of a session, of all its processes."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._counts: dict[str, dict[str, Counter[str]]] = {}
+        self._cases: dict[str, set[str]] = {}
+        self._noise: dict[str, list[tuple[float, str]]] = {}
+        self._agreement: list[str] = []
+        self._lost: list[tuple[str, str]] = []
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+        """A verdict's own category, letter and word."""
+        return _SHOWN.get(verdict_of(report) or "") if report.when == "call" else None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts a test when it has been called, or when it took its process with it."""
+        name = _TEST.search(report.nodeid.partition("[")[0])
+        if name is None:
+            return
+        if report.when == _CRASHED:
+            self._lost.append((name[1], name[2]))
+        verdict = verdict_of(report) if report.when == "call" else None
+        if verdict is None:
+            return
+        facts = dict(report.user_properties)
+        self._count(str(facts.get("operator", name[1])), str(facts.get("case", "")), name[2], verdict)
+        if "sqnr_db" in facts and verdict == "verified":
+            self._noise.setdefault(name[2], []).append((float(str(facts["sqnr_db"])), name[1]))
+        if "agreement" in facts:
+            self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
+
+    def _count_the_lost(self) -> None:
+        """Of a test that took its process with it only the name is known; its operator is known from others."""
+        while self._lost:
+            name, profile = self._lost.pop()
+            row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)
+            self._count(row, name.removeprefix(row).removeprefix("_"), profile, "failed")
+
+    def _count(self, row: str, case: str, profile: str, verdict: str) -> None:
+        self._counts.setdefault(row, {}).setdefault(profile, Counter())[verdict] += 1
+        self._cases.setdefault(row, set()).add(case)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The table, unless two -q ask for less."""
+        self._count_the_lost()
+        if not self._counts or self._config.getoption("verbose") < -1:
+            return
+        terminalreporter.section("verdicts")
+        for line in self.table():
+            terminalreporter.write_line(line)
+        for line in (*self.noise(), *sorted(self._agreement)):
+            terminalreporter.write_line(line)
+        total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
+        colour = "red" if total["failed"] else "green" if total["verified"] == total.total() else "yellow"
+        terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _LETTERS), **{colour: True})
+
+    def table(self) -> Iterator[str]:
+        """Rows of operators and models, columns of profiles: how many cases have which verdict."""
+        profiles = [name for name in _NAMES if any(name in row for row in self._counts.values())]
+        rows = [("", "cases", *profiles)]
+        for name, row in self._counts.items():
+            rows.append(
+                (name, str(len(self._cases[name])), *(_cell(row.get(profile, Counter())) for profile in profiles))
+            )
+        sums = [sum((row.get(profile, Counter()) for row in self._counts.values()), Counter()) for profile in profiles]
+        rows.append((f"all {len(self._counts)}", str(sum(map(len, self._cases.values()))), *map(_cell, sums)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row_of_text in rows:
+            cells = zip(row_of_text, widths, strict=True)
+            yield "  ".join(text.ljust(width) for text, width in cells).rstrip()
+        yield f"({', '.join(f'{letter} {name}' for name, letter in _LETTERS.items())})"
+
+    def noise(self) -> Iterator[str]:
+        """How far the quantised programs are from the float ones, a line a profile."""
+        for profile in (name for name in _NAMES if name in self._noise):
+            values = sorted(self._noise[profile])
+            lowest = ", ".join(f"{decibels:.1f} ({name})" for decibels, name in values[:3])
+            middle = statistics.median_low(decibels for decibels, _ in values)
+            yield f"{profile} against float: SQNR median {middle:.1f} dB; lowest {lowest}"
+
+
+def _cell(counts: Mapping[str, int]) -> str:
+    return " ".join(f"{counts[name]}{_LETTERS[name]}" for name in _LETTERS if counts.get(name)) or "-"

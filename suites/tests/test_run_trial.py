@@ -1,0 +1,99 @@
+"""What a trial asks for beside the right answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.verify import Verdict
+from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.results.record import Record
+from ethos_hil.suites.declare.profile import parse
+from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.tests import sample
+from ethos_hil.suites.tests.session import SAMPLE
+from ethos_hil.suites.trial.artifact_memo import Found
+from ethos_hil.suites.trial.declared_test import DeclaredCase
+from ethos_hil.suites.trial.run_trial import Trial
+
+Change = Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Remapped(DeclaredCase):
+    """A test whose artifact comes with another delegate map."""
+
+    change: Change = tuple
+
+    def lower(self, memory_mode: str | None, cache: Cache) -> Found:
+        found = super().lower(memory_mode, cache)
+        delegates = [dataclasses.replace(one, npu_ops=self.change(one.npu_ops)) for one in found.artifact.delegates]
+        return Found(dataclasses.replace(found.artifact, delegates=tuple(delegates)), found.files)
+
+
+def came_of(change: Change) -> Record:
+    case = sample.plus.cases[1]
+    return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), Settings()).run()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda ops: tuple(dataclasses.replace(op, aten_ops=()) for op in ops), "npu00000"),
+        (lambda ops: ops[:-1], "unmapped ELEMENTWISE ADD"),
+    ],
+    ids=["without an operator", "without a row"],
+)
+def test_every_npu_op_must_be_mapped(change: Change, named: str) -> None:
+    assert came_of(tuple).verdict == "verified"
+    record = came_of(change)
+    assert record.verdict == "failed"
+    assert record.failure is not None
+    assert record.failure.kind == "unmapped"
+    assert named in record.failure.message
+
+
+def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
+    """That nothing is delegated must be declared."""
+
+    class Left(Remapped):
+        def lower(self, memory_mode: str | None, cache: Cache) -> Found:
+            found = super().lower(memory_mode, cache)
+            return Found(dataclasses.replace(found.artifact, delegates=()), found.files)
+
+    record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), Settings()).run()
+    assert record.verdict == "failed"
+    assert record.failure is not None
+    assert record.failure.kind == "delegation"
+
+
+def test_a_verdict_on_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ethos_hil.harness.run.verify", lambda *_, **__: Verdict("verified", None, ()))
+    record = came_of(tuple)
+    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "no-reference")
+
+
+def test_a_failure_on_the_target_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise TargetError("the NPU stopped", kind="fault", console=("last words",))
+
+    monkeypatch.setattr(VirtualTarget, "run", broken)
+    record = came_of(tuple)
+    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "fault")
+    assert record.target.name == "virtual"
+    assert record.console == ("last words",)
+    assert record.artifact is not None
+
+
+def test_missing_tools_are_known_before_anything_is_lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
+    test = DeclaredCase(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
+    record = Trial(test, Settings(), Cache(tmp_path / "cache")).run()
+    assert (record.verdict, record.failure and record.failure.kind) == ("failed", "not-launched")
+    assert not (tmp_path / "cache").exists()

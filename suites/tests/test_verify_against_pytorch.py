@@ -1,0 +1,399 @@
+"""Profiles MI and BI: what is right is verified, and every way in which it could be wrong has been seen red."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from tosa.TosaGraph import TosaGraph as Buffer
+
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.oracle.bounds import approximated, graph, sums, tolerance
+from ethos_hil.lowering.oracle.bounds.program import bounded
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Operation, Rounding
+from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.results.record import Record
+from ethos_hil.suites.declare.case import Case, Forward, Input, case, f32, layer
+from ethos_hil.suites.trial.verify_against_pytorch import QUANTISED, verify_on_host
+
+FP, INT = TosaSpec("1.0", "FP"), TosaSpec("1.0", "INT")
+IMAGE = f32(1, 8, 9, 7)
+CASES: dict[str, Case] = {
+    one.name: one
+    for one in (
+        case("add", lambda a, b: a + b, IMAGE, IMAGE),
+        case("conv", (layer("Conv2d", 8, 6, 3, stride=2), layer("BatchNorm2d", 6), layer("ReLU")), IMAGE),
+        case("softmax", lambda a: a.softmax(1), IMAGE),
+        case("layer_norm", layer("LayerNorm", 7), IMAGE),
+        case("average", layer("AvgPool2d", 2), IMAGE),
+        case("gelu", layer("GELU"), IMAGE),
+        case("matmul", lambda a, b: a @ b, f32(3, 5, 33), f32(3, 33, 4)),
+        case("flip", lambda a: a.flip(2).transpose(1, 3), IMAGE),
+        case("where", lambda a, b: (a > b).logical_and(b < 0.5), f32(4, 9), f32(4, 9)),
+    )
+}
+WIDE = case("sigmoid", lambda a: a.sigmoid(), f32(5, 17, low=-3, high=3), scheme="a16w8")
+DEEP = case(
+    "deep",
+    (
+        *(layer("Conv2d", 3 if index == 0 else 16, 16, 3, padding=1) for index in range(6)),
+        *(layer("BatchNorm2d", 16), layer("ReLU"), layer("Conv2d", 16, 16, 3), layer("Flatten")),
+        layer("Linear", 16 * 36, 10),
+    ),
+    f32(1, 3, 8, 8),
+)
+MANY = dataclasses.replace(DEEP, name="many", forward=(*DEEP.forward[:-1], layer("Linear", 16 * 36, 1000)))  # type: ignore[index]
+
+
+@functools.cache
+def lowered(name: str, spec: TosaSpec | Npu, scheme: Scheme = "a8w8") -> Artifact:
+    one = {**CASES, "deep": DEEP, "many": MANY, "sigmoid": WIDE}[name]
+    return lower_case(one, spec, scheme)
+
+
+def lower_case(one: Case, spec: TosaSpec | Npu, scheme: Scheme = "a8w8") -> Artifact:
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.suites.trial.build import build
+
+    return lower(build(f"host_{one.name}", one, Path(__file__).parent), spec, scheme=scheme)
+
+
+def answer(artifact: Artifact) -> ReferenceRun:
+    return Reference(artifact).run(artifact.example_inputs)
+
+
+def changed(artifact: Artifact, change: Callable[[np.ndarray], None]) -> Record:
+    """The verdict on the reference model's answer with its first output changed."""
+    right = answer(artifact)
+    output = right.outputs[0].copy()
+    change(output)
+    return verify_on_host("changed", artifact, dataclasses.replace(right, outputs=(output, *right.outputs[1:])))
+
+
+def mismatch(record: Record) -> str:
+    assert (record.verdict, record.failure.kind if record.failure else "") == ("failed", "mismatch")
+    assert record.failure is not None
+    return record.failure.message
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
+def test_what_is_right_is_verified(name: str, spec: TosaSpec) -> None:
+    artifact = lowered(name, spec)
+    record = verify_on_host(name, artifact)
+    assert record.verdict == "verified", record.failure
+    (output,) = record.outputs
+    assert output.reference == (QUANTISED if spec.quantised else "PyTorch, float64") or output.dtype == "bool"
+    assert (output.mismatches, output.compared) == (0, artifact.floating[0].size)
+    assert output.max_abs_error <= output.tolerance
+    assert record.target.kind == "host"
+    assert len(record.accuracy) == (1 if spec.quantised else 0)
+    if name == "flip" and not spec.quantised:
+        assert output.tolerance == 0
+    if not spec.quantised and output.dtype != "bool":
+        assert output.tolerance <= 1e-4 * np.abs(artifact.floating[0]).max()
+    assert Record.from_json(record.to_json()) == record
+
+
+def test_sixteen_bits_are_verified_within_what_a_table_of_straight_lines_may_be_off() -> None:
+    record = verify_on_host("sigmoid", lowered("sigmoid", INT, "a16w8"))
+    (output,) = record.outputs
+    assert (record.verdict, output.mismatches) == ("verified", 0)
+    assert 0 < output.max_abs_error <= output.tolerance <= 32 / 32768
+
+
+def test_sixteen_bits_of_a_function_that_jumps_may_be_off_by_the_jump() -> None:
+    """Between the entries of its table it climbs a straight line."""
+    grid = case("ceil", lambda a: a.ceil(), f32(1, 4001, low=-3, high=3), scheme="a16w8")
+    artifact = lower_case(grid, INT, "a16w8")
+    record = verify_on_host("ceil", artifact)
+    (output,) = record.outputs
+    assert record.verdict == "verified", record.failure
+    assert 0.75 < output.max_abs_error <= output.tolerance <= 1.01
+    (one,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
+    assert np.count_nonzero(one.allowed > 0.01) < one.allowed.size / 5
+
+
+def test_a_deep_float_network_has_a_bound_that_means_something() -> None:
+    """In the worst case its errors are larger than its answer: its roundings are drawn at random."""
+    artifact = lowered("deep", FP)
+    record = verify_on_host("deep", artifact)
+    assert record.verdict == "verified", record.failure
+    assert record.notes == ("output 0: its tolerance is 6 deviations of roundings drawn at random",)
+    assert record.outputs[0].tolerance <= np.abs(artifact.floating[0]).max() / 1000
+
+
+def test_a_deep_quantised_network_gives_pytorchs_answer_when_its_roundings_fall_otherwise() -> None:
+    artifact = lowered("deep", INT)
+    record = verify_on_host("deep", artifact)
+    assert record.verdict == "verified", record.failure
+    assert "one step around what the program gives in the nearest of" in record.notes[0]
+    other = artifact.quantised[0].copy()
+    other[0, 3] += np.float32(3 * tolerance._step(artifact.plan, artifact.plan.outputs[0]))
+    text = mismatch(verify_on_host("deep", dataclasses.replace(artifact, quantised=(other,))))
+    assert "of 10 elements are too far from PyTorch, quantised" in text
+
+
+def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer whose elements come each from another way is near to no way in all of them.
+
+    PyTorch is taken to compute in 16 bits: what comes of float32 only in a network of fifty layers is seen in this one.
+    """
+    artifact = lowered("many", INT)
+    monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
+    step = tolerance._step(artifact.plan, artifact.plan.outputs[0])
+    worst = bounded(artifact, artifact.example_inputs, Rounding())
+    ways = np.stack([way for (way,) in tolerance._ways(artifact, artifact.example_inputs, worst)])
+    least, most = ways.min(0) - step, ways.max(0) + step
+    mixed = np.where(np.arange(1000) % 2, least, most).astype(np.float32)
+    assert all(np.abs(way - mixed).max() > 1.5 * step for way in ways), "near to one way"
+    right = verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,)))
+    assert right.verdict == "verified", right.failure
+    assert "one step around what the program gives of each element in" in right.notes[0]
+    mixed[0, 8] = most[0, 8] + step
+    text = mismatch(verify_on_host("many", dataclasses.replace(artifact, quantised=(mixed,))))
+    assert "1 of 1000 elements are too far from PyTorch, quantised; first at index [0, 8]" in text
+
+
+@pytest.mark.parametrize("name", ["add", "conv", "softmax", "layer_norm", "gelu", "matmul", "deep"])
+def test_an_answer_just_beyond_its_bound_is_red_and_one_within_it_is_not(name: str) -> None:
+    artifact = lowered(name, FP)
+    (one,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.floating)
+    wanted = artifact.floating[0]
+    place = np.unravel_index(np.argmax(one.allowed), wanted.shape)
+
+    def move(factor: float) -> Callable[[np.ndarray], None]:
+        def apply(output: np.ndarray) -> None:
+            output[place] = np.float32(wanted[place] + factor * one.allowed[place])
+
+        return apply
+
+    text = mismatch(changed(artifact, move(1.6)))  # rounded to float32, of which an ulp may be half of the bound
+    assert f"1 of {wanted.size} elements are too far from PyTorch, float64" in text
+    assert f"first at index {[int(axis) for axis in place]}" in text
+    assert changed(artifact, move(0.5)).verdict == "verified"
+
+
+def test_one_step_is_red_where_nothing_is_in_doubt() -> None:
+    artifact = lowered("average", INT)
+    (one,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
+    step = float(np.min(one.allowed[one.allowed > 0]))
+    certain = tuple(int(axis[0]) for axis in np.nonzero(one.allowed == 0))
+
+    def move(output: np.ndarray) -> None:
+        output[certain] += np.float32(step)
+
+    assert "where 0 is allowed" in mismatch(changed(artifact, move))
+    assert 0 < np.count_nonzero(one.allowed) < one.allowed.size / 2
+
+
+@pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 0.0])
+def test_a_number_that_is_none_is_red(spec: TosaSpec, wrong: float) -> None:
+    def put(output: np.ndarray) -> None:
+        output[0, 0, 0, 0] = wrong
+
+    mismatch(changed(lowered("add", spec), put))
+
+
+def test_nan_and_infinity_are_right_where_both_have_them() -> None:
+    artifact = lowered("flip", FP)
+    inputs = (artifact.example_inputs[0].copy(),)
+    inputs[0][0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    expected = inputs[0].astype(np.float64)[:, :, ::-1].transpose(0, 3, 2, 1)
+    assert (
+        verify_on_host("flip", dataclasses.replace(artifact, example_inputs=inputs, floating=(expected,))).failure
+        is None
+    )
+    other = np.nan_to_num(expected, nan=1.0, posinf=np.inf, neginf=-np.inf)
+    text = mismatch(verify_on_host("flip", dataclasses.replace(artifact, example_inputs=inputs, floating=(other,))))
+    assert "1 of" in text
+
+
+def test_zeros_in_place_of_an_answer_are_red() -> None:
+    for spec in (FP, INT):
+        assert "504 of 504" in mismatch(changed(lowered("softmax", spec), lambda output: output.fill(0)))
+
+
+def test_another_shape_or_type_or_count_is_red() -> None:
+    artifact = lowered("add", INT)
+    right = answer(artifact)
+    for outputs, says in (
+        ((right.outputs[0][:, :4],), r"float32[1, 4, 9, 7], PyTorch, quantised has float32[1, 8, 9, 7]"),
+        ((right.outputs[0].astype(np.int8),), "int8[1, 8, 9, 7]"),
+        ((), "0 outputs, PyTorch has 1"),
+        ((*right.outputs, *right.outputs), "2 outputs, PyTorch has 1"),
+    ):
+        assert says in mismatch(verify_on_host("add", artifact, dataclasses.replace(right, outputs=outputs)))
+
+
+@pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
+def test_a_program_with_swapped_operands_is_red(spec: TosaSpec) -> None:
+    there = lower_case(case("minus", lambda a, b: a - b, f32(3, 7), f32(3, 7)), spec)
+    back = lower_case(case("minus", lambda a, b: b - a, f32(3, 7), f32(3, 7)), spec)
+    assert verify_on_host("minus", there).verdict == "verified"
+    mismatch(verify_on_host("minus", dataclasses.replace(there, delegates=back.delegates, pte=back.pte)))
+
+
+def weights(tosa: bytes) -> bytes:
+    """Of the one convolution, as they lie in the flatbuffer."""
+    (convolution,) = (operator for operator in TosaGraph.parse(tosa).operators if operator.op == "CONV2D")
+    block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+    tensors = [block.Tensors(index) for index in range(block.TensorsLength())]
+    (weight,) = (tensor for tensor in tensors if tensor.Name().decode() == convolution.inputs[1])
+    return bytes(weight.DataAsNumpy())
+
+
+@pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
+def test_one_perturbed_weight_is_red(spec: TosaSpec) -> None:
+    """By a five-hundredth; of a quantised weight by a few steps, or it would vanish in the output's eight bits."""
+    artifact = lowered("conv", spec)
+    (delegate,) = artifact.delegates
+    assert delegate.tosa is not None
+    data = weights(delegate.tosa)
+    other = np.frombuffer(data, np.int8 if spec.quantised else np.float32).copy()
+    place = np.argmin(np.abs(other.astype(float) - np.abs(other).max() / 2))
+    other[place] = other[place] + 8 if spec.quantised else other[place] * np.float32(1.002)
+    assert delegate.tosa.count(data) == 1
+    broken = dataclasses.replace(delegate, tosa=delegate.tosa.replace(data, other.tobytes()))
+    mismatch(verify_on_host("conv", dataclasses.replace(artifact, delegates=(broken,))))
+
+
+def test_a_compiler_that_returns_zeros_is_red() -> None:
+    artifact = lowered("add", INT)
+    broken = dataclasses.replace(artifact.delegates[0], tosa=bytes(64))
+    with pytest.raises(Exception) as caught:  # TOSA is made in this process, so that its reader need not be hardened
+        verify_on_host("add", dataclasses.replace(artifact, delegates=(broken,)))
+    assert not isinstance(caught.value, AssertionError)
+
+
+def test_a_reference_model_that_cannot_be_imported_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    artifacts = [lowered("add", spec) for spec in (FP, INT)]
+    monkeypatch.setitem(sys.modules, "tosa_reference_model", None)
+    for artifact in artifacts:
+        with pytest.raises(OracleError, match="cannot be imported") as caught:
+            verify_on_host("add", artifact)
+        assert caught.value.kind == "no-reference"
+
+
+def test_a_reference_that_reports_unpredictable_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tosa_reference_model as real
+
+    broken = ModuleType("tosa_reference_model")
+    broken.GraphStatus = real.GraphStatus  # type: ignore[attr-defined]
+    broken.run = lambda *arguments, **options: (  # type: ignore[attr-defined]
+        real.run(*arguments, **options)[0],
+        real.GraphStatus.TOSA_UNPREDICTABLE,
+    )
+    artifacts = [lowered("add", spec) for spec in (FP, INT)]
+    monkeypatch.setitem(sys.modules, "tosa_reference_model", broken)
+    for artifact in artifacts:
+        with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):
+            verify_on_host("add", artifact)
+
+
+def test_without_an_answer_of_pytorch_it_is_red() -> None:
+    for spec in (FP, INT):
+        artifact = dataclasses.replace(lowered("add", spec), floating=(), quantised=())
+        with pytest.raises(OracleError, match="what PyTorch answers is not known"):
+            verify_on_host("add", artifact)
+
+
+def test_an_operator_without_a_rule_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    artifact = lowered("gelu", FP)
+    monkeypatch.delitem(graph.RULES, "ERF")
+    with pytest.raises(NoBound, match="ERF") as caught:
+        verify_on_host("gelu", artifact)
+    assert caught.value.kind == "no-bound"
+
+
+def test_a_bound_that_says_nothing_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    artifact = lowered("softmax", FP)
+    monkeypatch.setattr(tolerance, "TIGHT", 1e-12)
+    monkeypatch.setattr(tolerance, "MEANINGFUL", 1e-12)
+    with pytest.raises(NoBound, match="from rounding alone"):
+        verify_on_host("softmax", artifact)
+
+
+def test_an_analysis_of_something_else_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if its bound is so wide that PyTorch's answer is within it."""
+    artifact = lowered("add", INT)
+    rule = graph.RULES["RESCALE"]
+
+    def off(operation: Operation, *inputs: Any) -> Bounded:
+        result = rule(operation, *inputs)
+        return Bounded(result.value + 1, result.error, result.scaled)
+
+    monkeypatch.setitem(graph.RULES, "RESCALE", off)
+    with pytest.raises(OracleError, match="the analysis of its errors differ"):
+        verify_on_host("add", artifact)
+
+
+GRID = f32(1, 4001)
+APPROXIMATED: dict[str, tuple[Forward, Input]] = {
+    "aten.acos.default": (lambda x: x.acos(), f32(1, 4001, low=-1, high=1)),
+    "aten.asin.default": (lambda x: x.asin(), f32(1, 4001, low=-1, high=1)),
+    "aten.atan.default": (lambda x: x.atan(), f32(1, 4001, low=-5, high=5)),
+    "aten.celu.default": (layer("CELU", 1.5), f32(1, 4001, low=-1, high=1)),
+    "aten.elu.default": (layer("ELU", 1.5), f32(1, 4001, low=-1, high=1)),
+    "aten.expm1.default": (lambda x: x.expm1(), f32(1, 4001, low=-1, high=1)),
+    "aten.selu.default": (layer("SELU"), f32(1, 4001, low=-1, high=1)),
+}
+
+
+def test_all_approximations_are_measured() -> None:
+    assert APPROXIMATED.keys() == approximated.APPROXIMATED.keys()
+
+
+@pytest.mark.parametrize("name", APPROXIMATED)
+def test_an_approximation_is_as_far_from_its_function_as_is_allowed(name: str) -> None:
+    forward, grid = APPROXIMATED[name]
+    artifact = lower_case(case(name.split(".")[1], forward, grid), FP)
+    assert artifact.delegated == (name,)
+    record = verify_on_host(name, artifact)
+    assert record.verdict == "verified", record.failure
+    allowed = approximated.APPROXIMATED[name]
+    assert 0.8 * allowed <= record.outputs[0].max_abs_error <= record.outputs[0].tolerance <= 1.2 * allowed
+    larger = dataclasses.replace(artifact, delegated=(*artifact.delegated, "aten.mul.Tensor"))
+    with pytest.raises(NoBound, match=f"{name} is approximated"):
+        verify_on_host(name, larger)
+
+
+def test_quantisation_error_is_measured_against_float() -> None:
+    artifact = lowered("conv", INT)
+    (accuracy,) = verify_on_host("conv", artifact).accuracy
+    wanted, found = artifact.floating[0], answer(artifact).outputs[0]
+    assert accuracy.sqnr_db == pytest.approx(10 * np.log10(np.sum(wanted**2) / np.sum((wanted - found) ** 2)))
+    assert accuracy.sqnr_db is not None
+    assert accuracy.cosine is not None
+    assert 25 < accuracy.sqnr_db < 60
+    assert 0.999 < accuracy.cosine < 1
+    error = np.abs(wanted - found)
+    assert accuracy.max_abs_error == error.max() == error[accuracy.index]
+    assert (accuracy.expected, accuracy.found) == (wanted[accuracy.index], found[accuracy.index])
+    assert accuracy.reference == "PyTorch, float64"
+
+
+def test_a_run_on_a_target_tells_its_accuracy_too() -> None:
+    artifact = lowered("conv", Npu("u55", 128))
+    board = VirtualTarget("ethos-u55-128")
+    record = run_artifact(artifact, board, find_firmware(board.soc), label="conv").record
+    assert record.verdict == "verified", record.failure
+    assert record.accuracy == verify_on_host("conv", lowered("conv", INT)).accuracy
+    other = (artifact.example_inputs[0] / 2,)
+    assert run_artifact(artifact, board, find_firmware(board.soc), label="conv", inputs=(other,)).record.accuracy == ()

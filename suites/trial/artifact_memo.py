@@ -1,0 +1,61 @@
+"""Finding a case's artifact again without importing torch.
+
+The artifact cache goes by the exported graph, which takes torch and half a second to make. What decides that graph is
+the case's declaration and the files it was made from; so for each case and target the cache also keeps the digests of
+those files together with the artifact's key. Where every digest still holds, so does the key; else it is made anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.versions import versions
+from ethos_hil.results.files import write_whole
+from ethos_hil.suites.trial.model_fingerprint import INSTALLED, settled, unchanged
+
+
+@dataclass(frozen=True)
+class Found:
+    """An artifact with the digests, by path, of the files its model was made from."""
+
+    artifact: Artifact
+    files: Mapping[str, str]
+
+
+def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
+    """The artifact of the case called `name` for `target`, if all it was made from is as it was."""
+    try:
+        entry = json.loads(_path(cache, name, target).read_text("utf-8"))
+        files = dict(entry["files"])
+        artifact = cache.get(entry["key"]) if unchanged(files) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return Found(artifact, files) if artifact is not None else None
+
+
+def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
+    """Remember that this is the artifact of the case, unless its files change while it is tested."""
+    if not settled(found.files):
+        return
+    path = _path(cache, name, target)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps({"key": found.artifact.key, "files": dict(found.files)}))
+
+
+def _path(cache: Cache, name: str, target: Sequence[str]) -> Path:
+    identity = json.dumps([name, list(target), versions(), packages()])
+    return cache.root / "cases" / hashlib.sha256(identity.encode()).hexdigest()
+
+
+@functools.cache
+def packages() -> str:
+    """A digest of which packages are installed, in which versions."""
+    names = sorted(path.name for folder in INSTALLED for path in folder.glob("*.dist-info"))
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()

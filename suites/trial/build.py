@@ -1,0 +1,75 @@
+"""From a declared case to a module and its inputs. Imports torch, so it is imported late."""
+
+from __future__ import annotations
+
+import operator
+import zlib
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.suites.declare.case import Call, Case, Input, Layer
+
+CALIBRATION_SETS = 2
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.RMSNorm)
+
+
+class Function(nn.Module):
+    """A case's function as a module."""
+
+    def __init__(self, function: Any, **options: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.options = options
+
+    def forward(self, *inputs: Tensor) -> Any:
+        """What the function gives."""
+        return self.function(*inputs, **self.options)
+
+
+def build(name: str, case: Case, root: Path) -> TorchModel:
+    """The model of a case, everything random in it drawn from a seed of its own.
+
+    Args:
+        name: of the operator and the case; decides the seed.
+        case: the case.
+        root: folder of the file that declares it, which its source lines are named relative to.
+    """
+    torch.manual_seed(zlib.crc32(name.encode()))
+    forward = case.forward
+    if isinstance(forward, Layer):
+        module = _layer(forward)
+    elif isinstance(forward, tuple):
+        module = nn.Sequential(*map(_layer, forward))
+    elif isinstance(forward, Call):
+        module = Function(operator.attrgetter(forward.name)(torch), **forward.options)
+    else:
+        module = Function(forward)
+    example, *calibration = (tuple(map(_tensor, case.inputs)) for _ in range(1 + CALIBRATION_SETS))
+    # The example is one of the calibration's sets: nothing it holds saturates by surprise.
+    return from_module(module, example, [example, *calibration], label=name, root=root)
+
+
+def _layer(layer: Layer) -> nn.Module:
+    module: nn.Module = getattr(nn, layer.name)(*layer.arguments, **layer.options)
+    for part in module.modules():
+        if isinstance(part, _NORMS):  # as they come from the factory they scale by 1 and shift by 0
+            for name, value in (*part.named_parameters(), *part.named_buffers()):
+                if name in ("weight", "running_var"):
+                    value.data = torch.rand(value.shape) + 0.5
+                elif name in ("bias", "running_mean"):
+                    value.data = torch.rand(value.shape) - 0.5
+    return module
+
+
+def _tensor(spec: Input) -> Tensor:
+    if spec.dtype == "float32":
+        tensor = torch.rand(spec.shape) * (spec.high - spec.low) + spec.low
+    elif spec.dtype == "bool":
+        tensor = torch.rand(spec.shape) < 0.5
+    else:
+        tensor = torch.randint(int(spec.low), int(spec.high) + 1, spec.shape, dtype=getattr(torch, spec.dtype))
+    return tensor.to(memory_format=torch.channels_last) if spec.channels_last else tensor

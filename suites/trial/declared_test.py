@@ -1,0 +1,191 @@
+"""One test: what is declared, in one profile."""
+
+from __future__ import annotations
+
+import abc
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.results.record import Failure, Record
+from ethos_hil.suites.declare.capability import absent
+from ethos_hil.suites.declare.case import Case, Defect, Operator
+from ethos_hil.suites.declare.model_case import Model
+from ethos_hil.suites.declare.profile import Profile
+from ethos_hil.suites.trial import artifact_memo
+from ethos_hil.suites.trial.artifact_memo import Found
+from ethos_hil.suites.trial.expectation import BORDER, Expectation
+from ethos_hil.suites.trial.model_fingerprint import files_of, reading
+
+if TYPE_CHECKING:
+    from ethos_hil.lowering.model import TorchModel
+
+
+@dataclass(frozen=True)
+class Declared(abc.ABC):
+    """One test.
+
+    Attributes:
+        profile: where it is computed.
+        file: that declares it.
+    """
+
+    profile: Profile
+    file: Path
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Without the profile, for example "add_broadcast"; part of the test's."""
+
+    @property
+    @abc.abstractmethod
+    def scheme(self) -> Scheme:
+        """How it is quantised."""
+
+    @abc.abstractmethod
+    def build(self) -> TorchModel:
+        """Its module and inputs. Imports torch."""
+
+    @abc.abstractmethod
+    def problem(self, artifact: Artifact) -> str | None:
+        """What is wrong with where it was compiled to, or None."""
+
+    @property
+    def lacking(self) -> Failure | None:
+        """What it cannot be lowered without and is not installed, or None."""
+        return None
+
+    def settled(self, record: Record) -> Record:
+        """Its record, where it is declared that it cannot be verified: skipped, or failed for doing otherwise."""
+        return record
+
+    def defect(self, record: Record) -> Defect | None:
+        """The defect of something upstream that the record fails of, as it is declared to; else None."""
+        return None
+
+    @property
+    def origins(self) -> tuple[Path, ...]:
+        """The files that make the model, by themselves and by what they import; asked after `build`."""
+        return (self.file,)
+
+    def key(self, memory_mode: str | None) -> tuple[str, ...]:
+        """What of its target decides its artifact."""
+        target = self.profile.target
+        if isinstance(target, TosaSpec):
+            return TosaToolchain(target, self.scheme).key
+        return EthosUToolchain(target, MemoryMode.chosen(memory_mode, target), self.scheme).key
+
+    def lower(self, memory_mode: str | None, cache: Cache) -> Found:
+        """Its artifact, from the cache if it can be, and what the model was made from."""
+        key = self.key(memory_mode)
+        place = f"{self.file}::{self.name}"
+        found = artifact_memo.find(cache, place, key)
+        if found is not None:
+            return found
+        from ethos_hil.lowering.lower import lower
+
+        target = self.profile.target
+        mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, Npu) else None
+        with reading() as opened:
+            artifact = lower(self.build(), target, memory_mode=mode, scheme=self.scheme, cache=cache)
+        data = (path for path in opened if not path.is_relative_to(cache.root))
+        found = Found(artifact, files_of(self.origins, data))
+        artifact_memo.keep(cache, place, key, found)
+        return found
+
+
+@dataclass(frozen=True)
+class DeclaredCase(Declared):
+    """A case of an operator in a profile."""
+
+    operator: Operator
+    case: Case
+
+    @property
+    def name(self) -> str:
+        return f"{self.operator.name}_{self.case.name}"
+
+    @property
+    def scheme(self) -> Scheme:
+        return self.case.scheme
+
+    def build(self) -> TorchModel:
+        from ethos_hil.suites.trial.build import build
+
+        return build(self.name, self.case, self.file.parent)
+
+    def problem(self, artifact: Artifact) -> str | None:
+        return self._expectation.problem(artifact)
+
+    def settled(self, record: Record) -> Record:
+        return self._expectation.settled(record)
+
+    def defect(self, record: Record) -> Defect | None:
+        return self._expectation.defect if self._expectation.known(record) else None
+
+    @property
+    def _expectation(self) -> Expectation:
+        return Expectation(self.operator, self.case, self.profile.name)
+
+
+@dataclass(frozen=True)
+class DeclaredModel(Declared):
+    """A model in a profile."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def scheme(self) -> Scheme:
+        return self.model.scheme
+
+    @property
+    def lacking(self) -> Failure | None:
+        return absent(self.model.requires)
+
+    @property
+    def origins(self) -> tuple[Path, ...]:
+        module = self.model.factory.rpartition(":")[0]
+        file = module if module.endswith(".py") else sys.modules[module].__file__
+        assert file is not None, f"{module} is a namespace"
+        return (self.file, Path(file))
+
+    def build(self) -> TorchModel:
+        from ethos_hil.lowering.model import ProgramFile, load_model
+
+        loaded = load_model(self.model.factory)
+        if isinstance(loaded, ProgramFile):
+            raise UsageError(
+                f"{self.name} is declared as {loaded.label}, a compiled program", hint="declare a function"
+            )
+        return loaded
+
+    def problem(self, artifact: Artifact) -> str | None:
+        declared = self.model.on_cpu.get(self.profile.name, {})
+        left = dict.fromkeys(kernel for kernel in artifact.cpu_ops if kernel not in BORDER)
+        undeclared = [kernel for kernel in left if kernel not in declared]
+        if undeclared:
+            return f"left to the CPU, and not declared to be: {', '.join(undeclared)}"
+        for kernel, reason in declared.items():
+            if kernel not in left:
+                return f"{kernel} is declared to be left to the CPU ({reason}), and is not: correct the declaration"
+        wanted = self.model.delegates.get(self.profile.name, 1)
+        if len(artifact.delegates) != wanted:
+            return f"{len(artifact.delegates)} parts were delegated, {wanted} declared"
+        scratch = max((delegate.blob.scratch_size for delegate in artifact.delegates if delegate.vela), default=0)
+        if self.model.scratch is not None and scratch > self.model.scratch:
+            return f"the program needs {scratch:,} bytes of working memory, {self.model.scratch:,} are declared"
+        return None

@@ -1,0 +1,104 @@
+"""What a case's declaration says of where it is computed, held against what was compiled and what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.results.record import Failure, Record
+from ethos_hil.suites.declare.capability import KIND
+from ethos_hil.suites.declare.case import Case, Defect, Operator
+
+BORDER = ("quantized_decomposed::quantize_per_tensor.out", "quantized_decomposed::dequantize_per_tensor.out")
+"""Kernels between the float inputs and outputs of a program and its delegates."""
+_QUANTISING = tuple(
+    f"quantized_decomposed.{kind}_per_{what}.default"
+    for kind in ("quantize", "dequantize")
+    for what in ("tensor", "channel")
+)
+"""Edge operators that say where in a delegate something is quantised, and how."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A case of an operator in a profile, as they declare it."""
+
+    operator: Operator
+    case: Case
+    profile: str
+
+    def problem(self, artifact: Artifact) -> str | None:
+        """What is wrong with where the case was compiled to, or None."""
+        from ethos_hil.lowering.formats.tosa import TosaGraph
+
+        graphs = [TosaGraph.parse(delegate.tosa) for delegate in artifact.delegates if delegate.tosa is not None]
+        found = list(dict.fromkeys(operator.op for graph in graphs for operator in graph.operators))
+        aten = [name.removeprefix("aten.") for name in artifact.delegated if name not in _QUANTISING]
+        reason = self._declared("on_cpu")
+        if reason is not None:
+            beside: tuple[str, ...] = self._declared("beside") or ()
+            if sorted(aten) == sorted(beside):
+                return None
+            but, taken = (", ".join(names) or "nothing" for names in (beside, aten))
+            return f"declared to be left to the CPU ({reason}) but for {but}; delegated: {taken}"
+        if not found:
+            return f"nothing was delegated; on the CPU: {', '.join(artifact.cpu_ops) or 'nothing'}"
+        wanted = self.operator
+        for names, there in ((wanted.tosa_in(self.profile), found), (wanted.aten_in(self.profile), aten)):
+            absent = [name for name in names if name not in there]
+            if absent:
+                return f"the delegate has no {', '.join(absent)}, it has {', '.join(there)}"
+        return self._left(artifact)
+
+    def _left(self, artifact: Artifact) -> str | None:
+        declared: Mapping[str, str] = self._declared("leaves") or {}
+        left = [kernel for kernel in dict.fromkeys(artifact.cpu_ops) if kernel not in BORDER]
+        surplus = [kernel for kernel in left if kernel not in declared]
+        if surplus:
+            return f"left to the CPU, and not declared to be: {', '.join(surplus)}"
+        idle = [kernel for kernel in declared if kernel not in left]
+        return f"declared to be left to the CPU, and is not: {', '.join(idle)}" if idle else None
+
+    @property
+    def defect(self) -> Defect | None:
+        """Upstream's, that makes it fail."""
+        found: Defect | None = self._declared("defects")
+        return found
+
+    def settled(self, record: Record) -> Record:
+        """The record, where it is declared that it cannot be verified: skipped, or failed for doing otherwise."""
+        lacks: tuple[str, ...] | None = self._declared("lacks")
+        if lacks is not None and record.verdict in ("verified", "failed"):
+            return self._lacking(record, lacks)
+        defect = self.defect
+        if defect is not None and record.verdict == "verified":
+            text = f"it is right, though declared to suffer from a defect: {defect.what} ({defect.link})"
+            return _failed(record, text, "remove the declaration")
+        return record
+
+    def known(self, record: Record) -> bool:
+        """Whether the record fails as it is declared to."""
+        failure, defect = record.failure, self.defect
+        if failure is None or defect is None:
+            return False
+        return record.verdict == "failed" and defect.tells(failure)
+
+    def _lacking(self, record: Record, lacks: tuple[str, ...]) -> Record:
+        needed = ", ".join(check.needed for check in record.preflight if check.name == "kernels" and check.fix)
+        if needed == ", ".join(lacks):
+            failure = Failure(KIND, f"the firmware has no kernel {needed}", "docs/kernels.md lists those it has")
+            return dataclasses.replace(record, verdict="skipped", failure=failure)
+        if record.verdict == "failed":
+            return record
+        return _failed(record, f"it runs, though declared to need {', '.join(lacks)}", "remove the declaration")
+
+    def _declared(self, name: str) -> Any:
+        own, of_all = getattr(self.case, name), getattr(self.operator, name)
+        return own.get(self.profile, of_all.get(self.profile))
+
+
+def _failed(record: Record, message: str, hint: str) -> Record:
+    return dataclasses.replace(record, verdict="failed", failure=Failure("declaration", message, hint))

@@ -1,0 +1,97 @@
+"""Everything that is known of a test that failed, as files to look into."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import traceback
+from pathlib import Path
+
+import numpy as np
+
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.run import image_of
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.results.record import Record
+from ethos_hil.suites.trial.run_trial import Trial
+
+_Tensors = dict[str, np.ndarray]
+
+
+def keep(folder: Path, trial: Trial, record: Record, error: BaseException | None) -> None:
+    """Put all of it into `folder`, in place of what is there.
+
+    | file | what |
+    |---|---|
+    | record.json | the record |
+    | console.txt | what the target said |
+    | error.txt | the traceback, where there is no answer |
+    | artifact/ | program, each delegate's TOSA and Vela blobs, delegate map (artifact.json), inputs, expected |
+    | image.elf | the firmware with the program packed into it |
+    | expected.npz, found.npz | the outputs, also of each delegate |
+
+    Raises:
+        OSError: it can't be written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
+        fresh = Path(scratch, folder.name)
+        fresh.mkdir()
+        (fresh / "record.json").write_text(json.dumps(record.to_json(), indent=1) + "\n")
+        (fresh / "console.txt").write_text("".join(f"{line}\n" for line in record.console))
+        if error is not None:
+            (fresh / "error.txt").write_text("".join(traceback.format_exception(error)))
+        if trial.artifact is not None:
+            (fresh / "artifact").mkdir()
+            trial.artifact.save(fresh / "artifact")
+            for name, make in (("image.elf", _image), ("expected.npz", _expected), ("found.npz", _found)):
+                try:
+                    data = make(trial)
+                except EthosHilError as reason:  # it may be just what failed
+                    (fresh / f"{name}.txt").write_text(f"{reason.message}\n")
+                    continue
+                if isinstance(data, bytes):
+                    (fresh / name).write_bytes(data)
+                elif data:
+                    np.savez(fresh / name, **data)
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.replace(folder)
+
+
+def _image(trial: Trial) -> bytes | None:
+    artifact, board = trial.artifact, trial.board
+    if artifact is None or board is None:
+        return None
+    return image_of(artifact, Footprint.of(artifact), find_firmware(board.soc), [artifact.example_inputs]).elf
+
+
+def _expected(trial: Trial) -> _Tensors:
+    artifact = trial.artifact
+    if artifact is None:
+        return {}
+    if trial.test.profile.npu is None:
+        return _named("quantised", artifact.quantised) | _named("floating", artifact.floating)
+    given = artifact.example_inputs
+    reference = trial.report.references[0] if trial.report is not None else Reference(artifact).run(given)
+    outputs = _named("output", reference.outputs)
+    for at, values in reference.delegate_outputs.items():
+        outputs |= _named(f"delegate_call_{at}_output", values)
+    return outputs
+
+
+def _found(trial: Trial) -> _Tensors:
+    if trial.answer is not None:
+        return _named("output", trial.answer.outputs)
+    found: _Tensors = {}
+    for run in trial.report.outcome.runs if trial.report is not None else ():
+        found |= _named("output", run.outputs)
+        for call in run.delegates:
+            found |= _named(f"delegate_call_{call.instruction}_output", call.outputs)
+    return found
+
+
+def _named(prefix: str, values: tuple[np.ndarray, ...]) -> _Tensors:
+    return {f"{prefix}_{index}": value for index, value in enumerate(values)}

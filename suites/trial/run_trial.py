@@ -1,0 +1,204 @@
+"""Runs one test, and says what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ethos_hil.lowering.artifact import Artifact, NpuOp
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import EthosHilError, ToolError
+from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.results import environment
+from ethos_hil.results.record import Failure, Op, Record, TargetInfo
+from ethos_hil.suites.declare.capability import missing
+from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.trial.declared_test import Declared
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.run import Report
+    from ethos_hil.harness.targets.base import Target
+    from ethos_hil.harness.virtual.pool import Pool
+    from ethos_hil.suites.trial.recording import Recording
+
+_HOST = "tosa_reference_model"
+"""What answers in the profiles that compile for no NPU."""
+
+
+def check(test: Declared, settings: Settings, cache: Cache | None = None) -> Record:
+    """Lower the test, run it where its profile is computed, and compare."""
+    return Trial(test, settings, cache).run()
+
+
+def place(test: Declared, folder: Path, root: Path) -> Path:
+    """Where, in a folder with something of each test, that of `test` is: after its file below `root`, and its name."""
+    file = test.file.relative_to(root) if test.file.is_relative_to(root) else Path(test.file.name)
+    return folder / file.with_suffix("") / f"{test.name}_{test.profile.name}"
+
+
+class Trial:
+    """One test being run. What it comes to on the way is kept, for whoever looks into a failure.
+
+    Attributes:
+        artifact: what was lowered, or recorded.
+        board: what it runs on, or was recorded on.
+        report: the run on a target.
+        answer: the reference model's, where that is what is tested.
+        error: why there is no answer to compare.
+    """
+
+    def __init__(
+        self, test: Declared, settings: Settings, cache: Cache | None = None, *, pool: Pool | None = None
+    ) -> None:
+        self.test = test
+        self.settings = settings
+        self._cache = cache
+        self._pool = pool
+        self.artifact: Artifact | None = None
+        self.board: Target | None = None
+        self.report: Report | None = None
+        self.answer: ReferenceRun | None = None
+        self.error: EthosHilError | None = None
+        self._recorded: Path | None = None
+
+    def run(self) -> Record:
+        """The record, whatever the verdict. What is not an EthosHilError is a fault of the harness, and raised."""
+        try:
+            record = self._run()
+        except EthosHilError as error:
+            self.error = error
+            failure = Failure(error.kind, error.message, error.hint)
+            record = self.record("failed", failure, error)
+        if record.verdict == "verified" and not any(output.compared for output in record.outputs):
+            failure = Failure("no-reference", "nothing was compared with a reference")
+            record = dataclasses.replace(record, verdict="failed", failure=failure)
+        record = self.test.settled(record)
+        return record if self._recorded is None else self._with_recording(record, self._recorded)
+
+    def record(self, verdict: str, failure: Failure | None = None, error: EthosHilError | None = None) -> Record:
+        """The record of a test that gave no answer, with what `error` knows of it."""
+        from ethos_hil.harness.run import describe, info
+
+        artifact, npu = self.artifact, self.test.profile.npu
+        return Record(
+            verdict=verdict,
+            model=self.test.name,
+            npu=str(npu or ""),
+            target=TargetInfo("none", "none", "") if self.board is None else describe(self.board),
+            failure=failure,
+            artifact=info(artifact) if artifact is not None else None,
+            versions=environment.versions(),
+            notes=artifact.notes if artifact is not None else (),
+            console=getattr(error, "console", ()),
+            preflight=getattr(error, "checks", ()),
+            memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
+        )
+
+    def _run(self) -> Record:
+        settings, npu = self.settings, self.test.profile.npu
+        lacking = None if npu is None else missing(settings.target, npu, settings.memory_mode)
+        if lacking is not None:
+            return self.record("skipped", lacking)
+        if settings.replay is not None:
+            return self._replayed(settings.replay)
+        if self.test.lacking is not None:
+            return self.record("skipped", self.test.lacking)
+        # Whether there is a target is known before lowering, which may take a minute.
+        if npu is not None and settings.target is not None:
+            from ethos_hil.harness.targets.registry import make_target
+
+            self.board = make_target(settings.target, npu, strict=settings.strict, pool=self._pool)
+        found = self.test.lower(settings.memory_mode, self._cache or Cache())
+        self.artifact = found.artifact
+        problem = self.test.problem(found.artifact)
+        if problem is not None:
+            return self.record("failed", Failure("delegation", problem))
+        if settings.target is None:
+            return self.record("compiled-only")
+        if self.board is None:
+            self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
+        else:
+            self.report = self._on(self.board, found.artifact)
+        if settings.record is not None:
+            from ethos_hil.suites.trial.recording import Board, Recording, insist_on_settled
+
+            insist_on_settled(found.files)
+            answered = Recording(self._question(), found.files, found.artifact, answer=self.answer)
+            if self.board is not None and self.report is not None:
+                answered = dataclasses.replace(answered, board=Board.of(self.board), outcome=self.report.outcome)
+            self._write(answered, settings.record)
+        return self._judged(found.artifact)
+
+    def _on(self, board: Target, artifact: Artifact) -> Report:
+        from ethos_hil.harness.image.firmware_elf import find_firmware
+        from ethos_hil.harness.run import run_artifact
+
+        firmware = find_firmware(board.soc)
+        return run_artifact(artifact, board, firmware, label=self.test.name, timeout=self.settings.timeout)
+
+    def _judged(self, artifact: Artifact) -> Record:
+        """The verdict on the answer there is."""
+        if self.report is None:
+            from ethos_hil.suites.trial.verify_against_pytorch import verify_on_host
+
+            assert self.answer is not None
+            return verify_on_host(self.test.name, artifact, self.answer)
+        record = self.report.record
+        # The record's rows also have the operations of the command stream that no row of the map covers.
+        rows: list[NpuOp | Op] = [*artifact.npu_ops, *record.ops]
+        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
+        if record.verdict == "verified" and unmapped:
+            failure = Failure("unmapped", f"no aten operator is known for {', '.join(unmapped)}")
+            return dataclasses.replace(record, verdict="failed", failure=failure)
+        return record
+
+    def _replayed(self, folder: Path) -> Record:
+        """The verdict on a recorded answer, judged anew: by today's oracle, declaration and comparison."""
+        from ethos_hil.harness.run import judge
+        from ethos_hil.suites.trial.recording import RecordedTarget, Recording
+
+        path = self._archive(folder)
+        recording = Recording.read(path, self._question(), self.settings.root)
+        artifact = self.artifact = recording.artifact
+        problem = self.test.problem(artifact)
+        if problem is not None:
+            return self.record("failed", Failure("delegation", problem))
+        self.answer = recording.answer
+        if recording.outcome is not None and recording.board is not None:
+            inputs = artifact.example_inputs
+            references = [Reference(artifact).run(inputs)]
+            self.board = RecordedTarget(recording.board, recording.outcome)
+            self.report = judge(artifact, self.board, (inputs,), references, recording.outcome, self.test.name)
+        record = self._judged(artifact)
+        return dataclasses.replace(record, notes=(*record.notes, f"the answer was recorded: {path.name}"))
+
+    def _archive(self, folder: Path) -> Path:
+        path = place(self.test, folder, self.settings.root)
+        return path.with_name(f"{path.name}.zip")
+
+    def _question(self) -> dict[str, object]:
+        from ethos_hil.suites.trial.recording import question
+
+        settings, test = self.settings, self.test
+        target = _HOST if test.profile.npu is None else str(settings.target)
+        name = place(test, Path(), settings.root).as_posix()
+        return question(name, test.key(settings.memory_mode), target, strict=settings.strict)
+
+    def _write(self, recording: Recording, folder: Path) -> None:
+        path = self._archive(folder)
+        try:
+            self._recorded = recording.write(path, self.settings.root)
+        except OSError as error:
+            raise ToolError(
+                f"{path} cannot be written: {error.strerror or error}", hint="free some space", kind="recording"
+            ) from error
+
+    def _with_recording(self, record: Record, fresh: Path) -> Record:
+        """Gives a good recording its name; says of another where it is."""
+        if record.verdict == "verified":
+            from ethos_hil.suites.trial.recording import accept
+
+            accept(fresh)
+            return record
+        return dataclasses.replace(record, notes=(*record.notes, f"its answer is in {fresh}"))

@@ -1,0 +1,175 @@
+"""What is tested where no NPU is: tosa_reference_model's answer against PyTorch's, within a bound that is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ethos_hil.harness.run import info
+from ethos_hil.harness.verdict.accuracy import accuracies, reference_name
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
+from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.results import environment
+from ethos_hil.results.record import Failure, Output, Record, TargetInfo
+
+QUANTISED = "PyTorch, quantised"
+
+
+def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None = None) -> Record:
+    """Compares the reference model's answer to the example inputs with PyTorch's, for each element of each output.
+
+    A float program's with the float module's, a quantised program's with the quantised module's; how far they may be
+    apart is derived by `ethos_hil.lowering.oracle.bounds`. Of a quantised program the distance from the float module is
+    reported, too.
+
+    Args:
+        label: what the record calls the model.
+        artifact: lowered here; TOSA is enough.
+        answer: the reference model's, if it has answered already.
+
+    Raises:
+        OracleError: there is no valid answer, or PyTorch's is not known, or no bound on how far they may be apart. A
+            difference is not raised; it is the record's verdict.
+    """
+    quantised = artifact.scheme is not None
+    expected = artifact.quantised if quantised else artifact.floating
+    if not expected:
+        raise OracleError(f"{label}: what PyTorch answers is not known", hint="lower the model again")
+    answer = answer if answer is not None else Reference(artifact).run(artifact.example_inputs)
+    if len(answer.outputs) != len(expected):
+        counts = f"{len(answer.outputs)} outputs, PyTorch has {len(expected)}"
+        return _record(label, artifact, answer, (), Failure("mismatch", counts))
+    names = [QUANTISED if quantised else reference_name(array) for array in expected]
+    pairs = [
+        _Pair(f"output {index}", *pair) for index, pair in enumerate(zip(names, expected, answer.outputs, strict=True))
+    ]
+    for pair in pairs:
+        if pair.difference is not None:
+            return _record(label, artifact, answer, (pair.unlike(),), Failure("mismatch", pair.difference))
+    in_double = quantised or any(array.dtype == np.float64 for array in expected)
+    allowed = tolerances(artifact, artifact.example_inputs, expected, sides=1 if in_double else 2)
+    outputs = tuple(pair.compared(tolerance) for pair, tolerance in zip(pairs, allowed, strict=True))
+    bad = next((output for output in outputs if output.mismatches), None)
+    if bad is None:
+        for pair, tolerance in zip(pairs, allowed, strict=True):
+            pair.insist_on(tolerance)
+        return _record(label, artifact, answer, outputs, None, _notes(allowed))
+    text = (
+        f"{bad.name}: {bad.mismatches} of {bad.compared} elements are too far from {bad.reference}; "
+        f"first at {bad.first_mismatch}"
+    )
+    return _record(label, artifact, answer, outputs, Failure("mismatch", text), _notes(allowed))
+
+
+def _notes(tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
+    """What a tolerance is worth, where it is not the worst case of every element."""
+    notes = []
+    for index, one in enumerate(tolerances):
+        unknown = int(np.count_nonzero(np.isinf(one.allowed)))
+        if unknown:
+            notes.append(
+                f"output {index}: of {unknown} of {one.allowed.size} elements it is not known what they may be"
+            )
+        if one.note:
+            notes.append(f"output {index}: its tolerance is {one.note}")
+    return tuple(notes)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """An output: PyTorch's, and the reference model's.
+
+    Attributes:
+        name: of the output.
+        reference: who computed `wanted`.
+        wanted, found: the two.
+    """
+
+    name: str
+    reference: str
+    wanted: np.ndarray
+    found: np.ndarray
+
+    @property
+    def difference(self) -> str | None:
+        """Of shapes and types, in words; a float may have another width."""
+        wanted, found = self.wanted, self.found
+        same_type = wanted.dtype == found.dtype or (wanted.dtype.kind, found.dtype.kind) == ("f", "f")
+        if wanted.shape == found.shape and same_type:
+            return None
+        there = f"{self.reference} has {wanted.dtype}{list(wanted.shape)}"
+        return f"{self.name}: {found.dtype}{list(found.shape)}, {there}"
+
+    def unlike(self) -> Output:
+        """The comparison where that is so."""
+        return self._output(self.found.size, np.inf, 0.0, self.difference)
+
+    def compared(self, tolerance: Tolerance) -> Output:
+        """The comparison of all elements."""
+        centre = self.found if tolerance.centre is None else tolerance.centre
+        error, bad = _apart(self.wanted, centre, tolerance.allowed)
+        shifted, _ = _apart(centre, self.found, tolerance.allowed)
+        where = None
+        if bad.any():
+            first = tuple(int(axis[0]) for axis in np.nonzero(bad)) if bad.ndim else ()
+            where = (
+                f"index {list(first)}: {float(self.found[first]):.9g} for {float(self.wanted[first]):.9g}, "
+                f"{error[first]:.3g} apart where {tolerance.allowed[first]:.3g} is allowed"
+            )
+        largest, _ = _apart(self.wanted, self.found, tolerance.allowed)
+        permitted = float(np.max(shifted + tolerance.allowed, initial=0.0))
+        return self._output(int(np.count_nonzero(bad)), float(np.max(largest, initial=0.0)), permitted, where)
+
+    def insist_on(self, tolerance: Tolerance) -> None:
+        """Raises an OracleError where the reference model's answer is not what the program gives."""
+        _, astray = _apart(tolerance.value, self.found, tolerance.around)
+        if astray.any():
+            raise OracleError(
+                f"{self.name}: tosa_reference_model and the analysis of its errors differ in "
+                f"{int(np.count_nonzero(astray))} of {self.found.size} elements",
+                hint="one of the rules in lowering/oracle/bounds computes something else",
+            )
+
+    def _output(self, mismatches: int, largest: float, permitted: float, where: str | None) -> Output:
+        found = self.found
+        return Output(
+            self.name, found.shape, str(found.dtype), self.reference, found.size, mismatches, largest, where, permitted
+        )
+
+
+def _apart(wanted: np.ndarray, found: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How far apart each pair is, and whether that is too far. Equal infinities are 0 apart, and so are NaNs."""
+    a, b = wanted.astype(np.float64), found.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        error = np.where(same, 0.0, np.abs(a - b))
+    error = np.where(np.isnan(error), np.inf, error)
+    return error, (error > allowed) & ~np.isinf(allowed)
+
+
+def _record(
+    label: str,
+    artifact: Artifact,
+    answer: ReferenceRun,
+    outputs: tuple[Output, ...],
+    failure: Failure | None,
+    notes: tuple[str, ...] = (),
+) -> Record:
+    quantised = artifact.scheme is not None
+    return Record(
+        verdict="verified" if failure is None else "failed",
+        model=label,
+        npu="",
+        target=TargetInfo("tosa_reference_model", "host", ""),
+        failure=failure,
+        outputs=outputs,
+        accuracy=accuracies(artifact, artifact.example_inputs, answer.outputs) if quantised else (),
+        artifact=info(artifact),
+        versions=environment.versions(),
+        executions=1,
+        notes=(*artifact.notes, *notes),
+    )
