@@ -2,7 +2,8 @@
 // that answers semihosting calls and gives arguments: the runner of files (runner/runner.h).
 //
 // The conversation: HELLO, LOADED, then for every run of the plan RUN_BEGIN, results, RUN_END; at last END. Frames are
-// described in harness/image/formats.py. Anything that goes wrong ends it earlier, with an ERROR or FAULT frame and END.
+// described in harness/image/formats.py. Anything that goes wrong ends it earlier, with an ERROR or FAULT frame and
+// END.
 #include <cstring>
 
 #include "boards/board.h"
@@ -161,7 +162,7 @@ int main() {
     if (plan.inputs_per_set == 0) cases = bundle.test_cases(name);
   }
   const Program program(pte);
-  const NpuMemory npu_memory{static_cast<MemoryMode>(plan.memory_mode), plan.fast_scratch_size};
+  const NpuMemory npu_memory{static_cast<DeviceMemoryMode>(plan.memory_mode), plan.fast_scratch_size};
   Method method(program, name, memory, npu_memory);
   if (cases) {
     check_cases(cases, plan, method);

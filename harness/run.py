@@ -13,12 +13,12 @@ from types import MappingProxyType
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputFile, InputSet
-from ethos_hil.harness.image.pack import Image, Plan, pack
-from ethos_hil.harness.image.preflight import Place, examine, insist
+from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.image.preflight import Destination, examine, insist
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.executor_runner import Job, run_program
+from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.harness.verdict.accuracy import accuracies
@@ -30,7 +30,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, TorchModel
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
 from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
@@ -79,7 +79,7 @@ class Runner:
 
 def run(
     source: TorchModel | ProgramFile,
-    npu: Npu,
+    npu: NpuName,
     *,
     target: str = "virtual",
     memory_mode: MemoryMode | None = None,
@@ -180,7 +180,7 @@ def run_artifact(
 
     footprint = Footprint.of(artifact)
     own = None if isinstance(firmware, Runner) else Firmware.read(firmware)
-    insist(examine(artifact, Place(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
+    insist(examine(artifact, Destination(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
 
     reporter.stage("Computing the reference with tosa_reference_model")
     reference = Reference(artifact)
@@ -198,7 +198,7 @@ def run_artifact(
                     hint="leave out --runner; our firmware runs any method",
                 )
             reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
-            job = Job(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
+            job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
             outcome = run_program(board, firmware.elf, job, timeout=timeout, progress=reporter.step)
         else:
             reporter.stage("Packing the image")
@@ -216,7 +216,7 @@ def image_of(
     artifact: Artifact, footprint: Footprint, firmware: bytes, input_sets: Sequence[InputSet], *, repeat: int = 1
 ) -> Image:
     """What is loaded to run an artifact: all of it but the run's id is the same for the same arguments."""
-    plan = Plan(
+    plan = RunPlan(
         input_set_count=len(input_sets),
         inputs_per_set=len(artifact.plan.input_tensors),
         repeat=repeat,

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.formats.pte_model import FORWARD, KernelCall, Plan, default_method
+from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
@@ -140,7 +140,7 @@ class Artifact:
 
     key: str
     model: str
-    npu: Npu | None
+    npu: NpuName | None
     pte: bytes
     delegates: tuple[Delegate, ...]
     example_inputs: tuple[np.ndarray, ...] = ()
@@ -163,7 +163,7 @@ class Artifact:
         return Program.parse(self.pte, self.model)
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ExecutionPlan:
         """The method's."""
         return self.program.plan(self.method)
 
@@ -289,7 +289,7 @@ class Artifact:
                 [_method(number, entry, files) for number, entry in enumerate(manifest["methods"])],
                 key=manifest["key"],
                 model=manifest["model"],
-                npu=Npu.parse(manifest["npu"]) if manifest["npu"] else None,
+                npu=NpuName.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
@@ -318,7 +318,7 @@ class Artifact:
                         f"{where} is for {entry.id!r}", hint="only Ethos-U delegates (EthosUBackend) can run"
                     )
                 blob = VelaBlob.parse(entry.data, where)
-                npus.add(Npu.from_config_word(blob.config_word))
+                npus.add(NpuName.from_config_word(blob.config_word))
                 modes.add(_memory_mode(entry.compile_specs))
                 delegates.append(Delegate(call.delegate, at, None, entry.data))
             methods.append(LoweredMethod(plan.name, tuple(delegates)))

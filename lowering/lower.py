@@ -17,7 +17,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.key import model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
@@ -45,7 +45,7 @@ def _silent(stage: str) -> None:
 
 def lower(
     model: str | TorchModel | ProgramFile,
-    target: Npu | TosaSpec,
+    target: NpuName | TosaSpec,
     *,
     memory_mode: MemoryMode | None = None,
     scheme: Scheme = "a8w8",
@@ -101,7 +101,7 @@ def lower(
     return artifact.called(model.label)
 
 
-def _from_program(model: ProgramFile, npu: Npu, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
+def _from_program(model: ProgramFile, npu: NpuName, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
     artifact = Artifact.of_program(model.data, model.label)
     compiled_for = artifact.memory_mode
     if None not in (memory_mode, compiled_for) and memory_mode != compiled_for:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Family, Npu
+from ethos_hil.lowering.npu_name import Family, NpuName
 
 _FLAG = "--memory-mode="
 # EthosUCompileSpec's defaults (executorch 1.4.1, backends/arm/ethosu/compile_spec.py); a test compares.
@@ -45,12 +45,12 @@ class MemoryMode:
         )
 
     @classmethod
-    def default(cls, npu: Npu) -> MemoryMode:
+    def default(cls, npu: NpuName) -> MemoryMode:
         """What ExecuTorch compiles for `npu` in."""
         return cls(_DEFAULTS[npu.family])
 
     @classmethod
-    def chosen(cls, name: str | None, npu: Npu) -> MemoryMode:
+    def chosen(cls, name: str | None, npu: NpuName) -> MemoryMode:
         """The mode called `name`, or the default; a UsageError when `npu` cannot work in it."""
         if name is None:
             return cls.default(npu)

@@ -19,7 +19,7 @@ _PRODUCT: dict[Family, int] = {"u55": 0, "u65": 1, "u85": 2}
 
 
 @dataclass(frozen=True)
-class Npu:
+class NpuName:
     """An Ethos-U configuration as Vela names it: `ethos-<family>-<MACs per cycle>`.
 
     The numbers of the config word are those of the driver payload Vela writes: product in bits 28-31 and log2 of the
@@ -32,7 +32,7 @@ class Npu:
     VALID: ClassVar[tuple[str, ...]] = tuple(f"ethos-{family}-{m}" for family, sizes in _MACS.items() for m in sizes)
 
     @classmethod
-    def parse(cls, text: str) -> Npu:
+    def parse(cls, text: str) -> NpuName:
         """The NPU called `text`; a UsageError lists the ones there are."""
         name = text.strip().lower()
         if name not in cls.VALID:
@@ -49,7 +49,7 @@ class Npu:
         raise AssertionError(name)
 
     @classmethod
-    def from_config_word(cls, word: int) -> Npu:
+    def from_config_word(cls, word: int) -> NpuName:
         """The NPU a command stream was compiled for; a UsageError when the word names none.
 
         `word` is the payload's CONFIG expectation (bits 0-3 log2 MACs per cycle, bits 28-31 product).

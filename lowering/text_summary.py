@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.formats.pte_model import (
     DelegateCall,
+    ExecutionPlan,
     FreeCall,
     Instruction,
     JumpFalseCall,
     KernelCall,
     MoveCall,
-    Plan,
     Tensor,
 )
 from ethos_hil.lowering.formats.tosa import TosaGraph
@@ -70,7 +70,7 @@ def _method(artifact: Artifact) -> Iterator[str]:
         yield from _delegate(delegate)
 
 
-def _instruction(plan: Plan, instruction: Instruction) -> str:
+def _instruction(plan: ExecutionPlan, instruction: Instruction) -> str:
     match instruction:
         case KernelCall():
             outs = [index for index in dict.fromkeys(instruction.args[-2:]) if isinstance(plan.values[index], Tensor)]
@@ -85,7 +85,7 @@ def _instruction(plan: Plan, instruction: Instruction) -> str:
             return f"free value {instruction.value}"
 
 
-def _value(plan: Plan, index: int) -> str:
+def _value(plan: ExecutionPlan, index: int) -> str:
     value = plan.values[index]
     return f"{index} {value}" if isinstance(value, Tensor) else f"{index} {value!r}"
 

@@ -14,7 +14,7 @@ from ethos_hil.harness.cli.progress import Live
 from ethos_hil.harness.cli.render import console, summary
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
         images = tuple((image[None],) for image in held_out.images.numpy())
         report = run(
             load_model("ethos_hil.suites.models.digits:digits"),
-            Npu.parse("ethos-u55-128"),
+            NpuName.parse("ethos-u55-128"),
             inputs=images,
             reporter=live,
         )

@@ -8,7 +8,7 @@ Identity identify() { return {0, 0}; }
 
 bool explain_mismatch(const Identity&, Text&) { return false; }
 
-void initialise(const std::uint16_t (&)[EVENT_COUNTERS], MemoryMode) {}
+void initialise(const std::uint16_t (&)[EVENT_COUNTERS], DeviceMemoryMode) {}
 
 JobCounters run(const Job&, std::uint32_t, std::uint32_t) { return {}; }
 

@@ -47,7 +47,8 @@ void run(const std::uint8_t* data, std::size_t size) {
   }
   const Program program(pte);
   Memory memory(fuzz::sram(), fuzz::ddr());
-  constexpr MemoryMode MODES[] = {MemoryMode::SHARED_SRAM, MemoryMode::SRAM_ONLY, MemoryMode::DEDICATED_SRAM};
+  constexpr DeviceMemoryMode MODES[] = {DeviceMemoryMode::SHARED_SRAM, DeviceMemoryMode::SRAM_ONLY,
+                                        DeviceMemoryMode::DEDICATED_SRAM};
   Method method(program, "forward", memory, {MODES[size % 3], 1024});
   ExecuteOptions options{};
   options.max_steps = 200;

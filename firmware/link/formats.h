@@ -18,7 +18,7 @@ enum class PackageFlag : std::uint32_t {
   SEND_DELEGATE_OUTPUTS = 1,
 };
 
-enum class MemoryMode : std::uint32_t {
+enum class DeviceMemoryMode : std::uint32_t {
   SHARED_SRAM = 0,
   SRAM_ONLY = 1,
   DEDICATED_SRAM = 2,

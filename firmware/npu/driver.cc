@@ -28,8 +28,9 @@ constexpr Ways WAYS[] = {
     {SRAM_B, {SRAM_B, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A}},
     {EXTERNAL_B, {EXTERNAL_B, EXTERNAL_B, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A}},
 };
-static_assert(static_cast<int>(MemoryMode::SHARED_SRAM) == 0 && static_cast<int>(MemoryMode::SRAM_ONLY) == 1 &&
-              static_cast<int>(MemoryMode::DEDICATED_SRAM) == 2);
+static_assert(static_cast<int>(DeviceMemoryMode::SHARED_SRAM) == 0 &&
+              static_cast<int>(DeviceMemoryMode::SRAM_ONLY) == 1 &&
+              static_cast<int>(DeviceMemoryMode::DEDICATED_SRAM) == 2);
 
 constexpr std::uint32_t region_config(const Ways& ways) {
   std::uint32_t config = 0;
@@ -82,7 +83,7 @@ bool explain_mismatch(const Identity& program, Text& reason) {
   return true;
 }
 
-void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], MemoryMode mode) {
+void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode mode) {
   at(Register::RESET) = PRIVILEGED;  // and secure: the memories are used through their secure aliases
   std::uint32_t polls = RESET_POLLS;
   while ((at(Register::STATUS) & STATUS_RESETTING) != 0) {

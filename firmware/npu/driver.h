@@ -19,7 +19,7 @@ bool explain_mismatch(const Identity& program, Text& reason);
 
 // Resets the NPU and sets up what stays the same for all jobs: the ways to the memories where a program compiled for
 // `mode` has its data, and `events`, which are counted in each job as far as the NPU has counters.
-void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], MemoryMode mode = MemoryMode::SHARED_SRAM);
+void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode mode = DeviceMemoryMode::SHARED_SRAM);
 
 constexpr std::uint32_t REGIONS = 3;  // constants, scratch, fast scratch (null when there is none)
 

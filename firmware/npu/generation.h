@@ -22,7 +22,7 @@ struct Generation {
   void (*set_up_ports)(const Identity& npu);
 
   // The memory behind `port` (0 or 1) as Vela's system configuration for this NPU has it.
-  const TimingAdapter& (*timing)(const Identity& npu, MemoryMode mode, std::uint32_t port);
+  const TimingAdapter& (*timing)(const Identity& npu, DeviceMemoryMode mode, std::uint32_t port);
 };
 
 extern const Generation GENERATION;

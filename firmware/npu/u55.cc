@@ -25,10 +25,10 @@ constexpr TimingAdapter U65_DRAM{24, 12, 500, 250, 4000, 1000, 3750};
 constexpr TimingAdapter U65_DEDICATED_SRAM{8, 8, 32, 32, 3999, 1, 4000};
 constexpr TimingAdapter U65_DEDICATED_DRAM{64, 32, 500, 250, 4000, 1000, 3750};
 
-const TimingAdapter& timing(const Identity& npu, MemoryMode mode, std::uint32_t port) {
+const TimingAdapter& timing(const Identity& npu, DeviceMemoryMode mode, std::uint32_t port) {
   const bool u65 = npu.product() == PRODUCT_U65;
-  if (u65 && mode == MemoryMode::DEDICATED_SRAM) return port == 0 ? U65_DEDICATED_SRAM : U65_DEDICATED_DRAM;
-  if (port == 0 || mode == MemoryMode::SRAM_ONLY) return u65 ? U65_SRAM : U55_SRAM;
+  if (u65 && mode == DeviceMemoryMode::DEDICATED_SRAM) return port == 0 ? U65_DEDICATED_SRAM : U65_DEDICATED_DRAM;
+  if (port == 0 || mode == DeviceMemoryMode::SRAM_ONLY) return u65 ? U65_SRAM : U55_SRAM;
   return u65 ? U65_DRAM : U55_FLASH;
 }
 

@@ -27,8 +27,8 @@ void set_up_ports(const Identity&) {
 constexpr TimingAdapter SRAM{8, 8, 32, 32, 3999, 1, 4000};
 constexpr TimingAdapter DRAM{64, 32, 500, 250, 4000, 1000, 3750};
 
-const TimingAdapter& timing(const Identity&, MemoryMode mode, std::uint32_t port) {
-  return port == 0 || mode == MemoryMode::SRAM_ONLY ? SRAM : DRAM;
+const TimingAdapter& timing(const Identity&, DeviceMemoryMode mode, std::uint32_t port) {
+  return port == 0 || mode == DeviceMemoryMode::SRAM_ONLY ? SRAM : DRAM;
 }
 
 }  // namespace

@@ -227,7 +227,7 @@ void run() {
   const char* name = program.first_plan();
   say(Text() << "Running method " << shown(name));
   const std::uint32_t fast_scratch = npu::identify().product() == npu::PRODUCT_U55 ? 0 : FAST_SCRATCH;
-  const NpuMemory npu_memory{MemoryMode::SHARED_SRAM, fast_scratch};
+  const NpuMemory npu_memory{DeviceMemoryMode::SHARED_SRAM, fast_scratch};
   Method method(program, name, memory, npu_memory);
   say(Text() << "Method '" << shown(name) << "' loaded.");
   const TestCases cases = is_bundle ? Bundle(file).test_cases(name) : TestCases();

@@ -14,7 +14,7 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
   instruction_count_ = count(instructions_);
   check_support(program_, plan_);
   // The NPU's scratch first: it gains most from SRAM.
-  const bool is_dedicated = npu_memory.mode == MemoryMode::DEDICATED_SRAM;
+  const bool is_dedicated = npu_memory.mode == DeviceMemoryMode::DEDICATED_SRAM;
   load_delegates(memory, npu_memory);
   const Storage storage(program_, plan_, memory, is_dedicated ? Place::DDR : Place::SRAM_FIRST);
   planned_bytes_ = storage.planned_bytes();
@@ -28,7 +28,7 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
     kernels_[i] = find_kernel(text(op(i).name()), text(op(i).overload()));
   }
   // Last, because nothing needs it.
-  if (npu_memory.mode == MemoryMode::SHARED_SRAM && memory.sram_free() >= npu_memory.fast_scratch) {
+  if (npu_memory.mode == DeviceMemoryMode::SHARED_SRAM && memory.sram_free() >= npu_memory.fast_scratch) {
     load_fast_scratch(memory, npu_memory.fast_scratch);
   }
 }
@@ -43,10 +43,10 @@ void Method::load_delegates(Memory& memory, const NpuMemory& npu_memory) {
   if (delegate_count() == 0) return;
   const std::uint32_t used_before = memory.used();
   Place place = Place::SRAM_FIRST;
-  if (npu_memory.mode == MemoryMode::SRAM_ONLY) {
+  if (npu_memory.mode == DeviceMemoryMode::SRAM_ONLY) {
     place = Place::SRAM;
     for (std::uint32_t i = 0; i < delegate_count(); ++i) delegates_[i].move_constants(memory);
-  } else if (npu_memory.mode == MemoryMode::DEDICATED_SRAM) {
+  } else if (npu_memory.mode == DeviceMemoryMode::DEDICATED_SRAM) {
     place = Place::DDR;
     load_fast_scratch(memory, npu_memory.fast_scratch);
   }

@@ -15,7 +15,7 @@ namespace ethos_hil {
 
 // Where the NPU's memories are to be.
 struct NpuMemory {
-  MemoryMode mode;
+  DeviceMemoryMode mode;
   // Bytes of fast scratch. With DEDICATED_SRAM they have to be there; with SHARED_SRAM, whose programs do without, they
   // are what is left of the SRAM, if it is enough.
   std::uint32_t fast_scratch;

@@ -69,7 +69,7 @@ void Package::check_inputs() {
     problem_ << "method name is longer than " << std::uint32_t{sizeof header.method - 1} << " bytes";
     return;
   }
-  if (header.memory_mode > static_cast<std::uint32_t>(MemoryMode::DEDICATED_SRAM)) {
+  if (header.memory_mode > static_cast<std::uint32_t>(DeviceMemoryMode::DEDICATED_SRAM)) {
     problem_ << "the plan has memory mode " << header.memory_mode << ", which this firmware does not know";
     return;
   }

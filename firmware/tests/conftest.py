@@ -11,7 +11,7 @@ from builds import build
 from plain_qemu import Conversation, Ended, RunFiles, RunProgram, boot, run_files
 from sanitized import check_same_ending, package_of, run_on_host
 
-from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.image.pack import RunPlan, pack
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +48,7 @@ def run_program(firmware: bytes, boot_elf: Callable[[bytes], Conversation], host
     """Packs a .pte with its input sets and boots the image; and runs it on this computer, watched by sanitizers."""
 
     def run(program: bytes, input_sets: Sequence[Sequence[bytes]] = ((b"",),), **plan: object) -> Conversation:
-        settings = Plan(len(input_sets), len(input_sets[0]), **plan)  # type: ignore[arg-type]
+        settings = RunPlan(len(input_sets), len(input_sets[0]), **plan)  # type: ignore[arg-type]
         elf = pack(firmware, program, input_sets, settings).elf
         board = boot_elf(elf)
         check_same_ending(board, run_on_host(host_tools / "ethos-hil-host", package_of(elf)))

@@ -95,7 +95,7 @@ class Conversation:
 
 
 RunProgram = Callable[..., Conversation]
-"""Packs a .pte with its input sets, and fields of ethos_hil.harness.image.pack.Plan by name, and boots the image."""
+"""Packs a .pte with its input sets, and fields of ethos_hil.harness.image.pack.RunPlan by name, and boots the image."""
 
 
 def decode(stream: bytes) -> list[Frame]:

@@ -16,7 +16,7 @@ from plain_qemu import Conversation, RunProgram
 from programs import Exported, export, raw
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, InputRef, PackageHeader
-from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.image.pack import RunPlan, pack
 
 BootElf = Callable[[bytes], Conversation]
 
@@ -51,11 +51,11 @@ def edit_package(elf: bytes, **fields: object) -> bytes:
 
 
 def packed(firmware: bytes, exported: Exported, sets: int = 1, **plan: Any) -> bytes:
-    return pack(firmware, exported.pte, [exported.input_set] * sets, Plan(sets, 1, **plan)).elf
+    return pack(firmware, exported.pte, [exported.input_set] * sets, RunPlan(sets, 1, **plan)).elf
 
 
 def test_conversation_of_a_whole_plan(firmware: bytes, boot_elf: BootElf, exported: Exported) -> None:
-    image = pack(firmware, exported.pte, [exported.input_set] * 3, Plan(3, 1, repeat=2))
+    image = pack(firmware, exported.pte, [exported.input_set] * 3, RunPlan(3, 1, repeat=2))
     conversation = boot_elf(image.elf)
     hello = conversation.frames[0]
     assert hello.type is FrameType.HELLO

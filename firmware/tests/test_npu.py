@@ -13,15 +13,15 @@ from programs import delegate
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.image.formats import MemoryMode
-from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.image.formats import DeviceMemoryMode
+from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import Device
 from ethos_hil.harness.virtual.tests.programs import NPU, load
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 RUNS = 3
 
@@ -43,7 +43,7 @@ def test_what_the_npu_did_not_write_is_no_result(firmware: bytes) -> None:
     pte = put_word(recorded.pte, block(recorded.pte, b"scratch_size"), 512)
     pte = put_word(pte, block(pte, b"outputs") + 4 * (1 + 6 + 1), 256)  # after count, sizes and element size: offset
     target = VirtualTarget(NPU)
-    target.load(pack(firmware, pte, [recorded.inputs], Plan(1, len(recorded.inputs))))
+    target.load(pack(firmware, pte, [recorded.inputs], RunPlan(1, len(recorded.inputs))))
     (run,) = target.run(timeout=30).runs
     (output,) = run.delegates[0].outputs
     assert set(output.astype(np.uint8).ravel().tolist()) == {0xA5}
@@ -73,7 +73,7 @@ def test_a_job_costs_few_register_accesses(firmware: bytes, monkeypatch: pytest.
     monkeypatch.setattr(Device, "write", logged_write)
     recorded = load("add")
     target = VirtualTarget(NPU)
-    target.load(pack(firmware, recorded.pte, [recorded.inputs], Plan(1, len(recorded.inputs), repeat=RUNS)))
+    target.load(pack(firmware, recorded.pte, [recorded.inputs], RunPlan(1, len(recorded.inputs), repeat=RUNS)))
     target.run(timeout=30)
     starts = [position for position, access in enumerate(accesses.log) if access == "run"]
     assert len(starts) == RUNS
@@ -98,7 +98,7 @@ def delegate_output(firmware: bytes, pte: bytes, **plan: Any) -> np.ndarray:
     """What comes out of the delegate of "add", edited: an int8 tensor of 16 rows of 3."""
     recorded = load("add")
     target = VirtualTarget(NPU)
-    target.load(pack(firmware, pte, [recorded.inputs], Plan(1, len(recorded.inputs), **plan)))
+    target.load(pack(firmware, pte, [recorded.inputs], RunPlan(1, len(recorded.inputs), **plan)))
     (run,) = target.run(timeout=30).runs
     (output,) = run.delegates[0].outputs
     assert output.shape == (1, 4, 4, 3)
@@ -149,8 +149,8 @@ def test_a_memory_mode_that_does_not_fit_is_out_of_memory(firmware: bytes) -> No
     shared = delegate_output(firmware, large)
     np.testing.assert_array_equal(shared, load("add").delegate_outputs[0])
     for mode, program, fast, says in (
-        (MemoryMode.SRAM_ONLY, large, 0, "NPU scratch needs 3145728 bytes"),
-        (MemoryMode.DEDICATED_SRAM, pte, 3 << 20, "fast scratch of the NPU needs 3145728 bytes"),
+        (DeviceMemoryMode.SRAM_ONLY, large, 0, "NPU scratch needs 3145728 bytes"),
+        (DeviceMemoryMode.DEDICATED_SRAM, pte, 3 << 20, "fast scratch of the NPU needs 3145728 bytes"),
     ):
         with pytest.raises(TargetError) as caught:
             delegate_output(firmware, program, memory_mode=mode, fast_scratch_bytes=fast)
@@ -171,7 +171,7 @@ def test_delegates_in_segments_answer_as_inline_ones() -> None:
         lowered = delegate(Add(), inputs, segments=segments)
         assert (b"eh00" in lowered.pte[:16]) is segments
         target = VirtualTarget(NPU)
-        target.load(pack(find_firmware("corstone-300"), lowered.pte, [lowered.input_set], Plan(1, 2)))
+        target.load(pack(find_firmware("corstone-300"), lowered.pte, [lowered.input_set], RunPlan(1, 2)))
         (run,) = target.run(timeout=30).runs
         outputs.append(run.outputs[0])
     np.testing.assert_array_equal(*outputs)
@@ -194,7 +194,7 @@ def test_several_delegates_with_operators_of_the_cpu_between_them() -> None:
 
     torch.manual_seed(4)
     example = (torch.randn(1, 3, 16, 16),)
-    artifact = lower(from_module(Net().eval(), example, [example]), Npu.parse(NPU))
+    artifact = lower(from_module(Net().eval(), example, [example]), NpuName.parse(NPU))
     assert len(artifact.delegates) == 2
     report = run_artifact(artifact, VirtualTarget(NPU, strict=True), find_firmware("corstone-300"), label="net")
     assert report.record.verdict == "verified", report.record.failure

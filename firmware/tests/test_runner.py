@@ -13,7 +13,7 @@ from programs import Exported, export, raw
 from test_boot import plant
 
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
-from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.image.pack import RunPlan, pack
 
 COMMAND = "executor_runner -m program.pte -o out"
 
@@ -173,7 +173,7 @@ def test_a_fault_ends_the_run(run_runner: RunFiles, firmware: bytes, exported: E
 
 def test_a_breakpoint_elsewhere_is_a_fault(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
     # Only the firmware's own semihosting call is stepped over when nobody answers it.
-    elf = pack(firmware, exported.pte, [exported.input_set], Plan(1, 1)).elf
+    elf = pack(firmware, exported.pte, [exported.input_set], RunPlan(1, 1)).elf
     address, elf = plant(elf, "7executeE", b"\xab\xbe")  # bkpt 0xAB
     fault = boot(elf, tmp_path).one(FrameType.FAULT).fields
     assert (fault["exception"], fault["pc"]) == (3, address)
@@ -190,7 +190,7 @@ def test_without_arguments_the_missing_package_is_reported(firmware: bytes, tmp_
 def test_a_package_goes_before_a_command_line(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
     command_line = write_files(tmp_path, exported.pte, exported.input_set)
     semihosting = ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
-    elf = pack(firmware, exported.pte, [exported.input_set], Plan(1, 1)).elf
+    elf = pack(firmware, exported.pte, [exported.input_set], RunPlan(1, 1)).elf
     conversation: Conversation = boot(elf, tmp_path, options=semihosting)
     assert [tensor.data for tensor in conversation.tensors()] == [raw(exported.outputs[0])]
     assert not (tmp_path / "out-0.bin").exists()

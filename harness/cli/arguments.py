@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Choice:
+class RunArguments:
     """What to run and where: the arguments that `run` and `preflight` share, as the user gave them."""
 
     model: str
@@ -21,7 +21,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Order:
+class LowerArguments:
     """What to lower and what of it to keep: the arguments of `lower`, as the user gave them.
 
     Attributes:

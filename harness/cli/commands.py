@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.cli.arguments import Choice, Order
+from ethos_hil.harness.cli.arguments import LowerArguments, RunArguments
 from ethos_hil.harness.cli.progress import Live
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.results.record import Check, Failure, Record, RunnerInfo, TargetInfo
@@ -19,7 +19,14 @@ _STDOUT = Path("-")
 
 
 def run(
-    choice: Choice, *, repeat: int, timeout: float, strict: bool, trace: Path | None, json_file: Path | None, runs: Path
+    choice: RunArguments,
+    *,
+    repeat: int,
+    timeout: float,
+    strict: bool,
+    trace: Path | None,
+    json_file: Path | None,
+    runs: Path,
 ) -> int:
     """Run a model, keep the record and show it; returns the exit status.
 
@@ -34,9 +41,9 @@ def run(
             from ethos_hil.harness.run import run as run_model
             from ethos_hil.lowering.memory_mode import MemoryMode
             from ethos_hil.lowering.model import load_model
-            from ethos_hil.lowering.npu_name import Npu
+            from ethos_hil.lowering.npu_name import NpuName
 
-            npu = Npu.parse(choice.npu)
+            npu = NpuName.parse(choice.npu)
             record = run_model(
                 load_model(choice.model),
                 npu,
@@ -68,7 +75,7 @@ def run(
     return 0 if record.verdict == "verified" else 1
 
 
-def lower(order: Order, *, json_file: Path | None) -> None:
+def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     """Lower a model, write what is asked for, and show which files there are now.
 
     Raises:
@@ -87,7 +94,7 @@ def lower(order: Order, *, json_file: Path | None) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def preflight(choice: Choice, *, json_file: Path | None) -> int:
+def preflight(choice: RunArguments, *, json_file: Path | None) -> int:
     """Show what a program needs of a target beside what is there; returns the exit status.
 
     Raises:
@@ -97,9 +104,9 @@ def preflight(choice: Choice, *, json_file: Path | None) -> int:
         live.stage(f"Loading {choice.model}")
         from ethos_hil.harness.cli.preflight import survey
         from ethos_hil.harness.image.preflight import FAIL
-        from ethos_hil.lowering.npu_name import Npu
+        from ethos_hil.lowering.npu_name import NpuName
 
-        npu = Npu.parse(choice.npu)
+        npu = NpuName.parse(choice.npu)
         found = survey(
             choice.model, npu, choice.target, choice.memory_mode, choice.runner, choice.inputs, choice.method, live
         )
@@ -141,7 +148,7 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
         sys.stderr.write(f"no runs under {runs}\n")
 
 
-def _failed(choice: Choice, error: EthosHilError) -> Record:
+def _failed(choice: RunArguments, error: EthosHilError) -> Record:
     from ethos_hil.harness.targets.registry import FVPS
     from ethos_hil.results import environment
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.cli.arguments import Order
+from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
@@ -20,7 +20,7 @@ from ethos_hil.lowering.export_files import MANIFEST, PRODUCTS, Product, artefac
 from ethos_hil.lowering.lower import lower as lower_model
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.text_summary import summary
 from ethos_hil.lowering.text_summary import target as target_of
 from ethos_hil.lowering.tosa_spec import TosaSpec
@@ -81,7 +81,7 @@ class Lowered:
         }
 
 
-def lower(order: Order, reporter: Reporter) -> Lowered:
+def lower(order: LowerArguments, reporter: Reporter) -> Lowered:
     """Do what is asked for.
 
     Raises:
@@ -130,7 +130,7 @@ def _product(text: str) -> Product:
     raise UsageError(f"--to {text!r} is no product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
 
 
-def _target(order: Order, product: Product) -> tuple[Npu | TosaSpec, MemoryMode | None]:
+def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec, MemoryMode | None]:
     if product == "tosa":
         for option, value in (("--npu", order.npu), ("--memory-mode", order.memory_mode)):
             if value is not None:
@@ -144,11 +144,11 @@ def _target(order: Order, product: Product) -> tuple[Npu | TosaSpec, MemoryMode 
             f"--to {product} takes the TOSA of its NPU, so --tosa {order.tosa} says nothing",
             hint="leave it out, or use --to tosa",
         )
-    npu = Npu.parse(order.npu or DEFAULT_NPU)
+    npu = NpuName.parse(order.npu or DEFAULT_NPU)
     return npu, None if order.memory_mode is None else MemoryMode.chosen(order.memory_mode, npu)
 
 
-def _path(order: Order, product: Product) -> Path:
+def _path(order: LowerArguments, product: Product) -> Path:
     """For example net.pte, or out/net.pte."""
     name = f"{Path(order.model.rpartition(':')[2]).stem}.{product}"
     path = order.output or Path(name)

@@ -112,7 +112,7 @@ def run(
     """
     from ethos_hil.harness.cli import arguments, commands
 
-    choice = arguments.Choice(model, npu, target, memory_mode, runner, fast, inputs, method)
+    choice = arguments.RunArguments(model, npu, target, memory_mode, runner, fast, inputs, method)
     raise typer.Exit(
         commands.run(choice, repeat=repeat, timeout=timeout, strict=strict, trace=trace, json_file=json_file, runs=runs)
     )
@@ -183,7 +183,7 @@ def lower(
     """
     from ethos_hil.harness.cli import arguments, commands
 
-    order = arguments.Order(model, product, npu, memory_mode, tosa, whole, output, artefacts)
+    order = arguments.LowerArguments(model, product, npu, memory_mode, tosa, whole, output, artefacts)
     commands.lower(order, json_file=json_file)
 
 
@@ -208,7 +208,7 @@ def preflight(
     """
     from ethos_hil.harness.cli import arguments, commands
 
-    choice = arguments.Choice(model, npu, target, memory_mode, runner, fast=False, inputs=inputs, method=method)
+    choice = arguments.RunArguments(model, npu, target, memory_mode, runner, fast=False, inputs=inputs, method=method)
     raise typer.Exit(commands.preflight(choice, json_file=json_file))
 
 

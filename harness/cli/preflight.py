@@ -8,7 +8,7 @@ from pathlib import Path
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.inputs import InputFile
-from ethos_hil.harness.image.preflight import Place, examine
+from ethos_hil.harness.image.preflight import Destination, examine
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.run import Runner, describe
 from ethos_hil.harness.targets.registry import make_target
@@ -16,7 +16,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Check, TargetInfo
 
 
@@ -30,7 +30,7 @@ class Survey:
 
 def survey(
     model: str,
-    npu: Npu,
+    npu: NpuName,
     target: str,
     memory_mode: str | None,
     runner: Path | None,
@@ -69,6 +69,6 @@ def survey(
         artifact = lower(source, npu, memory_mode=mode)
     artifact = artifact.of(method)
     sets = 1 if given is None else len(given.input_sets(artifact.plan.input_tensors))
-    place = Place(str(npu), board.soc, firmware)
+    place = Destination(str(npu), board.soc, firmware)
     checks = examine(artifact, place, Footprint.of(artifact), input_sets=sets, asked=mode)
     return Survey(describe(board), checks)

@@ -14,7 +14,7 @@ from pathlib import Path
 from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.options import OPTIONS, Option
 from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
-from ethos_hil.harness.socs.fvps import Model
+from ethos_hil.harness.socs.fvps import Fvp
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
 
 _MASK = 0xFFFFFFFF
@@ -42,7 +42,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Uart:
+class UartSettings:
     """UART0.
 
     Attributes:
@@ -57,7 +57,7 @@ class Uart:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LaunchSettings:
     """A run.
 
     Attributes:
@@ -74,20 +74,20 @@ class Settings:
         statistics: whether to print statistics.
     """
 
-    model: Model
+    model: Fvp
     npu: str
     application: Path
     data: tuple[Data, ...]
     boot: int
     semihosting: Semihosting | None
-    uart: Uart
+    uart: UartSettings
     seconds: float
     simulated: bool
     quiet: bool
     statistics: bool
 
 
-def parse(model: Model, arguments: Sequence[str]) -> Settings | Action:
+def parse(model: Fvp, arguments: Sequence[str]) -> LaunchSettings | Action:
     """Settings of the run that `arguments` ask of `model`, or the other thing they ask for.
 
     Raises:
@@ -125,14 +125,14 @@ def parse(model: Model, arguments: Sequence[str]) -> Settings | Action:
         found = "none is given" if not applications else f"{len(applications)} are: {', '.join(applications)}"
         raise CommandLineError(f"one application is needed (-a FILE); {found}")
     seconds, simulated = min(limits, default=(math.inf, False))
-    return Settings(
+    return LaunchSettings(
         model=model,
         npu=_npu(model, values),
         application=Path(applications[0]),
         data=tuple(data),
         boot=_boot(model, values),
         semihosting=_semihosting(values),
-        uart=Uart(
+        uart=UartSettings(
             str(values.get("{board}.uart0.out_file", "")),
             bool(values["{board}.uart0.shutdown_on_eot"]),
             str(values.get("{board}.uart0.shutdown_tag", "")),
@@ -225,7 +225,7 @@ def _seconds(option: Option, text: str) -> float:
     return seconds
 
 
-def _npu(model: Model, values: Mapping[str, bool | int | str]) -> str:
+def _npu(model: Fvp, values: Mapping[str, bool | int | str]) -> str:
     macs = values.get("{npu}.num_macs", model.default_macs)
     if macs not in model.macs:
         valid = ", ".join(str(count) for count in model.macs)
@@ -239,7 +239,7 @@ def _npu(model: Model, values: Mapping[str, bool | int | str]) -> str:
     return f"{model.npu}-{macs}"
 
 
-def _boot(model: Model, values: Mapping[str, bool | int | str]) -> int:
+def _boot(model: Fvp, values: Mapping[str, bool | int | str]) -> int:
     addresses = {int(value) for name, value in values.items() if "INITSVTOR" in name}
     if len(addresses) > 1:
         raise CommandLineError("INITSVTOR and INITSVTOR_RST are not the same address")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.harness.fvp_stand_in.command_line import Data, Settings
+from ethos_hil.harness.fvp_stand_in.command_line import Data, LaunchSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.socs.memory_map import missing
 from ethos_hil.harness.virtual.semihosting import HeapInfoCalls
@@ -18,7 +18,7 @@ class ImageError(Exception):
 
 
 @dataclass(frozen=True)
-class Image:
+class LaunchImage:
     """What QEMU is started with.
 
     Attributes:
@@ -32,7 +32,7 @@ class Image:
     heapinfo: HeapInfoCalls | None
 
 
-def load(settings: Settings) -> Image:
+def load(settings: LaunchSettings) -> LaunchImage:
     """The image that `settings` ask for.
 
     Raises:
@@ -53,11 +53,11 @@ def load(settings: Settings) -> Image:
             if why is not None:
                 raise ImageError(f"the application {path} has {size} bytes at 0x{address:08x}: {why}")
     elf, data = _with_data(path, loaded, settings)
-    return Image(elf, data, heapinfo)
+    return LaunchImage(elf, data, heapinfo)
 
 
 def _with_data(
-    path: Path, loaded: Sequence[Segment], settings: Settings
+    path: Path, loaded: Sequence[Segment], settings: LaunchSettings
 ) -> tuple[bytes | Path, tuple[tuple[Path, int], ...]]:
     """Data within the application's own bytes replaces them, since QEMU loads nothing twice; the rest is separate."""
     elf: bytearray | None = None

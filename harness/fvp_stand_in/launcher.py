@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, parse
-from ethos_hil.harness.socs.fvps import MODELS, Model
+from ethos_hil.harness.socs.fvps import MODELS, Fvp
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory
@@ -50,7 +50,7 @@ def main(executable: str, arguments: Sequence[str], engine: EngineFactory | None
         return 128 + stopped.number
 
 
-def _answer(action: Action, model: Model) -> str:
+def _answer(action: Action, model: Fvp) -> str:
     if action is Action.LIST:
         from ethos_hil.harness.fvp_stand_in.parameters import listing
 

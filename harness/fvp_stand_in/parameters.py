@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ethos_hil.harness.socs.fvps import Model
+from ethos_hil.harness.socs.fvps import Fvp
 
 MAX_COMMAND_LINE = 255
 """Characters of a semihosting command line; FVPs cut off longer ones (upstream's runner_utils.py)."""
@@ -46,11 +46,11 @@ class Parameter:
     note: str
     soc: str | None = None
 
-    def name(self, model: Model) -> str:
+    def name(self, model: Fvp) -> str:
         """As `model` calls it, `#` kept."""
         return self.pattern.format(cpu=model.cpu_path, npu=model.npu_path, board=model.board_path)
 
-    def matches(self, name: str, model: Model) -> bool:
+    def matches(self, name: str, model: Fvp) -> bool:
         """Whether `model` means this one by `name`."""
         if self.soc not in (None, model.soc):
             return False
@@ -144,7 +144,7 @@ class ParameterError(Exception):
     """A setting that cannot be made. The text says which, why, and what to do."""
 
 
-def find(name: str, model: Model) -> Parameter:
+def find(name: str, model: Fvp) -> Parameter:
     """The row for `name`. Raises ParameterError with the nearest name."""
     row = next((row for row in PARAMETERS if row.matches(name, model)), None)
     if row is not None:
@@ -156,7 +156,7 @@ def find(name: str, model: Model) -> Parameter:
     raise ParameterError(f"{model.executable} has no parameter {name!r}; {hint}")
 
 
-def check(settings: Mapping[str, str], model: Model) -> dict[str, bool | int | str]:
+def check(settings: Mapping[str, str], model: Fvp) -> dict[str, bool | int | str]:
     """Values by pattern of every honoured parameter, the defaults included.
 
     Args:
@@ -182,7 +182,7 @@ def check(settings: Mapping[str, str], model: Model) -> dict[str, bool | int | s
     return values
 
 
-def listing(model: Model) -> str:
+def listing(model: Fvp) -> str:
     """What `--list-params` prints, in the form that `-f` reads."""
     lines = ["# Parameters:", "# instance.parameter=value  # (type) treatment: note"]
     for row in PARAMETERS:

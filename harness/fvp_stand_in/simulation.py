@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.fvp_stand_in.command_line import Settings, Uart
-from ethos_hil.harness.fvp_stand_in.image import Image, ImageError, load
+from ethos_hil.harness.fvp_stand_in.command_line import LaunchSettings, UartSettings
+from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
 from ethos_hil.harness.virtual.qemu import Qemu, write_all
 from ethos_hil.lowering.errors import ToolError
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.machine import EngineFactory, Machine, Output
+    from ethos_hil.harness.virtual.machine import EngineFactory, GuestOutput, Machine
 
 FAILED = 1
 """Exit status for every end of the run but the program's own."""
@@ -63,7 +63,7 @@ class Screen:
 class UartOutput:
     """Where UART0's output goes."""
 
-    def __init__(self, uart: Uart, screen: Screen) -> None:
+    def __init__(self, uart: UartSettings, screen: Screen) -> None:
         """Raises ImageError: its file cannot be written."""
         self._uart = uart
         self._screen = screen
@@ -100,7 +100,7 @@ class UartOutput:
         return min(ends, default=None)
 
 
-def run(settings: Settings, engine: EngineFactory | None = None) -> int:
+def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
     """Run it to its end and return the exit status.
 
     The program's own status, when it ends by semihosting; 0 when the UART's end mark ended it; otherwise FAILED, with
@@ -158,7 +158,7 @@ def fail(text: str) -> int:
     return FAILED
 
 
-def _machine(settings: Settings, image: Image, deadline: Deadline, engine: EngineFactory | None) -> Machine:
+def _machine(settings: LaunchSettings, image: LaunchImage, deadline: Deadline, engine: EngineFactory | None) -> Machine:
     """QEMU starts while the model is imported."""
     # The model uses one thread for matrix products; creating others costs 33 ms of CPU at every start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -166,13 +166,13 @@ def _machine(settings: Settings, image: Image, deadline: Deadline, engine: Engin
     try:
         from ethos_hil.harness.npu import Configuration
         from ethos_hil.harness.socs.soc import SOCS
-        from ethos_hil.harness.virtual.board import Board
+        from ethos_hil.harness.virtual.board import QemuBoard
         from ethos_hil.harness.virtual.engine import Engine
         from ethos_hil.harness.virtual.machine import Machine
 
         soc = next(soc for soc in SOCS if soc.name == settings.model.soc)
         return Machine(
-            Board(replace(soc, vectors=settings.boot), qemu),
+            QemuBoard(replace(soc, vectors=settings.boot), qemu),
             Configuration.parse(settings.npu),
             deadline,
             engine=engine or Engine,
@@ -194,7 +194,7 @@ def _follow(machine: Machine, screen: Screen, uart: UartOutput) -> int:
         _pass_on(event, screen, uart)
 
 
-def _pass_on(output: Output, screen: Screen, uart: UartOutput) -> None:
+def _pass_on(output: GuestOutput, screen: Screen, uart: UartOutput) -> None:
     """The UART's part first: it may end the run, and what the console says then came after the end."""
     if output.uart:
         uart.write(output.uart)
@@ -212,7 +212,7 @@ def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:
             return
 
 
-def _statistics(settings: Settings, machine: Machine, launch: float, rest: float) -> str:
+def _statistics(settings: LaunchSettings, machine: Machine, launch: float, rest: float) -> str:
     """What `--stat` prints; ethos_hil.suites.lab.self_bench.launcher reads it.
 
     Args:

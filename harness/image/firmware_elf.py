@@ -62,6 +62,7 @@ class Firmware:
         sram: bytes of the SRAM pool.
         ddr: bytes of DDR from the start of the package to the end.
         package: bytes the package may have.
+        package_start: address of the package.
         stack: bytes of the main stack.
         operators: full names of the operators it has kernels for.
     """
@@ -72,6 +73,7 @@ class Firmware:
     package: int | None
     stack: int | None
     operators: frozenset[str] | None
+    package_start: int | None = None
 
     @classmethod
     def read(cls, elf: bytes) -> Firmware:
@@ -105,6 +107,7 @@ def _read(elf: bytes) -> Firmware:
         package=_between(symbols, "__package_start", "__package_limit"),
         stack=_between(symbols, "__stack_limit", "__stack_top"),
         operators=None if names is None else frozenset(names),
+        package_start=symbols.get("__package_start"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ethos_hil.harness.image.formats import MemoryMode
+from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.lowering.artifact import Artifact, Delegate
 
@@ -62,7 +62,7 @@ def rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> MemoryMode:
+def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> DeviceMemoryMode:
     """Where the firmware shall put the parts of a program.
 
     A program that does not say its mode needs a fast scratch if its streams use one, and is otherwise at home in the
@@ -76,11 +76,11 @@ def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> M
         sram: bytes of the device's SRAM pool, or None where that is not known.
     """
     if artifact.memory_mode is None:
-        return MemoryMode.DEDICATED_SRAM if footprint.fast_scratch else MemoryMode.SHARED_SRAM
-    mode = MemoryMode[artifact.memory_mode.kind.upper()]
+        return DeviceMemoryMode.DEDICATED_SRAM if footprint.fast_scratch else DeviceMemoryMode.SHARED_SRAM
+    mode = DeviceMemoryMode[artifact.memory_mode.kind.upper()]
     needed = sum(map(rounded, footprint.constants)) + rounded(footprint.scratch) + _TABLES
-    if mode is MemoryMode.SRAM_ONLY and sram is not None and needed > sram:
-        return MemoryMode.SHARED_SRAM
+    if mode is DeviceMemoryMode.SRAM_ONLY and sram is not None and needed > sram:
+        return DeviceMemoryMode.SHARED_SRAM
     return mode
 
 

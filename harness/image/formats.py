@@ -151,7 +151,7 @@ class PackageFlag(enum.IntFlag):
     SEND_DELEGATE_OUTPUTS = 1
 
 
-class MemoryMode(enum.IntEnum):
+class DeviceMemoryMode(enum.IntEnum):
     """Where the memories of the NPU are: Vela's memory modes, by the names it has for them."""
 
     SHARED_SRAM = 0
@@ -336,7 +336,13 @@ STRUCTS = (
     FaultInfo,
     End,
 )
-ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (PackageFlag, MemoryMode, FrameType, TensorRole, ErrorKind)
+ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
+    PackageFlag,
+    DeviceMemoryMode,
+    FrameType,
+    TensorRole,
+    ErrorKind,
+)
 _CONSTANTS = (
     "PACKAGE_VERSION",
     "PACKAGE_ALIGNMENT",

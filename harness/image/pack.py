@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import io
 import secrets
 import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
 from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import (
     EVENT_COUNTERS,
     PACKAGE_ALIGNMENT,
     PACKAGE_MAGIC,
     PACKAGE_VERSION,
+    DeviceMemoryMode,
     InputRef,
-    MemoryMode,
     PackageFlag,
     PackageHeader,
 )
@@ -40,11 +36,13 @@ _EHDR = struct.Struct("<16sHHIIIIIHHHHHH")
 _PHDR = struct.Struct("<IIIIIIII")
 _SHDR = struct.Struct("<IIIIIIIIII")
 _PT_LOAD, _PF_R = 1, 4
+_ELF32_LITTLE_ENDIAN = bytes([1, 1])
+"""EI_CLASS and EI_DATA."""
 _SHT_PROGBITS, _SHF_ALLOC = 1, 2
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What the firmware does with the program.
 
     Attributes:
@@ -68,7 +66,7 @@ class Plan:
     send_delegate_outputs: bool = True
     events: tuple[int, ...] = (32, 130, 135, 386)
     method: str = "forward"
-    memory_mode: MemoryMode = MemoryMode.SHARED_SRAM
+    memory_mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
     fast_scratch_bytes: int = 0
 
     @property
@@ -85,54 +83,35 @@ class Image:
     run_id: bytes
     image_hash: bytes
     program_hash: bytes
-    plan: Plan
+    plan: RunPlan
 
 
 @dataclass(frozen=True)
-class Firmware:
-    """What packing needs to know of the firmware's ELF."""
+class PackageSlot:
+    """Where a firmware takes its package: an address, and the bytes it reserves there."""
 
-    elf: bytes
-    package_start: int
-    package_limit: int
+    start: int
+    size: int
 
     @classmethod
-    def parse(cls, elf: bytes) -> Firmware:
-        """Read the firmware's ELF.
+    def of(cls, elf: bytes) -> PackageSlot:
+        """Of the firmware's ELF.
 
         Raises:
             ToolError: it is not a 32-bit little-endian ELF, or reserves no space for a package.
         """
-        symbols = _package_symbols(elf)
-        return cls(elf, symbols["__package_start"], symbols["__package_limit"])
-
-    @property
-    def package_space(self) -> int:
-        """Bytes reserved for the package."""
-        return self.package_limit - self.package_start
-
-
-@functools.lru_cache(maxsize=4)
-def _package_symbols(elf: bytes) -> dict[str, int]:
-    try:
-        file = ELFFile(io.BytesIO(elf))
-        table = file.get_section_by_name(".symtab")
-    except ELFError as error:
-        raise ToolError(f"the firmware is not an ELF file: {error}", hint="build it with `make firmware`") from error
-    if file.elfclass != 32 or not file.little_endian or not isinstance(table, SymbolTableSection):
-        raise ToolError(
-            "the firmware is not a 32-bit little-endian ELF with a symbol table", hint="run `make firmware`"
-        )
-    found = {}
-    for name in ("__package_start", "__package_limit"):
-        symbols = table.get_symbol_by_name(name)
-        if not symbols:
-            raise ToolError(f"the firmware has no symbol {name}: it reserves no space for a package")
-        found[name] = int(symbols[0]["st_value"])
-    return found
+        firmware = Firmware.read(elf)
+        if elf[4:6] != _ELF32_LITTLE_ENDIAN:
+            raise ToolError("the firmware is not a 32-bit little-endian ELF", hint="run `make firmware`")
+        if firmware.package_start is None or firmware.package is None:
+            raise ToolError(
+                "the firmware has no symbols __package_start and __package_limit: it reserves no space for a package",
+                hint="run `make firmware`",
+            )
+        return cls(firmware.package_start, firmware.package)
 
 
-def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]], plan: Plan) -> Image:
+def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]], plan: RunPlan) -> Image:
     """Add `program`, `input_sets` and `plan` to the firmware's ELF.
 
     Args:
@@ -146,16 +125,16 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
         UsageError: the plan's method name is too long for the header, or it has more events than there are counters.
         ToolError: the firmware's ELF is not usable.
     """
-    target = Firmware.parse(firmware)
+    slot = PackageSlot.of(firmware)
     run_id = secrets.token_bytes(16)
     program_hash = hashlib.sha256(program).digest()
     header, body = _package(program, input_sets, plan, program_hash)
 
     size = PackageHeader.size + len(body)
-    if size > target.package_space:
+    if size > slot.size:
         raise TargetError(
-            f"the program and its inputs do not fit: {size} bytes needed, {target.package_space} available",
-            hint="run fewer input sets at once" if len(program) < target.package_space else None,
+            f"the program and its inputs do not fit: {size} bytes needed, {slot.size} available",
+            hint="run fewer input sets at once" if len(program) < slot.size else None,
             kind="out-of-memory",
         )
     unsigned = PackageHeader.pack({**header, "run_id": bytes(16), "image_hash": bytes(32), "crc32": 0})
@@ -166,7 +145,7 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
     crc_offset = PackageHeader.offset_of("crc32")
     crc = zlib.crc32(body, zlib.crc32(PackageHeader.pack({**header, "crc32": 0})[:crc_offset]))
     package = PackageHeader.pack({**header, "crc32": crc}) + body
-    return Image(_add_segment(firmware, package, target.package_start), run_id, image_hash, program_hash, plan)
+    return Image(_add_segment(firmware, package, slot.start), run_id, image_hash, program_hash, plan)
 
 
 @functools.lru_cache(maxsize=4)
@@ -176,7 +155,7 @@ def _digest(firmware: bytes) -> hashlib._Hash:
 
 
 def _package(
-    program: bytes, input_sets: Sequence[Sequence[bytes]], plan: Plan, program_hash: bytes
+    program: bytes, input_sets: Sequence[Sequence[bytes]], plan: RunPlan, program_hash: bytes
 ) -> tuple[dict[str, object], bytes]:
     """Header fields without the three that depend on the whole, and the bytes after the header."""
     if len(input_sets) != plan.input_set_count or any(len(tensors) != plan.inputs_per_set for tensors in input_sets):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import FIRMWARE_VARIABLE, Firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
-from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, InputRef, MemoryMode, PackageHeader
+from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, InputRef, PackageHeader
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.soc import SOCS
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.memory_mode import MemoryMode as VelaMode
+from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.results.record import Check
 
 OK, NOTE, FAIL = "ok", "note", "fail"
@@ -50,7 +50,7 @@ class PreflightFailed(TargetError):
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where a program is to run.
 
     Attributes:
@@ -65,7 +65,7 @@ class Place:
 
 
 def examine(
-    artifact: Artifact, place: Place, footprint: Footprint, *, input_sets: int, asked: VelaMode | None = None
+    artifact: Artifact, place: Destination, footprint: Footprint, *, input_sets: int, asked: MemoryMode | None = None
 ) -> tuple[Check, ...]:
     """Every check, in the order of the table.
 
@@ -89,7 +89,7 @@ def insist(checks: Sequence[Check]) -> None:
         raise PreflightFailed(checks)
 
 
-def _npu(artifact: Artifact, place: Place) -> Check:
+def _npu(artifact: Artifact, place: Destination) -> Check:
     if artifact.npu is None:
         return Check("npu", "none: nothing is delegated", place.npu, OK)
     needed = str(artifact.npu)
@@ -98,7 +98,7 @@ def _npu(artifact: Artifact, place: Place) -> Check:
     return Check("npu", needed, place.npu, FAIL, f"--npu {needed}, or lower the model again for {place.npu}")
 
 
-def _stream(artifact: Artifact, place: Place) -> Check:
+def _stream(artifact: Artifact, place: Destination) -> Check:
     """Versions of the command stream and the architecture, by the rules of Arm's driver (firmware/npu/identity.cc)."""
     vela = artifact.versions.get("ethos-u-vela")
     by = f", Vela {vela}" if vela else ""
@@ -125,7 +125,7 @@ def _versions(config: int, identity: int) -> str:
     return f"version {config >> 4 & 0xF}, architecture {architecture}"
 
 
-def _mode(artifact: Artifact, place: Place, asked: VelaMode | None) -> Check:
+def _mode(artifact: Artifact, place: Destination, asked: MemoryMode | None) -> Check:
     mode = artifact.memory_mode
     dedicated = "Shared_Sram, Sram_Only" + ("" if place.npu.startswith("ethos-u55") else ", Dedicated_Sram")
     if mode is None:
@@ -137,13 +137,13 @@ def _mode(artifact: Artifact, place: Place, asked: VelaMode | None) -> Check:
 
 def _runner(artifact: Artifact, footprint: Footprint) -> Check:
     """What a runner has is built into it, and only it knows."""
-    if memory_mode(artifact, footprint, None) is not MemoryMode.DEDICATED_SRAM:
+    if memory_mode(artifact, footprint, None) is not DeviceMemoryMode.DEDICATED_SRAM:
         return Check("runner", "kernels and memory", "not told by its ELF", NOTE)
     fix = "a runner built for Dedicated_Sram, or --memory-mode Shared_Sram"
     return Check("runner", "kernels, memory, a fast scratch", "not told by its ELF", NOTE, fix)
 
 
-def _board(place: Place, firmware: Firmware) -> Check:
+def _board(place: Destination, firmware: Firmware) -> Check:
     """Whether the firmware is the one of this system on chip: it begins where the processor does."""
     found = next((soc.name for soc in SOCS if soc.vectors == firmware.start), "none that is known")
     if found == place.soc:
@@ -179,10 +179,10 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
     if mode is not memory_mode(artifact, footprint, None):
         text = f"{firmware.sram or 0:,} bytes of SRAM are too little: they stay in DDR, as with Shared_Sram"
         yield Check("constants", f"{constants:,} bytes", text, NOTE)
-    if mode is MemoryMode.SRAM_ONLY:
+    if mode is DeviceMemoryMode.SRAM_ONLY:
         yield pools.place("constants", constants, "sram")
         yield pools.place("scratch", rounded(footprint.scratch), "sram")
-    elif mode is MemoryMode.DEDICATED_SRAM:
+    elif mode is DeviceMemoryMode.DEDICATED_SRAM:
         fast = pools.place("fast scratch", rounded(footprint.fast_scratch), "sram", _smaller_cache(firmware.sram))
         if footprint.unknown is not None:
             fast = Check("fast scratch", f"unknown: {footprint.unknown}", fast.available, NOTE)
@@ -190,7 +190,7 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
         yield pools.place("scratch", rounded(footprint.scratch), "ddr", "a smaller input")
     else:
         yield pools.place("scratch", rounded(footprint.scratch), "either", "a smaller input")
-    where = "ddr" if mode is MemoryMode.DEDICATED_SRAM else "either"
+    where = "ddr" if mode is DeviceMemoryMode.DEDICATED_SRAM else "either"
     planned = max((pools.place("planned", rounded(size), where, "a smaller input") for size in footprint.planned),
                   key=lambda check: (OK, NOTE, FAIL).index(check.status), default=None)  # fmt: skip
     if planned is not None:
@@ -250,6 +250,6 @@ def _fits(name: str, needed: int, available: int | None, what: str, fix: str) ->
 
 def _smaller_cache(sram: int | None) -> str:
     """The mode whose limit on the fast scratch is the largest that fits."""
-    limits = {name: VelaMode(name).cache_limit or 0 for name in VelaMode.VALID}
+    limits = {name: MemoryMode(name).cache_limit or 0 for name in MemoryMode.VALID}
     best = max(limits, key=lambda name: limits[name] if limits[name] <= (sram or 0) else 0)
     return f"--memory-mode {best if limits[best] else 'Shared_Sram'}"

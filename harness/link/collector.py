@@ -25,7 +25,7 @@ from ethos_hil.harness.image.formats import (
     TensorRole,
 )
 from ethos_hil.harness.image.formats import Struct as Record
-from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
@@ -286,7 +286,7 @@ class _RunInProgress:
             raise TargetError(f"COUNTERS of instruction {instruction} came twice", kind="link")
         self._counters[instruction] = counters
 
-    def finish(self, outputs: int, plan: Plan, stack_used: int) -> Run:
+    def finish(self, outputs: int, plan: RunPlan, stack_used: int) -> Run:
         """The run, when all of it is there: `outputs` outputs, and outputs of every delegate if they were asked for."""
         if len(self._outputs) != outputs:
             raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind="link")

@@ -17,7 +17,7 @@ Ethos-U85 those of Vela's disassembly.
 
 from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Configuration
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.npu import Execution, Extent, Npu, Program, forget
+from ethos_hil.harness.npu.npu import Execution, Extent, Npu, NpuProgram, forget
 from ethos_hil.harness.npu.timing.timing_model import OpRecord
 
-__all__ = ["CONFIGURATIONS", "Configuration", "Execution", "Extent", "Fault", "Npu", "OpRecord", "Program", "forget"]
+__all__ = ["CONFIGURATIONS", "Configuration", "Execution", "Extent", "Fault", "Npu", "NpuProgram", "OpRecord", "forget"]

@@ -56,7 +56,7 @@ def estimate(op: Op) -> int:
     return int(cost)
 
 
-class Budget:
+class EffortBudget:
     """What is left of the work that a run may do.
 
     Attributes:

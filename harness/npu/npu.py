@@ -24,7 +24,7 @@ from ethos_hil.harness.npu.decode.decoder import decode
 from ethos_hil.harness.npu.decode.waits import Gate, gates
 from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
     Access,
@@ -49,7 +49,7 @@ TABLE_HINT = (
     "Vela 5.1 emits this for ethos-u55-32 and -64 where an activation (sigmoid, hardswish, ...) meets a transposition, "
     "as at a model's input or output; compile for ethos-u55-128 or -256, or put the activation elsewhere"
 )
-Observer = Callable[[Op, Memory], None]
+Observer = Callable[[Op, RegionMemory], None]
 MAX_BRANCHES = 10_000  # of one run; a stream that takes more is taken to have no end
 COPIES_FOLLOWED = 64  # back from a convolution; its weights come just before it
 PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
@@ -58,7 +58,7 @@ PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
 class Step(Protocol):
     """An operation ready to execute."""
 
-    def run(self, memory: Memory) -> None:
+    def run(self, memory: RegionMemory) -> None:
         """Executes it."""
 
 
@@ -71,7 +71,7 @@ class Extent:
     write_end: int = 0
 
 
-class Program:
+class NpuProgram:
     """A decoded command stream for one configuration. Made by Npu.decode; holds no memory of any board."""
 
     def __init__(self, stream: bytes, configuration: Configuration) -> None:
@@ -106,7 +106,7 @@ class Program:
         """Whether the order of operations depends on data."""
         return len(self.ops) < len(self.instructions)
 
-    def path(self, memory: Memory) -> Iterator[tuple[Op, Step]]:
+    def path(self, memory: RegionMemory) -> Iterator[tuple[Op, Step]]:
         """Operations in the order in which they run; each must have been executed before the next is asked for."""
         if not self.has_branches:
             yield from zip(self.ops, self.steps, strict=True)
@@ -175,13 +175,13 @@ class Npu:
         self.strict = strict
         self._internal = np.zeros(configuration.internal_bytes, np.uint8)
 
-    def decode(self, stream: bytes) -> Program:
+    def decode(self, stream: bytes) -> NpuProgram:
         """The program of a register command stream (without driver actions); cached by content. Raises Fault."""
         return _programs.get(stream, self.configuration)
 
     def run(
         self,
-        program: Program,
+        program: NpuProgram,
         regions: Mapping[int, Bytes],
         ports: Mapping[int, int] = DEFAULT_PORTS,
         observe: Observer | None = None,
@@ -205,11 +205,11 @@ class Npu:
                 )
         if self.strict and program.hazards:
             raise program.hazards[0].fault()
-        memory = Memory({**regions, INTERNAL: self._internal})
+        memory = RegionMemory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
         touched = sum(_touched(regions.get(n), extent) for n, extent in program.extents.items())
-        budget = effort_budget.Budget(touched, len(program.stream))
+        budget = effort_budget.EffortBudget(touched, len(program.stream))
         ran = []
         with blas.single_thread():
             for op, step in program.path(memory):
@@ -258,7 +258,7 @@ def _followed(at: Stream, copies: Sequence[Dma]) -> Stream:
     return at
 
 
-def _prefetch(program: Program, regions: Mapping[int, Bytes]) -> None:
+def _prefetch(program: NpuProgram, regions: Mapping[int, Bytes]) -> None:
     """Decodes together all weights that the steps of the program are not ready for."""
     wanted = []
     convolutions = (step for step in program.steps if isinstance(step, ConvolutionStep))
@@ -336,20 +336,20 @@ class _Programs:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[tuple[bytes, Configuration], Program] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, Configuration], NpuProgram] = OrderedDict()
 
     def clear(self) -> None:
         with self._lock:
             self._kept.clear()
 
-    def get(self, stream: bytes, configuration: Configuration) -> Program:
+    def get(self, stream: bytes, configuration: Configuration) -> NpuProgram:
         key = (bytes(stream), configuration)
         with self._lock:
             program = self._kept.get(key)
             if program is not None:
                 self._kept.move_to_end(key)
                 return program
-        program = Program(key[0], configuration)
+        program = NpuProgram(key[0], configuration)
         with self._lock:
             self._kept[key] = program
             while len(self._kept) > PROGRAMS_KEPT:

@@ -24,14 +24,14 @@ from ethos_hil.harness.npu.isa.operations import (
     Upscale,
 )
 from ethos_hil.harness.npu.isa.scaling import ONE, Scale
-from ethos_hil.harness.npu.npu import Program
+from ethos_hil.harness.npu.npu import NpuProgram
 from ethos_hil.harness.npu.timing.timing_model import OpRecord, Timing
 
 Json = dict[str, Any]
 LAYOUTS = {Layout.NHWC: "NHWC", Layout.BRICKS: "NHCWB16", Layout.CHAIN: "chain"}
 
 
-def records(program: Program, timing: Timing | None = None) -> Iterator[Json]:
+def records(program: NpuProgram, timing: Timing | None = None) -> Iterator[Json]:
     """One for each operation of the stream, in order.
 
     Args:

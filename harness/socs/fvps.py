@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Model:
+class Fvp:
     """One FVP executable.
 
     Attributes:
@@ -32,15 +32,15 @@ class Model:
     boot: int
 
 
-CORSTONE_300_U55 = Model(
+CORSTONE_300_U55 = Fvp(
     "FVP_Corstone_SSE-300_Ethos-U55", "corstone-300", "ethos-u55", (32, 64, 128, 256), 128,
     "cpu0", "ethosu", "mps3_board", 0x10000000,
 )  # fmt: skip
-CORSTONE_300_U65 = Model(
+CORSTONE_300_U65 = Fvp(
     "FVP_Corstone_SSE-300_Ethos-U65", "corstone-300", "ethos-u65", (256, 512), 512,
     "cpu0", "ethosu", "mps3_board", 0x10000000,
 )  # fmt: skip
-CORSTONE_320 = Model(
+CORSTONE_320 = Fvp(
     "FVP_Corstone_SSE-320", "corstone-320", "ethos-u85", (128, 256, 512, 1024, 2048), 256,
     "mps4_board.subsystem.cpu0", "mps4_board.subsystem.ethosu", "mps4_board", 0x11000000,
 )  # fmt: skip

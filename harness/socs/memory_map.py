@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ethos_hil.harness.socs.fvps import Model
+from ethos_hil.harness.socs.fvps import Fvp
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ _ABSENT = {
 """What the SoC has and QEMU's machine does not (Zephyr, mps4_corstone320_fvp.dts)."""
 
 
-def missing(address: int, size: int, model: Model) -> str | None:
+def missing(address: int, size: int, model: Fvp) -> str | None:
     """Why `size` bytes at `address` are in no memory of the virtual board, or None when they are in one."""
     if (address in DDR and address + size <= DDR.stop) or any(memory.holds(address, size) for memory in MEMORIES):
         return None

@@ -46,7 +46,7 @@ _CLOCK_SLACK = 0.05
 
 
 @dataclass(frozen=True)
-class Job:
+class RunnerJob:
     """What a runner is to do.
 
     Attributes:
@@ -78,7 +78,9 @@ def command_line(inputs: int) -> str:
     return text
 
 
-def run_program(board: Target, elf: bytes, job: Job, *, timeout: float, progress: Progress | None = None) -> Outcome:
+def run_program(
+    board: Target, elf: bytes, job: RunnerJob, *, timeout: float, progress: Progress | None = None
+) -> Outcome:
     """Execute a job, one boot for each execution.
 
     Args:
@@ -125,7 +127,7 @@ def run_program(board: Target, elf: bytes, job: Job, *, timeout: float, progress
 
 
 def _execute(
-    board: Target, elf: bytes, job: Job, inputs: Sequence[bytes], deadline: Deadline
+    board: Target, elf: bytes, job: RunnerJob, inputs: Sequence[bytes], deadline: Deadline
 ) -> tuple[tuple[np.ndarray, ...], Ended]:
     with tempfile.TemporaryDirectory(prefix="ethos-hil-runner-") as name:
         folder = Path(name)

@@ -13,12 +13,12 @@ from ethos_hil.harness.outcome import Ended
 from ethos_hil.harness.socs.memory_map import missing
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.fvp import model_for
-from ethos_hil.harness.virtual.board import Board
+from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 
 def boot(
@@ -47,7 +47,7 @@ def boot(
         TargetNotAvailable: QEMU is missing.
     """
     file = io.BytesIO(elf)
-    model = model_for(soc.name, Npu.parse(configuration.name))
+    model = model_for(soc.name, NpuName.parse(configuration.name))
     try:
         loaded = segments(file)
     except ElfError as error:
@@ -62,7 +62,7 @@ def boot(
     console = _Console()
     deadline = Deadline(timeout)
     heapinfo = semihosting.heapinfo_calls(file, loaded)
-    board = Board(soc, Qemu(elf, semihosting=semihosting))
+    board = QemuBoard(soc, Qemu(elf, semihosting=semihosting))
     with Machine(board, configuration, deadline, engine=engine, strict=strict, heapinfo=heapinfo) as machine:
         try:
             while not isinstance(event := machine.wait(), Exit):

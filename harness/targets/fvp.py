@@ -23,12 +23,12 @@ from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Ended, Outcome, Progress
-from ethos_hil.harness.socs.fvps import MODELS, Model
+from ethos_hil.harness.socs.fvps import MODELS, Fvp
 from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
 from ethos_hil.harness.targets.fvp_process import Simulation
 from ethos_hil.lowering.errors import EthosHilError, UsageError
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
 LAUNCHER_MARK = "ethos-hil"
@@ -42,7 +42,7 @@ _CONSOLE_LINES = 5
 _CORSTONE_320 = "corstone-320"
 
 
-def model_for(soc: str, npu: Npu) -> Model:
+def model_for(soc: str, npu: NpuName) -> Fvp:
     """The FVP of `soc` that has `npu`.
 
     Raises:
@@ -111,7 +111,7 @@ class FvpTarget(Target):
 
     kind = "fvp"
 
-    def __init__(self, soc: str, npu: Npu, *, fast: bool = False) -> None:
+    def __init__(self, soc: str, npu: NpuName, *, fast: bool = False) -> None:
         """The FVP of `soc` with `npu`; `fast`: as fast as it can, without timing.
 
         Raises:

@@ -8,14 +8,16 @@ from ethos_hil.lowering.errors import UsageError
 
 if TYPE_CHECKING:
     from ethos_hil.harness.targets.base import Target
-    from ethos_hil.harness.virtual.pool import Pool
-    from ethos_hil.lowering.npu_name import Npu
+    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.lowering.npu_name import NpuName
 
 FVPS = ("corstone-300", "corstone-320")
 TARGETS = ("virtual", *FVPS)
 
 
-def make_target(name: str, npu: Npu, *, strict: bool = False, fast: bool = False, pool: Pool | None = None) -> Target:
+def make_target(
+    name: str, npu: NpuName, *, strict: bool = False, fast: bool = False, pool: BoardPool | None = None
+) -> Target:
     """The target called `name`, with `npu` in it.
 
     Args:

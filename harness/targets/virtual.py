@@ -17,7 +17,7 @@ from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.foreign_program import boot
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import EngineFactory, Machine
-from ethos_hil.harness.virtual.pool import Pool, new_board
+from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.errors import UsageError
@@ -39,7 +39,7 @@ class VirtualTarget(Target):
     engine: EngineFactory = Engine
     """Runs the NPU's jobs. Tests put broken hardware here, in a subclass."""
 
-    def __init__(self, npu: str, *, strict: bool = False, pool: Pool | None = None) -> None:
+    def __init__(self, npu: str, *, strict: bool = False, pool: BoardPool | None = None) -> None:
         """A board with `npu`, e.g. "ethos-u55-128".
 
         Args:

@@ -178,6 +178,16 @@ def test_no_generic_name_can_be_imported() -> None:
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
+def test_no_two_classes_have_one_name() -> None:
+    """A name means one thing: who reads it need not look where it was imported from."""
+    homes: dict[str, list[str]] = {}
+    for name, path in NAMES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(name)
+    assert not {name: where for name, where in homes.items() if len(where) > 1}
+
+
 def test_no_file_has_outgrown_its_noun() -> None:
     sizes = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
     assert not {name: size for name, size in sizes.items() if size > 400}

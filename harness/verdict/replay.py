@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu import Npu
-from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout, Memory
+from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import NpuOp
@@ -128,7 +128,7 @@ class _Watch:
         row = self._rows[number]
         return row if row.operator < 0 or self._results[row.operator] == row.tensor else None
 
-    def observe(self, op: Op, memory: Memory) -> None:
+    def observe(self, op: Op, memory: RegionMemory) -> None:
         """Takes what `op` wrote, and judges the tensor if that completes it."""
         row = self._writer(op)
         if row is None or row.tensor not in self._last:
@@ -182,7 +182,7 @@ def _kind(op: Op) -> tuple[object, ...]:
     return (ofm.layout, ofm.bits, ofm.stride_y, ofm.stride_x, ofm.stride_c)
 
 
-def _written(row: int, op: Op, memory: Memory) -> _Write:
+def _written(row: int, op: Op, memory: RegionMemory) -> _Write:
     if isinstance(op, Dma):
         places = [access for access in op.accesses if access.write]
         addresses = np.concatenate([np.arange(place.begin, place.end) for place in places])

@@ -13,11 +13,11 @@ from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES
 from ethos_hil.harness.npu.trace import records
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Npu as Profile
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.files import write_whole
 
 
-def lines(artifact: Artifact, npu: Profile) -> Iterator[dict[str, Any]]:
+def lines(artifact: Artifact, npu: NpuName) -> Iterator[dict[str, Any]]:
     """A record for each operation of each delegate, in the order in which they are called.
 
     Raises Fault where a command stream cannot be decoded.
@@ -30,7 +30,7 @@ def lines(artifact: Artifact, npu: Profile) -> Iterator[dict[str, Any]]:
             yield {"delegate": delegate.instruction, **record, **_origin(delegate, record["offset"])}
 
 
-def write(artifact: Artifact, npu: Profile, path: Path) -> None:
+def write(artifact: Artifact, npu: NpuName, path: Path) -> None:
     """The file, whole or not at all.
 
     Raises:

@@ -19,7 +19,7 @@ REFERENCE = "tosa_reference_model"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """The judgement on an outcome: "verified" or "failed", with every output's comparison."""
 
     status: str
@@ -27,7 +27,7 @@ class Verdict:
     outputs: tuple[Output, ...]
 
 
-def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegates: bool = True) -> Verdict:
+def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegates: bool = True) -> Verification:
     """Compare every output and every delegate output of every execution.
 
     Args:
@@ -53,7 +53,7 @@ def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegat
             outputs[name] = output if name not in outputs else _merge(outputs[name], output)
             problem = problem or difference
     failure = None if problem is None else Failure("mismatch", problem)
-    return Verdict("verified" if failure is None else "failed", failure, tuple(outputs.values()))
+    return Verification("verified" if failure is None else "failed", failure, tuple(outputs.values()))
 
 
 def _tensors_of_run(run: Run) -> dict[str, np.ndarray]:

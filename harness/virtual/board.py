@@ -45,7 +45,7 @@ _WORTH_KEEPING = 32 << 20
 """Bytes of DDR: emptying more takes as long as a start of QEMU (measured: 1.6 ms of processor time a MiB; 60 ms)."""
 
 
-class Board:
+class QemuBoard:
     """One QEMU, from start to reaped. Its guest is stopped at reset when a run begins.
 
     Attributes:

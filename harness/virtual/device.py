@@ -31,7 +31,7 @@ _RUN, _CLEAR_IRQ, _POWER_BITS = 1 << 0, 1 << 1, 0xC
 
 
 @dataclass(frozen=True)
-class Job:
+class NpuJob:
     """What the registers say when software sets the NPU running.
 
     Attributes:
@@ -48,7 +48,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Result:
+class JobResult:
     """What became of a job: the execution, and the mask that its STOP command adds to STATUS.irq_history_mask."""
 
     execution: Execution
@@ -58,7 +58,7 @@ class Result:
 class JobEngine(Protocol):
     """Runs jobs; a `ethos_hil.harness.virtual.engine.Engine`, or a test's own."""
 
-    def run(self, job: Job) -> Result | None:
+    def run(self, job: NpuJob) -> JobResult | None:
         """Run a job to its end. None: it does not end, the NPU stays busy. Raises Fault."""
 
 
@@ -156,7 +156,7 @@ class Device:
         self._pmu.check(self._stored)
         self._status &= ~_END_REACHED
         stored = self._stored
-        job = Job(
+        job = NpuJob(
             queue=stored["QBASE0"] | stored["QBASE1"] << 32,
             size=stored["QSIZE"],
             bases=tuple(stored[f"BASEP{2 * i}"] | stored[f"BASEP{2 * i + 1}"] << 32 for i in range(REGIONS)),
@@ -182,7 +182,7 @@ class Device:
         self._history |= result.stop_mask
         self._pmu.count(result.execution, self._stored)
 
-    def _culprit(self, fault: Fault, job: Job) -> int:
+    def _culprit(self, fault: Fault, job: NpuJob) -> int:
         """STATUS.faulting_interface and faulting_channel for a bus error; zero as far as it does not say."""
         channels = self._layout.channels
         channel = next((number for name, number in channels.items() if fault.register.startswith(name)), 0)
@@ -193,4 +193,4 @@ class Device:
         return port << _INTERFACE_SHIFT | channel << _CHANNEL_SHIFT
 
 
-__all__ = ["Device", "Job", "JobEngine", "Result", "Unmodelled"]
+__all__ = ["Device", "JobEngine", "JobResult", "NpuJob", "Unmodelled"]

@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
-from ethos_hil.harness.npu import Execution, Fault, Npu, Program
-from ethos_hil.harness.virtual.device import Job, Result
-from ethos_hil.harness.virtual.memory import BusError, GuestMemory, Place
+from ethos_hil.harness.npu import Execution, Fault, Npu, NpuProgram
+from ethos_hil.harness.virtual.device import JobResult, NpuJob
+from ethos_hil.harness.virtual.memory import BusError, GuestMemory, RamAddress
 
 
 class Engine:
@@ -26,7 +26,7 @@ class Engine:
         self.executions: list[Execution] = []
         self.seconds = 0.0
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: NpuJob) -> JobResult:
         """Run a job to its end. Raises Fault."""
         stream = self._fetch(job)
         started = time.perf_counter()
@@ -41,9 +41,9 @@ class Engine:
             self.seconds += time.perf_counter() - started
             self._write_back(program, regions, copied)
         self.executions.append(execution)
-        return Result(execution, _stop_mask(stream))
+        return JobResult(execution, _stop_mask(stream))
 
-    def _fetch(self, job: Job) -> bytes:
+    def _fetch(self, job: NpuJob) -> bytes:
         try:
             place = self._memory.locate(job.queue)
         except BusError as error:
@@ -53,11 +53,11 @@ class Engine:
             raise Fault("bus", 0, "QUEUE", "QBASE", job.queue, message)
         return self._memory.read(place, job.size)
 
-    def _map(self, job: Job, program: Program) -> tuple[dict[int, np.ndarray], dict[int, Place]]:
+    def _map(self, job: NpuJob, program: NpuProgram) -> tuple[dict[int, np.ndarray], dict[int, RamAddress]]:
         """Arrays of the regions that the program touches, cut off where their RAM ends, and the places of those that
         are copies. A region that is in no RAM is left out: the model faults at the operation that needs it."""
         regions: dict[int, np.ndarray] = {}
-        copied: dict[int, Place] = {}
+        copied: dict[int, RamAddress] = {}
         for number, extent in program.extents.items():
             try:
                 place = self._memory.locate(job.bases[number])
@@ -74,12 +74,12 @@ class Engine:
             regions[number] = view
         return regions, copied
 
-    def _write_back(self, program: Program, regions: dict[int, np.ndarray], copied: dict[int, Place]) -> None:
+    def _write_back(self, program: NpuProgram, regions: dict[int, np.ndarray], copied: dict[int, RamAddress]) -> None:
         for number, place in copied.items():
             extent = program.extents[number]
             begin, end = extent.write_begin, min(extent.write_end, regions[number].size)
             if begin < end:
-                start = Place(place.ram, place.offset + begin, place.address + begin)
+                start = RamAddress(place.ram, place.offset + begin, place.address + begin)
                 self._memory.write(start, regions[number][begin:end].data)
 
 

@@ -45,7 +45,7 @@ class Writeback(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Access:
+class InterceptedAccess:
     """A decoded load or store.
 
     Attributes:
@@ -131,7 +131,7 @@ _KINDS = {
 
 
 @functools.lru_cache(maxsize=1000)
-def decode(code: bytes, pc: int) -> Access:
+def decode(code: bytes, pc: int) -> InterceptedAccess:
     """The load or store at the start of `code` (4 bytes from `pc`, or 2 when that is its length).
 
     Raises:
@@ -165,7 +165,7 @@ def decode(code: bytes, pc: int) -> Access:
     if base == PC or PC in registers:
         raise UnsupportedAccess(text)
     load, size, signed = kind
-    return Access(
+    return InterceptedAccess(
         mnemonic=text,
         length=instruction.size,
         load=load,

@@ -18,13 +18,13 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.virtual import intercepted_access
-from ethos_hil.harness.virtual.board import Board
+from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
-from ethos_hil.harness.virtual.peripherals import Absent, Bus, Peripheral, Uart
+from ethos_hil.harness.virtual.peripherals import Absent, Peripheral, PeripheralBus, Uart
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
@@ -43,7 +43,7 @@ EngineFactory = Callable[[Npu, GuestMemory], JobEngine]
 
 
 @dataclass(frozen=True)
-class Output:
+class GuestOutput:
     """What the guest wrote to its UART, and to its console with semihosting. Not both are empty."""
 
     uart: bytes = b""
@@ -68,7 +68,7 @@ class Machine:
 
     def __init__(
         self,
-        board: Board,
+        board: QemuBoard,
         configuration: Configuration,
         deadline: Deadline,
         *,
@@ -110,7 +110,7 @@ class Machine:
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict), self._memory)
             self.device = Device(configuration, self.engine)
-            self._bus = Bus(self._peripherals())
+            self._bus = PeripheralBus(self._peripherals())
         except BaseException:
             board.stop()
             raise
@@ -140,7 +140,7 @@ class Machine:
             if event.uart:
                 return event.uart
 
-    def wait(self) -> Output | Exit:
+    def wait(self) -> GuestOutput | Exit:
         """Let the guest run until it writes something, or ends the run.
 
         Raises:
@@ -181,13 +181,13 @@ class Machine:
         """What the guest wrote to its UART and nobody read yet, without letting it run."""
         return self._uart.take() + self._qemu.read_uart()
 
-    def written(self) -> Output | None:
+    def written(self) -> GuestOutput | None:
         """What the guest wrote and nobody read yet, or None.
 
         The UART is read last, so that it has all that was sent before the console's text.
         """
         console = self._qemu.read_console()
-        output = Output(self.drain(), console)
+        output = GuestOutput(self.drain(), console)
         return output if output.uart or output.console else None
 
     def where(self) -> str | None:
@@ -202,7 +202,7 @@ class Machine:
         except (GdbError, TimeoutError):
             return None
 
-    def release(self) -> Board | None:
+    def release(self) -> QemuBoard | None:
         """End a run whose guest said all it had to say, and hand over the board for the next one.
 
         None where the board is not worth keeping, or does not stop as it should; then it is ended.

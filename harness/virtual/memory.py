@@ -33,7 +33,7 @@ _DDR = Ram("DDR", DDR_BASE, DDR_SIZE)
 
 
 @dataclass(frozen=True)
-class Place:
+class RamAddress:
     """An address inside a RAM."""
 
     ram: Ram
@@ -46,18 +46,18 @@ class Place:
         return self.ram.size - self.offset
 
 
-def locate(soc: Soc, address: int) -> Place:
+def locate(soc: Soc, address: int) -> RamAddress:
     """Where `address` leads the NPU of `soc`.
 
     Raises:
         BusError: to no RAM.
     """
     if _DDR.base <= address < _DDR.base + _DDR.size:
-        return Place(_DDR, address - _DDR.base, address)
+        return RamAddress(_DDR, address - _DDR.base, address)
     for ram in soc.rams:
         for base in (ram.base, ram.base + SECURE_ALIAS):
             if base <= address < base + ram.size:
-                return Place(ram, address - base, address)
+                return RamAddress(ram, address - base, address)
     raise BusError(f"there is no RAM at 0x{address:08x}")
 
 
@@ -162,7 +162,7 @@ class GuestMemory:
         self._ddr = np.frombuffer(qemu.ddr, np.uint8)
         self._blocks: Blocks | None = blocks
 
-    def locate(self, address: int) -> Place:
+    def locate(self, address: int) -> RamAddress:
         """Where `address` leads the NPU. Raises BusError."""
         return locate(self._soc, address)
 
@@ -170,7 +170,7 @@ class GuestMemory:
         """From now on do without /proc/<pid>/mem."""
         self._blocks = None
 
-    def shared(self, place: Place, size: int, *, writable: bool) -> np.ndarray | None:
+    def shared(self, place: RamAddress, size: int, *, writable: bool) -> np.ndarray | None:
         """`size` bytes at `place` themselves, uint8, or None when that RAM can only be copied."""
         if place.ram is not _DDR:
             return None
@@ -178,14 +178,14 @@ class GuestMemory:
         view.flags.writeable = writable
         return view
 
-    def read(self, place: Place, size: int) -> bytes:
+    def read(self, place: RamAddress, size: int) -> bytes:
         """A copy of `size` bytes."""
         view = self.shared(place, size, writable=False)
         if view is not None:
             return view.tobytes()
         return b"".join(self._read(*piece) for piece in _pieces(place.ram.base + SECURE_ALIAS, place.offset, size))
 
-    def write(self, place: Place, data: bytes | memoryview) -> None:
+    def write(self, place: RamAddress, data: bytes | memoryview) -> None:
         """Overwrite what is there. Must not be code: QEMU would go on with its translation of the old."""
         view = self.shared(place, len(data), writable=True)
         if view is not None:
@@ -234,4 +234,4 @@ def _candidates(pid: int) -> list[int]:
     return found
 
 
-__all__ = ["Blocks", "BusError", "GdbError", "GuestMemory", "Place", "locate"]
+__all__ = ["Blocks", "BusError", "GdbError", "GuestMemory", "RamAddress", "locate"]

@@ -68,7 +68,7 @@ class Uart:
             raise Unmodelled(f"the UART register at offset 0x{offset:x} is written")
 
 
-class Bus:
+class PeripheralBus:
     """The windows as the target of one load or store."""
 
     def __init__(self, windows: Mapping[Window, Peripheral]) -> None:

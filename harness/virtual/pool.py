@@ -7,10 +7,10 @@ from types import TracebackType
 
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.virtual.board import Board
+from ethos_hil.harness.virtual.board import QemuBoard
 
 
-class Pool:
+class BoardPool:
     """One board of each system on chip at most. A context manager: leaving it ends them.
 
     It serves the thread that made it, and for others starts a board each time: QEMU ends with the thread it was started
@@ -19,9 +19,9 @@ class Pool:
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._boards: dict[str, Board] = {}
+        self._boards: dict[str, QemuBoard] = {}
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> BoardPool:
         return self
 
     def __exit__(
@@ -29,7 +29,7 @@ class Pool:
     ) -> None:
         self.close()
 
-    def take(self, soc: Soc, elf: bytes) -> Board:
+    def take(self, soc: Soc, elf: bytes) -> QemuBoard:
         """A board with an image in it, as new; the caller ends it or gives it back.
 
         Raises:
@@ -47,7 +47,7 @@ class Pool:
                 raise
         return new_board(soc, elf, guarded=True)
 
-    def give(self, board: Board) -> None:
+    def give(self, board: QemuBoard) -> None:
         """Take care of a board whose run ended well; nobody else uses it any more."""
         if threading.get_ident() == self._thread and board.soc.name not in self._boards:
             self._boards[board.soc.name] = board
@@ -61,9 +61,9 @@ class Pool:
             board.stop()
 
 
-def new_board(soc: Soc, elf: bytes, *, guarded: bool = False) -> Board:
+def new_board(soc: Soc, elf: bytes, *, guarded: bool = False) -> QemuBoard:
     """A board that was just started, with an image in it; only a guarded one can be kept. Raises TargetNotAvailable."""
-    board = Board(soc, guarded=guarded)
+    board = QemuBoard(soc, guarded=guarded)
     try:
         board.put(elf)
     except BaseException:

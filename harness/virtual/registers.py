@@ -18,7 +18,7 @@ _HIGH_WORD = 0xFF
 
 
 @dataclass(frozen=True)
-class Layout:
+class RegisterLayout:
     """The register block of one generation.
 
     Attributes:
@@ -97,10 +97,10 @@ def _pmu(base: int, counters: int) -> dict[int, str]:
     }
 
 
-def _limited(limit_bits: int) -> Layout:
+def _limited(limit_bits: int) -> RegisterLayout:
     """Ethos-U55 and U65 differ in how many transactions AXI_LIMITn can allow."""
     counters = 4
-    return Layout(
+    return RegisterLayout(
         names=_COMMON | _pmu(0, counters) | {0x40 + 4 * i: f"AXI_LIMIT{i}" for i in range(4)},
         stored=_COMMON_STORED
         | {f"AXI_LIMIT{i}": limit_bits for i in range(4)}
@@ -111,11 +111,11 @@ def _limited(limit_bits: int) -> Layout:
     )
 
 
-def _u85() -> Layout:
+def _u85() -> RegisterLayout:
     counters = 8
     own = {0x30: "COND_STATUS", 0x38: "POWER_CTRL", 0x50: "AXI_SRAM", 0x54: "AXI_EXT"}
     limits = 0x31F3F  # outstanding reads and writes, length of bursts
-    return Layout(
+    return RegisterLayout(
         names=_COMMON | _pmu(0x1000, counters) | own | {0x40 + 4 * i: f"MEM_ATTR{i}" for i in range(4)},
         stored=_COMMON_STORED
         | {"POWER_CTRL": 0x3F, "AXI_SRAM": limits, "AXI_EXT": limits}
@@ -127,7 +127,7 @@ def _u85() -> Layout:
     )
 
 
-LAYOUTS: Mapping[Generation, Layout] = {
+LAYOUTS: Mapping[Generation, RegisterLayout] = {
     Generation.U55: _limited(0x0F1F00F3),
     Generation.U65: _limited(0x1F3F00F3),
     Generation.U85: _u85(),

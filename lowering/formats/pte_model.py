@@ -143,7 +143,7 @@ Instruction = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
 
 
 @dataclass(frozen=True)
-class Delegate:
+class BackendDelegate:
     """One partition compiled for a backend.
 
     Attributes:
@@ -160,7 +160,7 @@ class Delegate:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExecutionPlan:
     """One method of the program.
 
     Attributes:
@@ -179,7 +179,7 @@ class Plan:
     outputs: tuple[int, ...]
     instructions: tuple[Instruction, ...]
     operators: tuple[str, ...]
-    delegates: tuple[Delegate, ...]
+    delegates: tuple[BackendDelegate, ...]
     planned_sizes: tuple[int, ...]
 
     def tensor(self, index: int) -> Tensor:

@@ -25,28 +25,28 @@ from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Record, Schema
 from ethos_hil.lowering.formats.pte_model import (
     ITEM_SIZES,
-    Delegate,
+    BackendDelegate,
     DelegateCall,
+    ExecutionPlan,
     FreeCall,
     Instruction,
     JumpFalseCall,
     KernelCall,
     MoveCall,
-    Plan,
     Tensor,
     Value,
     ValueList,
 )
 
 __all__ = [
-    "Delegate",
+    "BackendDelegate",
     "DelegateCall",
+    "ExecutionPlan",
     "FreeCall",
     "Instruction",
     "JumpFalseCall",
     "KernelCall",
     "MoveCall",
-    "Plan",
     "Program",
     "Tensor",
     "Value",
@@ -65,9 +65,9 @@ _EXTERNAL = 1
 class Program:
     """A parsed and checked .pte."""
 
-    plans: tuple[Plan, ...]
+    plans: tuple[ExecutionPlan, ...]
 
-    def plan(self, name: str = "forward") -> Plan:
+    def plan(self, name: str = "forward") -> ExecutionPlan:
         """The method called `name`; a UsageError lists the ones there are."""
         for plan in self.plans:
             if plan.name == name:
@@ -151,7 +151,7 @@ class _Parser:
             available = size
         return program_size, base, available
 
-    def plans(self) -> tuple[Plan, ...]:
+    def plans(self) -> tuple[ExecutionPlan, ...]:
         plans = tuple(self._plan(record) for record in self._program["execution_plan"] or ())
         if not plans:
             raise _Malformed("it has no methods")
@@ -162,7 +162,7 @@ class _Parser:
             raise _Malformed(f"{what} is in segment {index} of {len(self._segments)}")
         return self._segments[index]
 
-    def _plan(self, record: Record) -> Plan:
+    def _plan(self, record: Record) -> ExecutionPlan:
         name = record["name"] or ""
         sizes = record["non_const_buffer_sizes"] or ()
         if any(size < 0 for size in sizes):
@@ -188,9 +188,9 @@ class _Parser:
                 wanted: type = int if value.kind == "int" else Tensor
                 if any(type(values[int(item)]) is not wanted for item in given):
                     raise _Malformed(f"value {index} is a list of {value.kind}s with an item of another type")
-        return Plan(name, values, inputs, outputs, instructions, operators, delegates, planned)
+        return ExecutionPlan(name, values, inputs, outputs, instructions, operators, delegates, planned)
 
-    def _delegate(self, record: Record, index: int) -> Delegate:
+    def _delegate(self, record: Record, index: int) -> BackendDelegate:
         reference = record["processed"]
         if reference is None or not record["id"]:
             raise _Malformed(f"delegate {index} has no data or no name")
@@ -208,7 +208,7 @@ class _Parser:
         else:
             raise _Malformed(f"{where} is at an unknown location {reference['location']}")
         specs = {spec["key"] or "": bytes(spec["value"] or b"") for spec in record["compile_specs"] or ()}
-        return Delegate(record["id"], blob, offset, specs)
+        return BackendDelegate(record["id"], blob, offset, specs)
 
     def _value(self, union: tuple[str, Record] | None, index: int, planned: Sequence[int]) -> Value:
         if union is None:

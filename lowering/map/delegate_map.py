@@ -36,7 +36,7 @@ _TABLE = re.compile(r"b_(?P<kind>.+?)(?P<number>(_\d+)?)_table_constant(?P<regio
 
 
 @dataclass(frozen=True)
-class Call:
+class AtenCall:
     """One aten operator of the user's float model.
 
     Attributes:
@@ -70,7 +70,7 @@ class Partition:
         surviving: identifiers that still have nodes after quantisation; the others were folded by then.
     """
 
-    calls: Mapping[str, Call]
+    calls: Mapping[str, AtenCall]
     nodes: Mapping[str, str]
     handles: Mapping[str, int]
     surviving: frozenset[str] = field(default_factory=frozenset)
@@ -235,10 +235,10 @@ def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
     return tables
 
 
-def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
+def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
     """The call each TOSA operator computes a part of."""
     producers = graph.producers()
-    origins: list[Call | None] = [None] * len(graph.operators)
+    origins: list[AtenCall | None] = [None] * len(graph.operators)
     for operator in graph.operators:
         if operator.is_constant:  # has no trace; one that is more than weights is called after the node it is made of
             node = _MADE.sub("", operator.outputs[0])
@@ -265,7 +265,7 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[Call | None]:
     return origins
 
 
-def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, before: Call | None) -> str:
+def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, before: AtenCall | None) -> str:
     """Identifier of the call that a look-up is a part of; `before` is that of what it reads.
 
     The pass that makes TABLEs drops the trace, but names the table after the node it replaces. Where a node of the same
@@ -283,7 +283,7 @@ def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, befor
     return partition.nodes.get(f"{kind}{match['number']}{match['region']}", "")
 
 
-def _folded(graph: TosaGraph, origins: Sequence[Call | None], partition: Partition) -> dict[int, list[Call]]:
+def _folded(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Partition) -> dict[int, list[AtenCall]]:
     """The calls that have no operator of their own, by the index of the operator they were folded into.
 
     That is the last operator that computes something for the call before them: there is where values are clamped.
@@ -294,7 +294,7 @@ def _folded(graph: TosaGraph, origins: Sequence[Call | None], partition: Partiti
             represented[origin.identifier] = operator.index
     here = set(partition.nodes.values())
     into: dict[str, str] = {}
-    folded: dict[int, list[Call]] = {}
+    folded: dict[int, list[AtenCall]] = {}
     for call in partition.calls.values():  # in order, so a chain's head is known before its tail
         gone = call.identifier not in partition.surviving or call.identifier in here
         if call.identifier in represented or not call.foldable or not gone or call.producer is None:
@@ -329,11 +329,11 @@ def _described(
     row: NpuOp,
     primary: TosaOperator | None,
     fused: Sequence[int],
-    origins: Sequence[Call | None],
-    folded: Mapping[int, Sequence[Call]],
+    origins: Sequence[AtenCall | None],
+    folded: Mapping[int, Sequence[AtenCall]],
     partition: Partition,
 ) -> NpuOp:
-    calls: list[Call] = []
+    calls: list[AtenCall] = []
     for index in fused:
         origin = origins[index]
         if origin is not None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ethos_hil.lowering.errors import OracleError
-from ethos_hil.lowering.formats.pte_model import KernelCall, Plan, Tensor, ValueList
+from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor, ValueList
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
 
 _INT32 = np.iinfo(np.int32)
@@ -28,7 +28,7 @@ class Store:
     tensor at the same place.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExecutionPlan) -> None:
         self._values = list(plan.values)
         self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ethos_hil.lowering.formats.command_stream import DMA_START, commands
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 _DESTINATION_REGION = 0x131  # a register of 16 bits; bit 8 chooses the internal memory
 _DESTINATION, _LENGTH = 0x031, 0x032  # registers of 48 bits: the word after the command, and its bits 16-31
@@ -37,7 +37,7 @@ class Overrun:
 
 def overruns(blob: VelaBlob) -> tuple[Overrun, ...]:
     """The transfers of a delegate that leave SHRAM, in stream order; always empty for an Ethos-U85, which has none."""
-    if Npu.from_config_word(blob.config_word).family == "u85":
+    if NpuName.from_config_word(blob.config_word).family == "u85":
         return ()
     return scan(blob.command_stream, (blob.config_word >> 8 & 0xFF) * 1024)
 

@@ -18,7 +18,7 @@ KINDS = ("random", "extremes", "ramp")
 
 
 @dataclass(frozen=True)
-class Program:
+class TosaProgram:
     """A graph to compile and run.
 
     Attributes:
@@ -88,7 +88,7 @@ def draw(value: Value, kind: str, rng: Rng, limits: Limits) -> Array:
     return rng.permutation(ramp).reshape(value.shape).astype(dtype)
 
 
-class Catalogue(dict[str, Program]):
+class ProgramCatalogue(dict[str, TosaProgram]):
     """Programs by name, in the order in which they were added."""
 
     def add(
@@ -103,7 +103,7 @@ class Catalogue(dict[str, Program]):
         """Adds a program; its name must be new."""
         if name in self:
             raise ValueError(f"two programs are called {name!r}")
-        self[name] = Program(name, build, tuple(limits), tuple(given), tuple(flags), tuple(kinds))
+        self[name] = TosaProgram(name, build, tuple(limits), tuple(given), tuple(flags), tuple(kinds))
 
     def program(
         self, name: str, *limits: Limits, flags: Sequence[str] = (), kinds: Sequence[str] = KINDS

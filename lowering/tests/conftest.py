@@ -11,11 +11,11 @@ import pytest
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 MODELS = Path(__file__).parent / "known_model.py"
 DATA = Path(__file__).parent / "data"
-U55 = Npu("u55", 128)
+U55 = NpuName("u55", 128)
 
 Lowered = Callable[..., Artifact]
 
@@ -31,7 +31,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 def lowered(cache: Cache) -> Lowered:
     """Lowers a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256), "Sram_Only")."""
 
-    def get(name: str, npu: Npu = U55, memory_mode: str | None = None) -> Artifact:
+    def get(name: str, npu: NpuName = U55, memory_mode: str | None = None) -> Artifact:
         from ethos_hil.lowering.lower import lower
 
         return lower(f"{MODELS}:{name}", npu, memory_mode=MemoryMode.chosen(memory_mode, npu), cache=cache)

@@ -15,12 +15,12 @@ import pytest
 from ethos_hil.lowering.formats.tosa import TosaTensor
 from ethos_hil.lowering.oracle import reference
 from ethos_hil.lowering.oracle.bounds import arrange, elementwise, graph, sums
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Operation, Rounding, of_constant
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation, of_constant
 from ethos_hil.lowering.tests.one_operator import OPERATORS, Input, OneOperator
 
 IDS = [f"{one.op}-{number}" for number, one in enumerate(OPERATORS)]
 SEEDS = range(3)
-EXACT = Rounding()
+EXACT = RoundingPolicy()
 
 
 def run(program: OneOperator, inputs: Sequence[np.ndarray]) -> np.ndarray:
@@ -29,7 +29,7 @@ def run(program: OneOperator, inputs: Sequence[np.ndarray]) -> np.ndarray:
     return output
 
 
-def evaluate(program: OneOperator, inputs: Sequence[Bounded], rounding: Rounding = EXACT) -> Bounded:
+def evaluate(program: OneOperator, inputs: Sequence[Bounded], rounding: RoundingPolicy = EXACT) -> Bounded:
     (output,) = graph.evaluate(program.tosa, inputs, rounding)
     return output
 
@@ -101,7 +101,7 @@ def test_roundings_that_are_drawn_keep_within_the_bound(program: OneOperator) ->
     inputs = [Bounded.exact(one.draw(rng)) for one in program.variables]
     worst = evaluate(program, inputs)
     for seed in SEEDS:
-        drawn = evaluate(program, inputs, Rounding(random=np.random.default_rng(seed)))
+        drawn = evaluate(program, inputs, RoundingPolicy(random=np.random.default_rng(seed)))
         assert drawn.is_exact
         assert (np.abs(drawn.value.astype(float) - worst.value) <= worst.error * 1.0001).all()
 
@@ -166,7 +166,7 @@ def test_an_operator_without_a_rule_is_an_error_that_names_it(monkeypatch: pytes
 @pytest.mark.parametrize("op", ["GATHER", "BITWISE_AND"])
 def test_integers_that_may_differ_are_an_error_where_they_decide(op: str) -> None:
     tensor = TosaTensor("x", (1, 2), "INT32")
-    operation = Operation(op, None, (tensor,), tensor)
+    operation = TosaOperation(op, None, (tensor,), tensor)
     values, unsure = Bounded.exact(np.zeros((1, 2), np.int32)), Bounded(np.zeros((1, 2), np.int64), np.ones((1, 2)))
     with pytest.raises(NoBound, match="may differ"):
         graph.RULES[op](operation, values, unsure)
@@ -174,7 +174,7 @@ def test_integers_that_may_differ_are_an_error_where_they_decide(op: str) -> Non
 
 def test_a_point_of_quantisation_is_in_doubt_only_beside_a_boundary() -> None:
     tensor = TosaTensor("x", (4,), "INT8")
-    operation = Operation("RESCALE", None, (tensor,), tensor)
+    operation = TosaOperation("RESCALE", None, (tensor,), tensor)
     real = np.array([1.2, 2.4999, 2.5, 300.0])
     point = operation.snapped(np.array([1, 2, 3, 127]), real, np.full(4, 1e-3), 0)
     assert point.error.tolist() == [0, 1, 1, 0]

@@ -18,7 +18,7 @@ from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuO
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tests.conftest import DATA
 
 KEY = "ab" * 32
@@ -34,7 +34,7 @@ def make_artifact(key: str = KEY) -> Artifact:
     return Artifact(
         key=key,
         model="net.py:add",
-        npu=Npu("u55", 128),
+        npu=NpuName("u55", 128),
         pte=plain.pte,
         delegates=(delegate,),
         example_inputs=(np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3), np.ones((1, 4, 4, 3), np.float32)),

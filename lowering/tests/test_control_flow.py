@@ -12,12 +12,12 @@ from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.map.delegate_map import compute_offsets
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 
-U65, U85 = Npu("u65", 256), Npu("u85", 256)
+U65, U85 = NpuName("u65", 256), NpuName("u85", 256)
 pytestmark = pytest.mark.slow
 
 
@@ -27,7 +27,7 @@ def calls(artifact: Artifact, inputs: tuple[np.ndarray, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("npu", [U55, U65], ids=str)
-def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, npu: Npu) -> None:
+def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, npu: NpuName) -> None:
     artifact = lowered("branching", npu)
     instructions = artifact.plan.instructions
     jumps = [at for at, each in enumerate(instructions) if isinstance(each, JumpFalseCall)]
@@ -56,7 +56,7 @@ def test_an_ethos_u85_takes_the_branch_into_the_delegate(lowered: Lowered) -> No
 
 @pytest.mark.parametrize("npu", [U55, U85], ids=str)
 @pytest.mark.parametrize("name", ["branching", "nested"])
-def test_each_way_is_that_of_the_quantised_module(lowered: Lowered, name: str, npu: Npu) -> None:
+def test_each_way_is_that_of_the_quantised_module(lowered: Lowered, name: str, npu: NpuName) -> None:
     """PyTorch was asked about the example; that the other way is another one is seen by what it gives."""
     artifact = lowered(name, npu)
     (x,) = artifact.example_inputs
@@ -137,7 +137,7 @@ def test_layers_in_a_branch_are_left_to_the_cpu_where_the_branch_is(lowered: Low
     ids=str,
 )
 def test_what_upstream_cannot_lower_is_said_with_the_way_out(
-    cache: Cache, name: str, npu: Npu, said: str, hint: str
+    cache: Cache, name: str, npu: NpuName, said: str, hint: str
 ) -> None:
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:{name}", npu, cache=cache)

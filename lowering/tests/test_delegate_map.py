@@ -11,14 +11,14 @@ from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.command_stream import DMA_START
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
 from ethos_hil.lowering.map.delegate_map import (
-    Call,
+    AtenCall,
     Partition,
     build_map,
     compute_offsets,
     operation_offsets,
     read_tables,
 )
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tests.conftest import Lowered
 from ethos_hil.lowering.tests.known_model import marked
 
@@ -52,11 +52,11 @@ GRAPH = TosaGraph(
 CALLS = {
     call.identifier: call
     for call in (
-        Call("conv2d.1", "aten.conv2d.default", "stem.0", "net.py:3"),
-        Call("batch_norm.1", "aten.batch_norm.default", "stem.1", "net.py:3", "conv2d.1"),
-        Call("relu.1", "aten.relu.default", "stem.2", "net.py:3", "batch_norm.1"),
-        Call("sigmoid.1", "aten.sigmoid.default", "", "net.py:4", "relu.1"),
-        Call("dropout.1", "aten.dropout.default", "", "net.py:5", "sigmoid.1"),
+        AtenCall("conv2d.1", "aten.conv2d.default", "stem.0", "net.py:3"),
+        AtenCall("batch_norm.1", "aten.batch_norm.default", "stem.1", "net.py:3", "conv2d.1"),
+        AtenCall("relu.1", "aten.relu.default", "stem.2", "net.py:3", "batch_norm.1"),
+        AtenCall("sigmoid.1", "aten.sigmoid.default", "", "net.py:4", "relu.1"),
+        AtenCall("dropout.1", "aten.dropout.default", "", "net.py:5", "sigmoid.1"),
     )
 }
 PARTITION = Partition(
@@ -148,8 +148,8 @@ def test_a_look_up_goes_by_what_it_reads_where_names_were_given_anew() -> None:
         outputs=(TosaTensor("table", (1, 4, 4, 1), "INT16"),),
     )
     calls = {
-        "div.1": Call("div.1", "aten.div.Tensor", "", "net.py:3"),
-        "softmax.1": Call("softmax.1", "aten.softmax.int", "", "net.py:4", "div.1"),
+        "div.1": AtenCall("div.1", "aten.div.Tensor", "", "net.py:3"),
+        "softmax.1": AtenCall("softmax.1", "aten.softmax.int", "", "net.py:4", "div.1"),
     }
     text = database(
         queue=["offset,cmdstream_id,optimised_id,scheduled_id", "8,1,20,30"],
@@ -214,8 +214,8 @@ EXPECTED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("npu", [Npu("u55", 128), Npu("u85", 256)], ids=str)
-def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, npu: Npu) -> None:
+@pytest.mark.parametrize("npu", [NpuName("u55", 128), NpuName("u85", 256)], ids=str)
+def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, npu: NpuName) -> None:
     rows = lowered("known", npu).npu_ops
     known = {(marked(marker), module) for marker, module, _ in EXPECTED}
     for row in rows:

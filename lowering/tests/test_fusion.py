@@ -9,12 +9,12 @@ import pytest
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tests.conftest import U55
 
 pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).resolve().parents[2] / "suites" / "models"
-U85 = Npu("u85", 256)
+U85 = NpuName("u85", 256)
 
 
 def line(file: str, text: str) -> str:
@@ -24,7 +24,7 @@ def line(file: str, text: str) -> str:
     return f"{file}:{number}"
 
 
-def rows(model: str, npu: Npu, cache: Cache) -> tuple[NpuOp, ...]:
+def rows(model: str, npu: NpuName, cache: Cache) -> tuple[NpuOp, ...]:
     return lower(f"ethos_hil.suites.models:{model}", npu, cache=cache).npu_ops
 
 

@@ -11,7 +11,7 @@ import tosa_reference_model
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
@@ -85,7 +85,7 @@ def test_vela_overruns_shram_unless_tables_come_first(lowered: Lowered, npu: str
 
 @pytest.mark.slow
 def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
-    artifact = lowered("late_tables", Npu("u55", 64))
+    artifact = lowered("late_tables", NpuName("u55", 64))
     (delegate,) = artifact.delegates
     assert overruns(delegate.blob) == ()
     assert [note.split(":")[0] for note in artifact.notes] == ["look-up tables were moved before transpositions"]
@@ -109,7 +109,7 @@ def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_
 
     monkeypatch.setattr(ethosu, "hoist_tables", lambda tosa: (tosa, 1))  # compiled again, in vain
     with pytest.raises(CompileError) as caught:
-        lower(f"{MODELS}:late_tables", Npu("u55", 64), cache=Cache(tmp_path))
+        lower(f"{MODELS}:late_tables", NpuName("u55", 64), cache=Cache(tmp_path))
     assert caught.value.message.startswith("Vela 5.1 places a look-up table beyond the SHRAM of ethos-u55-64")
     assert "ethos-u55-128" in (caught.value.hint or "")
     assert list(tmp_path.rglob("*.pte")) == []

@@ -11,7 +11,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.upstream import quantize
 
 
@@ -26,7 +26,7 @@ def lower_products(cache: Path) -> Artifact:
 
     inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 4))
     model = from_module(Products(), inputs, [inputs], label="products", root=Path(__file__).parent)
-    return lower(model, Npu("u55", 128), cache=Cache(cache))
+    return lower(model, NpuName("u55", 128), cache=Cache(cache))
 
 
 def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:

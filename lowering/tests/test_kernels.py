@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.lowering.errors import OracleError
-from ethos_hil.lowering.formats.pte_model import KernelCall, Plan, Tensor, Value, ValueList
+from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor, Value, ValueList
 from ethos_hil.lowering.oracle import kernels
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
@@ -24,8 +24,8 @@ def tensor(scalar_type: str, code: int, sizes: tuple[int, ...], offset: int, dat
     return Tensor(scalar_type, code, sizes, order, None if data is not None else 0, offset, data)
 
 
-def make_plan(values: tuple[Value, ...], size: int = 65536) -> Plan:
-    return Plan("forward", values, (), (), (), (), (), (size,))
+def make_plan(values: tuple[Value, ...], size: int = 65536) -> ExecutionPlan:
+    return ExecutionPlan("forward", values, (), (), (), (), (), (size,))
 
 
 def near_ties(rng: np.random.Generator, scale: float, zero_point: int) -> np.ndarray:

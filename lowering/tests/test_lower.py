@@ -15,7 +15,7 @@ from ethos_hil.lowering.errors import CompileError, ToolError, UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
@@ -31,7 +31,7 @@ pytestmark = [
 COMPILING = {"quantising", "lowering to TOSA and Vela"}
 
 
-def upstream_alone(name: str, npu: Npu) -> bytes:
+def upstream_alone(name: str, npu: NpuName) -> bytes:
     """The program as ExecuTorch's documented flow makes it, with nothing of ours."""
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
@@ -51,10 +51,10 @@ def upstream_alone(name: str, npu: Npu) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "npu"),
-    [("known", U55), ("two_partitions", Npu("u55", 64)), ("calibrated", Npu("u85", 256))],
+    [("known", U55), ("two_partitions", NpuName("u55", 64)), ("calibrated", NpuName("u85", 256))],
     ids=str,
 )
-def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: Npu) -> None:
+def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: NpuName) -> None:
     artifact = lowered(name, npu)
     assert artifact.pte == upstream_alone(name, npu)
     assert artifact.notes == ()
@@ -70,14 +70,14 @@ def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", Npu.VALID)
+@pytest.mark.parametrize("name", NpuName.VALID)
 def test_every_npu_is_lowered_for(lowered: Lowered, name: str) -> None:
-    npu = Npu.parse(name)
+    npu = NpuName.parse(name)
     artifact = lowered("add", npu)
     (delegate,) = artifact.delegates
     assert artifact.npu == npu
     assert npu.matches(delegate.blob.config_word)
-    assert Npu.from_config_word(delegate.blob.config_word) == npu
+    assert NpuName.from_config_word(delegate.blob.config_word) == npu
     assert delegate.npu_ops
     assert f"--accelerator-config={name}" in artifact.vela_flags
 
@@ -129,7 +129,7 @@ def close_to_float(artifact: Artifact, name: str) -> None:
 # --- The cache's view of models. ---
 
 
-def stages_of(model: str | TorchModel, cache: Cache, npu: Npu = U55) -> tuple[Artifact, set[str]]:
+def stages_of(model: str | TorchModel, cache: Cache, npu: NpuName = U55) -> tuple[Artifact, set[str]]:
     stages: list[str] = []
     artifact = lower(model, npu, cache=cache, progress=stages.append)
     return artifact, set(stages)
@@ -155,7 +155,7 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     assert run.stderr == ""
 
 
-def key_of(model: TorchModel, npu: Npu = U55, mode: str = "Shared_Sram") -> str:
+def key_of(model: TorchModel, npu: NpuName = U55, mode: str = "Shared_Sram") -> str:
     from ethos_hil.lowering.key import model_key
     from ethos_hil.lowering.upstream.export import export
 
@@ -200,7 +200,7 @@ def test_the_key_covers_all_that_matters_and_nothing_else(tmp_path: Path) -> Non
         "module path": key_of(write_net(tmp_path / "f", NET.replace("self.conv", "self.convolution"))),
         "shape": key_of(write_net(tmp_path / "g", NET.replace("6, 6", "6, 7"))),
         "calibration": key_of(write_net(tmp_path / "h", NET.replace("torch.ones(1, 3", "torch.zeros(1, 3"))),
-        "npu": key_of(model, Npu("u55", 256)),
+        "npu": key_of(model, NpuName("u55", 256)),
         "memory mode": key_of(model, mode="Sram_Only"),
     }
     with torch.no_grad():
@@ -251,7 +251,7 @@ def test_a_program_lowered_here_is_recognised(lowered: Lowered, cache: Cache, tm
 
 def test_a_program_for_another_npu_names_both(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        lower(str(DATA / "add.pte"), Npu("u55", 256), cache=Cache(tmp_path))
+        lower(str(DATA / "add.pte"), NpuName("u55", 256), cache=Cache(tmp_path))
     assert "is compiled for ethos-u55-128, not for ethos-u55-256" in caught.value.message
     assert "--npu ethos-u55-128" in (caught.value.hint or "")
 

@@ -13,7 +13,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import Method, TorchModel, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
@@ -202,7 +202,7 @@ def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
 
 @pytest.mark.slow
 def test_methods_are_lowered_for_an_ethos_u85_as_well(lowered: Lowered) -> None:
-    artifact = lowered("methods", Npu("u85", 256))
+    artifact = lowered("methods", NpuName("u85", 256))
     assert [len(artifact.of(name).delegates) for name in NAMES] == [1, 1, 1, 0, 0]
 
 

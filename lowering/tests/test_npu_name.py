@@ -5,40 +5,40 @@ from __future__ import annotations
 import pytest
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 
 def test_every_valid_name_parses_to_itself() -> None:
-    assert len(Npu.VALID) == 11
-    for name in Npu.VALID:
-        assert str(Npu.parse(name)) == name
-    assert Npu.parse(" Ethos-U55-128 ") == Npu("u55", 128)
+    assert len(NpuName.VALID) == 11
+    for name in NpuName.VALID:
+        assert str(NpuName.parse(name)) == name
+    assert NpuName.parse(" Ethos-U55-128 ") == NpuName("u55", 128)
 
 
 @pytest.mark.parametrize("name", ["ethos-u55-512", "u55", "", "ethos-u55-12 8", "ethos-u65-128", "cortex-m55"])
 def test_an_invalid_name_lists_the_valid_ones(name: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Npu.parse(name)
+        NpuName.parse(name)
     assert repr(name) in caught.value.message
     assert caught.value.hint is not None
-    for valid in Npu.VALID:
+    for valid in NpuName.VALID:
         assert valid in caught.value.hint
     assert caught.value.exit_status == 2
 
 
 def test_a_near_miss_is_suggested() -> None:
     with pytest.raises(UsageError) as caught:
-        Npu.parse("ethos-u55-129")
+        NpuName.parse("ethos-u55-129")
     assert caught.value.hint is not None
     assert "did you mean ethos-u55-128?" in caught.value.hint
 
 
 def test_config_words_name_the_npu() -> None:
     # 0x1807 and 0x20000118 are in streams Vela made for these two.
-    assert Npu.from_config_word(0x1807) == Npu("u55", 128)
-    assert Npu.from_config_word(0x20000118) == Npu("u85", 256)
-    assert Npu("u55", 128).matches(0x1807)
-    assert not Npu("u55", 256).matches(0x1807)
-    assert not Npu("u85", 128).matches(0x1807)
+    assert NpuName.from_config_word(0x1807) == NpuName("u55", 128)
+    assert NpuName.from_config_word(0x20000118) == NpuName("u85", 256)
+    assert NpuName("u55", 128).matches(0x1807)
+    assert not NpuName("u55", 256).matches(0x1807)
+    assert not NpuName("u85", 128).matches(0x1807)
     with pytest.raises(UsageError, match="0x70000007"):
-        Npu.from_config_word(0x70000007)
+        NpuName.from_config_word(0x70000007)

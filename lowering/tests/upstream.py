@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 if TYPE_CHECKING:
     import torch
 
 
-def quantised_by_upstream(model: str, npu: Npu) -> tuple[Any, torch.export.ExportedProgram]:
+def quantised_by_upstream(model: str, npu: NpuName) -> tuple[Any, torch.export.ExportedProgram]:
     """The EthosUCompileSpec for `npu`, and the program of a MODEL calibrated and quantised for it."""
     import torch
     from executorch.backends.arm.ethosu import EthosUCompileSpec

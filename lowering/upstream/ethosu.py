@@ -27,9 +27,9 @@ from ethos_hil.lowering.errors import CompileError, ToolError, raise_if_interrup
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.map.delegate_map import Call, Partition, build_map
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.source import Sources
@@ -59,7 +59,7 @@ HOISTED = (
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledPartition:
     """One partition as the backend compiled it; the fields are those of `ethos_hil.lowering.artifact.Delegate`."""
 
     blob: bytes
@@ -106,13 +106,13 @@ class Capture:
         notes: an artifact's.
     """
 
-    calls: Mapping[str, Mapping[str, Call]]
+    calls: Mapping[str, Mapping[str, AtenCall]]
     surviving: Mapping[str, frozenset[str]]
     method: str = FORWARD
-    partitions: list[Compiled] = field(default_factory=list)
+    partitions: list[CompiledPartition] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def compiled(self, blob: bytes) -> Compiled:
+    def compiled(self, blob: bytes) -> CompiledPartition:
         """The partition that gave this very blob; equal blobs of different partitions are told apart by identity."""
         for same in (lambda other: other is blob, lambda other: other == blob):
             for partition in self.partitions:
@@ -124,7 +124,7 @@ class Capture:
 _current: contextvars.ContextVar[Capture] = contextvars.ContextVar("capture")
 
 
-def compile_spec(npu: Npu, memory_mode: MemoryMode) -> Any:
+def compile_spec(npu: NpuName, memory_mode: MemoryMode) -> Any:
     """Upstream's compile spec of an NPU in a memory mode, with upstream's system configuration for that NPU."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
@@ -189,16 +189,16 @@ def identifier(node: Any) -> str:
     return str(get_greatest_ancestor_node_identifier(node)) if known else f"{node.name}.{id(node.graph)}"
 
 
-def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, Call]:
+def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, AtenCall]:
     """The aten calls of a float program, its branches included, each graph's in order, by identifier."""
-    calls: dict[str, Call] = {}
+    calls: dict[str, AtenCall] = {}
     for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
         if node.target is operator.getitem:  # picks one of several results
             continue
         key = identifier(node)
         first = node.args[0] if node.args else None
         stack = list((node.meta.get("nn_module_stack") or {}).values())
-        calls[key] = Call(
+        calls[key] = AtenCall(
             identifier=key,
             aten=str(node.target),
             module=module_path(stack[-1]) if stack else "",
@@ -281,7 +281,7 @@ def _backend() -> Any:
                 first_id=first_id,
                 total_cycles=int(float(output.summary["cycles_total"])),
             )
-            capture.partitions.append(Compiled(output.blob, reference, npu_ops, output.summary, hoisted))
+            capture.partitions.append(CompiledPartition(output.blob, reference, npu_ops, output.summary, hoisted))
             return PreprocessResult(
                 processed_bytes=output.blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
             )
@@ -344,7 +344,7 @@ def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> 
         output = VelaOutput.read(bytes(blob), again)
     left = overruns(output.parsed)
     if left:
-        npu = Npu.from_config_word(output.parsed.config_word)
+        npu = NpuName.from_config_word(output.parsed.config_word)
         raise CompileError(
             f"Vela 5.1 places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
             f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that",

@@ -31,11 +31,11 @@ def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: So
 
     reasons: dict[Any, str] = {}
 
-    class Reporter(WhyNoPartitionReporter):
+    class RefusalReporter(WhyNoPartitionReporter):
         def report_reject(self, node: torch.fx.Node, reason: str) -> None:
             reasons.setdefault(node, reason)
 
-    support = tosa_support_factory(partitioner.tosa_spec, program, Reporter(), partitioner.additional_checks)
+    support = tosa_support_factory(partitioner.tosa_spec, program, RefusalReporter(), partitioner.additional_checks)
     for part in graphs(program.graph_module):
         modules = dict(part.named_modules())
         for node in part.graph.nodes:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.errors import CompileError
-from ethos_hil.lowering.formats.pte_model import Plan
+from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.tosa_spec import TosaSpec
@@ -21,8 +21,8 @@ from ethos_hil.lowering.upstream.cpu_only import checks
 if TYPE_CHECKING:
     import torch
 
-    from ethos_hil.lowering.map.delegate_map import Call
-    from ethos_hil.lowering.upstream.ethosu import Capture, Compiled
+    from ethos_hil.lowering.map.delegate_map import AtenCall
+    from ethos_hil.lowering.upstream.ethosu import Capture, CompiledPartition
 
 _TOSA_BACKEND = "TOSABackend"
 _TOSA_IDENTIFIER = b"TOSA"
@@ -84,7 +84,7 @@ class Toolchain(abc.ABC):
         """Told of a method's program with its delegates, which it may complete."""
 
     @abc.abstractmethod
-    def delegates(self, plan: Plan) -> tuple[Delegate, ...]:
+    def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         """What is known of each delegate of a method of the written program, in the order of their calls."""
 
     @property
@@ -121,7 +121,7 @@ class TosaToolchain(Toolchain):
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
         """It is complete."""
 
-    def delegates(self, plan: Plan) -> tuple[Delegate, ...]:
+    def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         found = []
         for at, call in plan.delegate_calls:
             entry = plan.delegates[call.delegate]
@@ -138,11 +138,11 @@ class EthosUToolchain(Toolchain):
 
     product = "TOSA and Vela"
 
-    def __init__(self, npu: Npu, memory_mode: MemoryMode, scheme: Scheme) -> None:
+    def __init__(self, npu: NpuName, memory_mode: MemoryMode, scheme: Scheme) -> None:
         self.npu = npu
         self.memory_mode = memory_mode
         self.scheme: Scheme = scheme
-        self._calls: dict[str, Mapping[str, Call]] = {}
+        self._calls: dict[str, Mapping[str, AtenCall]] = {}
         self._capture: Capture | None = None
         self._blobs: dict[str, list[bytes]] = {}
 
@@ -180,7 +180,7 @@ class EthosUToolchain(Toolchain):
 
         self._blobs[method] = [module.processed_bytes for module in ethosu.adopt(program)]
 
-    def delegates(self, plan: Plan) -> tuple[Delegate, ...]:
+    def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         # Calls are written in graph order. The graph's own object tells partitions with equal blobs apart.
         blobs = self._blobs.get(plan.name, [])
         found = []
@@ -190,7 +190,7 @@ class EthosUToolchain(Toolchain):
             found.append(Delegate(call.delegate, at, done.tosa, data, done.npu_ops, done.summary, hoisted=done.hoisted))
         return tuple(found)
 
-    def _compiled(self, blob: bytes) -> Compiled:
+    def _compiled(self, blob: bytes) -> CompiledPartition:
         assert self._capture is not None, "nothing was lowered"
         return self._capture.compiled(blob)
 

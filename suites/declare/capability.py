@@ -7,14 +7,14 @@ from importlib.util import find_spec
 
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Failure
 
 KIND = "capability"
 """Of the failure that says why a record's verdict is skipped."""
 
 
-def missing(target: str | None, npu: Npu, memory_mode: str | None) -> Failure | None:
+def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failure | None:
     """The capability that is missing for `npu`, or None: found without starting anything.
 
     Args:

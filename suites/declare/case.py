@@ -79,16 +79,16 @@ def layer(name: str, *arguments: Any, **options: Any) -> Layer:
 
 
 @dataclass(frozen=True)
-class Call:
+class TorchCall:
     """A function of torch, by name."""
 
     name: str
     options: Mapping[str, Any]
 
 
-def call(name: str, **options: Any) -> Call:
+def call(name: str, **options: Any) -> TorchCall:
     """torch's function `name` ("erf", "nn.functional.gelu") of the inputs, with these options."""
-    return Call(name, MappingProxyType(options))
+    return TorchCall(name, MappingProxyType(options))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Defect:
         return failure.kind == self.kind and self.says in failure.message
 
 
-Forward = Callable[..., Any] | Layer | Call | tuple[Layer, ...]
+Forward = Callable[..., Any] | Layer | TorchCall | tuple[Layer, ...]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, replace
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
 
@@ -20,12 +20,12 @@ class Profile:
     """
 
     name: str
-    target: Npu | TosaSpec
+    target: NpuName | TosaSpec
 
     @property
-    def npu(self) -> Npu | None:
+    def npu(self) -> NpuName | None:
         """The NPU it compiles for, if it does."""
-        return self.target if isinstance(self.target, Npu) else None
+        return self.target if isinstance(self.target, NpuName) else None
 
     @property
     def marker(self) -> str:
@@ -35,9 +35,9 @@ class Profile:
     @property
     def quantised(self) -> bool:
         """Whether its programs compute in integers."""
-        return isinstance(self.target, Npu) or self.target.quantised
+        return isinstance(self.target, NpuName) or self.target.quantised
 
-    def with_npu(self, npu: Npu) -> Profile:
+    def with_npu(self, npu: NpuName) -> Profile:
         """The same for another configuration of its NPU."""
         assert self.npu is not None
         assert self.npu.family == npu.family
@@ -47,9 +47,9 @@ class Profile:
 PROFILES = (
     Profile("MI", TosaSpec("1.0", "FP")),
     Profile("BI", TosaSpec("1.0", "INT")),
-    Profile("U55_BI", Npu("u55", 128)),
-    Profile("U65_BI", Npu("u65", 256)),
-    Profile("U85_BI", Npu("u85", 256)),
+    Profile("U55_BI", NpuName("u55", 128)),
+    Profile("U65_BI", NpuName("u65", 256)),
+    Profile("U85_BI", NpuName("u85", 256)),
 )
 _ALIASES = {"FP": "MI", "INT": "BI"}
 

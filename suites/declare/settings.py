@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Settings:
+class SessionSettings:
     """What is asked of a whole session.
 
     Attributes:

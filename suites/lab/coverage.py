@@ -118,7 +118,7 @@ def declared() -> tuple[Operator, ...]:
 
 
 @dataclass(frozen=True)
-class Row:
+class CoverageRow:
     """An operator and where it is tested.
 
     Attributes:
@@ -155,7 +155,7 @@ def delegates(operator: Operator, case: Case, profile: str) -> bool:
     return profile in case.profiles and not any(profile in each.on_cpu for each in (case, operator))
 
 
-def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reasons: Mapping[str, str]) -> Row:
+def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reasons: Mapping[str, str]) -> CoverageRow:
     def wanted(operator: Operator, profile: str) -> bool:
         return name in operator.aten_in(profile) or name in operator.tosa_in(profile)
 
@@ -170,10 +170,10 @@ def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reas
         for operator in operators
         if any(wanted(operator, p) and delegates(operator, case, p) for p in PROFILES for case in operator.cases)
     ]
-    return Row(name, listed, counts, tuple(left), tuple(tests), reasons.get(name, ""))
+    return CoverageRow(name, listed, counts, tuple(left), tuple(tests), reasons.get(name, ""))
 
 
-def aten_rows(upstream: Upstream, operators: Sequence[Operator]) -> tuple[Row, ...]:
+def aten_rows(upstream: Upstream, operators: Sequence[Operator]) -> tuple[CoverageRow, ...]:
     """One per operator of upstream's lists."""
     return tuple(
         _row(name, (*PROFILES[: name in upstream.fp], *PROFILES[1:] * (name in upstream.int)), operators, ATEN_UNTESTED)
@@ -181,7 +181,7 @@ def aten_rows(upstream: Upstream, operators: Sequence[Operator]) -> tuple[Row, .
     )
 
 
-def tosa_rows(operators: Sequence[Operator]) -> tuple[Row, ...]:
+def tosa_rows(operators: Sequence[Operator]) -> tuple[CoverageRow, ...]:
     """One per operator of TOSA 1.0."""
     return tuple(_row(name, (), operators, TOSA_UNTESTED) for name in tosa_operators())
 
@@ -223,11 +223,11 @@ def render(upstream: Upstream, operators: Sequence[Operator]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _covered(rows: Sequence[Row]) -> str:
+def _covered(rows: Sequence[CoverageRow]) -> str:
     return f"{sum(row.tested for row in rows)} of {len(rows)}"
 
 
-def _table(rows: Iterable[Row]) -> Iterator[str]:
+def _table(rows: Iterable[CoverageRow]) -> Iterator[str]:
     yield f"| operator | {' | '.join(PROFILES)} | tests, or why there is none |"
     yield f"| --- |{' ---: |' * len(PROFILES)} --- |"
     yield from (f"| {' | '.join(row.cells())} |" for row in rows)

@@ -36,7 +36,7 @@ _DYING = 30.0
 """Seconds after which no process of a killed session may live: a worker ends when it has finished its test."""
 
 
-class Session:
+class PytestSession:
     """A running `pytest -n 2`."""
 
     def __init__(self, name: str, folder: Path, cache: Path, tests: list[str]) -> None:
@@ -125,7 +125,7 @@ def run(folder: Path, number: int, tests: list[str]) -> Round:
     chance = random.Random(number)
     cache = folder / "cache"
     started = time.monotonic()
-    victim, survivor = (Session(name, folder, cache, tests) for name in ("victim", "survivor"))
+    victim, survivor = (PytestSession(name, folder, cache, tests) for name in ("victim", "survivor"))
     try:
         wanted = number % 8  # the first artifacts are the most contended: both sessions ask for them at once
         while len(_artifacts(cache)) < wanted or time.monotonic() - started < 2 + chance.random():
@@ -138,7 +138,7 @@ def run(folder: Path, number: int, tests: list[str]) -> Round:
         killed_after = time.monotonic() - started
         verdicts = survivor.verdicts()
         survived = time.monotonic() - started
-        following = Session("following", folder, cache, tests)
+        following = PytestSession("following", folder, cache, tests)
         again = following.verdicts()
         seconds = (survived, time.monotonic() - started - survived)
     finally:
@@ -159,7 +159,7 @@ def _artifacts(cache: Path) -> list[Path]:
     return [path for path in cache.glob("*/artifacts/*") if not path.name.startswith(".")]
 
 
-def _left(cache: Path, sessions: list[Session], whole: list[Session]) -> Iterator[str]:
+def _left(cache: Path, sessions: list[PytestSession], whole: list[PytestSession]) -> Iterator[str]:
     """What nobody cleans up after `sessions`, of which those in `whole` ended by themselves."""
     until = time.monotonic() + _DYING
     while any(session.processes() for session in sessions) and time.monotonic() < until:

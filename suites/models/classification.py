@@ -18,7 +18,7 @@ from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Record
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph, label
 
@@ -64,7 +64,7 @@ class Classification:
 
 
 def classify(
-    npu: Npu,
+    npu: NpuName,
     target: str = "virtual",
     memory_mode: str | None = None,
     *,
@@ -112,7 +112,7 @@ def top(scores: np.ndarray) -> tuple[int, ...]:
 def main() -> int:
     """Exit status: 0 when the device agrees with the reference on every bit, 1 when it does not."""
     with Live() as live:
-        classification = classify(Npu.parse("ethos-u55-128"), reporter=live)
+        classification = classify(NpuName.parse("ethos-u55-128"), reporter=live)
     stdout = console()
     stdout.print(summary(classification.record))
     table = Table(box=None, pad_edge=False, header_style="bold")

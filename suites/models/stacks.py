@@ -46,7 +46,7 @@ class Residual(nn.Module):
         return self.body(x) + self.shortcut(x)
 
 
-class Gate(nn.Module):
+class ChannelGate(nn.Module):
     """body(x) * x: squeeze-and-excitation and its relatives."""
 
     def __init__(self, body: nn.Module) -> None:
@@ -101,7 +101,7 @@ def inverted_residual(channels: int, expansion: int) -> nn.Module:
 def squeeze_excite(channels: int) -> nn.Module:
     """Channel gates from global means."""
     inner = max(channels // 4, 4)
-    return Gate(
+    return ChannelGate(
         nn.Sequential(
             Mean(keepdim=True), nn.Conv2d(channels, inner, 1), nn.ReLU(), nn.Conv2d(inner, channels, 1), nn.Sigmoid()
         )

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.declare import capability
-from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models
 from ethos_hil.suites.plugin.options import OPTIONS
 
@@ -53,7 +53,7 @@ def classify_photographs(profile: str, config: pytest.Config, record_property: P
         record_property("verdict", verdict)
 
 
-def lacking(npu: Npu, settings: Settings) -> str | None:
+def lacking(npu: NpuName, settings: SessionSettings) -> str | None:
     """Why photographs cannot be looked at there, or None."""
     if settings.target is None or settings.replay is not None:
         return "no target: photographs are looked at on one, and neither compiled only nor replayed"
@@ -62,7 +62,7 @@ def lacking(npu: Npu, settings: Settings) -> str | None:
     return None if missing is None else f"{missing.message}: {missing.hint}"
 
 
-def insist_on_the_same_five(npu: Npu, settings: Settings) -> str:
+def insist_on_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
     """Looks at all photographs; how far the answers agree with the network in float, in words."""
     from ethos_hil.suites.models.classification import classify
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ethos_hil.suites.declare.case import Call, Layer, Operator, call, case, f32, integer, layer
+from ethos_hil.suites.declare.case import Layer, Operator, TorchCall, call, case, f32, integer, layer
 from ethos_hil.suites.ops import reasons
 
 
 def activation(
     name: str,
-    forward: Call | Layer,
+    forward: TorchCall | Layer,
     *aten: str,
     fp: str,
     int: str = "TABLE",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.suites.declare.case import Call, Defect, Operator, call, case, f32, i32, u55
+from ethos_hil.suites.declare.case import Defect, Operator, TorchCall, call, case, f32, i32, u55
 from ethos_hil.suites.ops import reasons
 
 NOT_REJECTED = Defect(
@@ -29,7 +29,7 @@ def unary(
     aten_int: tuple[str, ...] | None = None,
 ) -> Operator:
     """torch's function `name` of values from `low` to `high`, and the same in 16 bits."""
-    forward: Call = call(name)
+    forward: TorchCall = call(name)
     return Operator(
         name,
         aten=aten or (f"{name}.default",),

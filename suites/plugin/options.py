@@ -12,10 +12,10 @@ import pytest
 from ethos_hil.harness.targets.registry import FVPS, TARGETS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.store import DEFAULT_ROOT, new_name
 from ethos_hil.suites.declare.profile import PROFILES, Profile, parse
-from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.declare.settings import SessionSettings
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Options:
     profiles: Mapping[str, Profile]
     suffixes: frozenset[str]
     one_in: int
-    settings: Settings
+    settings: SessionSettings
     artifacts: Path | None
     runs: Path
     run: str
@@ -75,7 +75,7 @@ class Options:
             profiles=_profiles(given("--npu")),
             suffixes=frozenset(parse(text).name for text in given("--suffix")),
             one_in=given("--one-in"),
-            settings=Settings(
+            settings=SessionSettings(
                 target=None if given("--compile-only") else target,
                 memory_mode=None if mode is None else MemoryMode.parse(mode).name,
                 strict=given("--strict-waits"),
@@ -118,8 +118,8 @@ def _folder(text: str | None) -> Path | None:
 
 
 def _profiles(npus: list[str]) -> dict[str, Profile]:
-    wanted: dict[str, Npu] = {}
-    for npu in map(Npu.parse, npus):
+    wanted: dict[str, NpuName] = {}
+    for npu in map(NpuName.parse, npus):
         other = wanted.setdefault(npu.family, npu)
         if other != npu:
             raise UsageError(f"--npu {other} and --npu {npu} are both for the profile {npu.family.upper()}_BI")

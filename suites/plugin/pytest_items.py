@@ -15,7 +15,7 @@ from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.options import OPTIONS, Options
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.pool import Pool
+    from ethos_hil.harness.virtual.pool import BoardPool
     from ethos_hil.results.record import Record
     from ethos_hil.results.store import RunFolder
     from ethos_hil.suites.trial.declared_test import Declared
@@ -28,7 +28,7 @@ tests. What runs on a target has a limit of its own (`Settings.timeout`)."""
 _TRACEBACKS = ("long", "native")
 """Of the values of --tb, those that ask for the traceback of an error that explains itself."""
 _RUN_FOLDER = pytest.StashKey["RunFolder"]()
-_POOL = pytest.StashKey["Pool"]()
+_POOL = pytest.StashKey["BoardPool"]()
 
 
 class DeclaredItem(pytest.Item):
@@ -140,15 +140,15 @@ class DeclaredItem(pytest.Item):
                 kind="records",
             ) from problem
 
-    def _pool(self) -> Pool | None:
+    def _pool(self) -> BoardPool | None:
         """Where the virtual boards of this process wait; they are ended with the session."""
         if self.options.settings.target != "virtual" or self.options.profiles[self.profile_name].npu is None:
             return None
         pool = self.config.stash.get(_POOL, None)
         if pool is None:
-            from ethos_hil.harness.virtual.pool import Pool
+            from ethos_hil.harness.virtual.pool import BoardPool
 
-            pool = self.config.stash[_POOL] = Pool()
+            pool = self.config.stash[_POOL] = BoardPool()
             self.config.add_cleanup(pool.close)
         return pool
 

@@ -7,7 +7,7 @@ import pytest
 
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.bounds import graph
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Rounding
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
@@ -30,7 +30,7 @@ def test_integers_are_the_reference_models_own(part: int) -> None:
         arrays = program.input_sets()[0][1]
         inputs = [Bounded.exact(array) for array in arrays]
         try:
-            bounded = graph.evaluate(program.tosa, inputs, Rounding())
+            bounded = graph.evaluate(program.tosa, inputs, RoundingPolicy())
         except NoBound as error:
             (known,) = (text for text in UNKNOWN if text in error.message)
             unknown.add(known)
@@ -38,7 +38,7 @@ def test_integers_are_the_reference_models_own(part: int) -> None:
         for expected, one in zip(evaluate(program.tosa, arrays, name), bounded, strict=True):
             np.testing.assert_array_equal(one.value, expected, name)
             compared += 1
-        drawn = graph.evaluate(program.tosa, inputs, Rounding(random=np.random.default_rng(0)))
+        drawn = graph.evaluate(program.tosa, inputs, RoundingPolicy(random=np.random.default_rng(0)))
         for one, other in zip(bounded, drawn, strict=True):
             assert (np.abs(other.value.astype(float) - one.value) <= one.error * (1 + 1e-6)).all(), name
     assert compared > 100

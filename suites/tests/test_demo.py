@@ -9,12 +9,12 @@ import pytest
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites import demo
 from ethos_hil.suites.models.digits import DigitsNet
 
 MODEL = "ethos_hil.suites.models.digits:digits"
-NPU = Npu.parse("ethos-u55-128")
+NPU = NpuName.parse("ethos-u55-128")
 
 
 def test_the_demo_agrees_on_every_digit(capfd: pytest.CaptureFixture[str]) -> None:

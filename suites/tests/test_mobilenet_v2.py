@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.npu import Configuration
-from ethos_hil.harness.npu import Npu as FunctionalNpu
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
@@ -17,7 +16,7 @@ from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import from_module, load_model
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 
@@ -26,7 +25,7 @@ from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 @pytest.mark.timeout(600)
 def test_mobilenet_v2_is_verified() -> None:
     assert sum(parameter.numel() for parameter in MobileNetV2().parameters()) == 3_504_872
-    report = run(load_model("ethos_hil.suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"), strict=True)
+    report = run(load_model("ethos_hil.suites.models:mobilenet_v2"), NpuName.parse("ethos-u55-128"), strict=True)
     assert report.record.verdict == "verified", report.record.failure
     assert len(report.artifact.delegates) == 1
     assert not [op for op in report.record.ops if op.id == "unmapped"]
@@ -43,7 +42,7 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
         nn.Conv2d(32, 16, 1), nn.Conv2d(16, 96, 1), nn.ReLU6(),
     )  # fmt: skip
     image = torch.rand(1, 3, 160, 160)
-    npu = Npu.parse("ethos-u85-256")
+    npu = NpuName.parse("ethos-u85-256")
     artifact = lower(
         from_module(block, (image,), label="block"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
     )
@@ -59,18 +58,18 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
 @pytest.mark.timeout(600)
 def test_one_wrong_channel_anywhere_reaches_the_output() -> None:
     """Sabotage: were the network deaf to its middle layers, "verified" would mean little."""
-    artifact = lower(load_model("ethos_hil.suites.models:mobilenet_v2"), Npu.parse("ethos-u55-128"))
+    artifact = lower(load_model("ethos_hil.suites.models:mobilenet_v2"), NpuName.parse("ethos-u55-128"))
     reference = Reference(artifact).run(artifact.example_inputs)
     blob, inputs = (
         artifact.delegates[0].blob,
         [value.tobytes() for value in next(iter(reference.delegate_inputs.values()))],
     )
-    npu = FunctionalNpu(Configuration.parse("ethos-u55-128"))
+    npu = Npu(Configuration.parse("ethos-u55-128"))
     right = run_delegate(npu, blob, inputs).outputs
     kernels = [op for op in npu.decode(blob.command_stream).ops if not isinstance(op, Dma)]
     for victim in kernels[:: len(kernels) // 12]:
 
-        def invert(op: Op, memory: Memory, victim: Op = victim) -> None:
+        def invert(op: Op, memory: RegionMemory, victim: Op = victim) -> None:
             if op is victim and not isinstance(op, Dma):
                 stored = op.ofm.load(memory).copy()
                 stored[:, :, 0] = ~stored[:, :, 0]

@@ -15,10 +15,10 @@ import pytest
 
 from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Record
 from ethos_hil.suites.declare.profile import parse
-from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
 from ethos_hil.suites.trial import declared_test
@@ -42,7 +42,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of each profile, made by running."""
     folder = tmp_path_factory.mktemp("recordings")
     for profile in PROFILES:
-        record = Trial(case_in(profile), Settings(record=folder, root=ROOT)).run()
+        record = Trial(case_in(profile), SessionSettings(record=folder, root=ROOT)).run()
         assert record.verdict == "verified", record.failure
     return folder
 
@@ -59,7 +59,7 @@ def replay(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(declared_test.Declared, "lower", never)
 
     def judged(profile: str, test: DeclaredCase | None = None, **settings: object) -> Record:
-        asked = Settings(replay=tmp_path, root=ROOT, **settings)  # type: ignore[arg-type]
+        asked = SessionSettings(replay=tmp_path, root=ROOT, **settings)  # type: ignore[arg-type]
         return Trial(test or case_in(profile), asked).run()
 
     return judged
@@ -101,7 +101,7 @@ def test_a_damaged_recording_fails(replay: Callable[..., Record], tmp_path: Path
 
 
 def test_a_recording_for_another_npu_is_stale(replay: Callable[..., Record]) -> None:
-    other = dataclasses.replace(case_in("U55_BI"), profile=parse("U55_BI").with_npu(Npu.parse("ethos-u55-256")))
+    other = dataclasses.replace(case_in("U55_BI"), profile=parse("U55_BI").with_npu(NpuName.parse("ethos-u55-256")))
     kind, message = failure_of(replay("U55_BI", other))
     assert kind == "stale-recording"
     assert "ethos-u55-128" in message
@@ -176,7 +176,7 @@ def test_a_run_that_fails_does_not_replace_a_good_recording(
     path = archive(tmp_path, "U55_BI")
     before = path.read_bytes()
     monkeypatch.setattr(VirtualTarget, "engine", Zeros)
-    record = Trial(case_in("U55_BI"), Settings(record=tmp_path, root=ROOT)).run()
+    record = Trial(case_in("U55_BI"), SessionSettings(record=tmp_path, root=ROOT)).run()
     assert failure_of(record)[0] == "mismatch"
     assert path.read_bytes() == before
     fresh = path.with_name(f"{path.name}.new")
@@ -184,7 +184,7 @@ def test_a_run_that_fails_does_not_replace_a_good_recording(
     assert str(fresh) in record.notes[-1]
     # The wrong answer can be looked into where there is no target, under the good one's name.
     fresh.replace(path)
-    again = Trial(case_in("U55_BI"), Settings(replay=tmp_path, root=ROOT)).run()
+    again = Trial(case_in("U55_BI"), SessionSettings(replay=tmp_path, root=ROOT)).run()
     assert again.failure == record.failure
     assert again.divergence == record.divergence
     assert not [left for left in path.parent.iterdir() if left.name.startswith(".")]

@@ -10,12 +10,12 @@ import pytest
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.verdict.verify import Verdict
+from ethos_hil.harness.verdict.verify import Verification
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.results.record import Record
 from ethos_hil.suites.declare.profile import parse
-from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import SAMPLE
 from ethos_hil.suites.trial.artifact_memo import Found
@@ -39,7 +39,7 @@ class Remapped(DeclaredCase):
 
 def came_of(change: Change) -> Record:
     case = sample.plus.cases[1]
-    return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), Settings()).run()
+    return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), SessionSettings()).run()
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
             found = super().lower(memory_mode, cache)
             return Found(dataclasses.replace(found.artifact, delegates=()), found.files)
 
-    record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), Settings()).run()
+    record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), SessionSettings()).run()
     assert record.verdict == "failed"
     assert record.failure is not None
     assert record.failure.kind == "delegation"
 
 
 def test_a_verdict_on_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ethos_hil.harness.run.verify", lambda *_, **__: Verdict("verified", None, ()))
+    monkeypatch.setattr("ethos_hil.harness.run.verify", lambda *_, **__: Verification("verified", None, ()))
     record = came_of(tuple)
     assert (record.verdict, record.failure and record.failure.kind) == ("failed", "no-reference")
 
@@ -94,6 +94,6 @@ def test_a_failure_on_the_target_names_it(monkeypatch: pytest.MonkeyPatch) -> No
 def test_missing_tools_are_known_before_anything_is_lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
     test = DeclaredCase(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
-    record = Trial(test, Settings(), Cache(tmp_path / "cache")).run()
+    record = Trial(test, SessionSettings(), Cache(tmp_path / "cache")).run()
     assert (record.verdict, record.failure and record.failure.kind) == ("failed", "not-launched")
     assert not (tmp_path / "cache").exists()

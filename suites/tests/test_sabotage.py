@@ -20,9 +20,8 @@ from torch import nn
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.npu import Configuration, Fault
-from ethos_hil.harness.npu import Npu as FunctionalNpu
-from ethos_hil.harness.npu.isa.registers import Operation
+from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.outcome import Outcome, Progress
 from ethos_hil.harness.run import Report, find_firmware, run, run_artifact
@@ -36,11 +35,11 @@ from ethos_hil.lowering.formats.pte_reader import KernelCall
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Failure
 from ethos_hil.suites.models.stacks import STACKS
 
-NPU = Npu.parse("ethos-u55-128")
+NPU = NpuName.parse("ethos-u55-128")
 
 
 def model() -> TorchModel:
@@ -117,8 +116,8 @@ def test_a_missing_wait_is_red_where_it_is_looked_for(artifact: Artifact) -> Non
     def wait_for_nothing(blob: bytearray) -> None:
         stream = VelaBlob.parse(bytes(blob)).command_stream
         start = bytes(blob).index(stream)
-        waits = [at for at, code, _, payload in commands(stream) if code == Operation.DMA_WAIT and payload is None]
-        struct.pack_into("<HH", blob, start + waits[-1], Operation.DMA_WAIT, 0xF)
+        waits = [at for at, code, _, payload in commands(stream) if code == Opcode.DMA_WAIT and payload is None]
+        struct.pack_into("<HH", blob, start + waits[-1], Opcode.DMA_WAIT, 0xF)
 
     changed = with_blob(artifact, wait_for_nothing)
     assert execute(changed).record.verdict == "verified"
@@ -135,7 +134,7 @@ def flipped(data: bytes, place: int, bit: int) -> bytes:
 
 
 def answer(blob: VelaBlob, inputs: list[bytes]) -> tuple[bytes, ...]:
-    return run_delegate(FunctionalNpu(Configuration.parse(str(NPU))), blob, inputs).outputs
+    return run_delegate(Npu(Configuration.parse(str(NPU))), blob, inputs).outputs
 
 
 def flip_that_matters(blob: VelaBlob, inputs: list[bytes]) -> int:
@@ -307,7 +306,7 @@ def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
 
 def test_a_target_that_cannot_have_the_npu_says_so() -> None:
     with pytest.raises(EthosHilError, match="ethos-u85-256") as caught:
-        make_target("corstone-300", Npu.parse("ethos-u85-256"))
+        make_target("corstone-300", NpuName.parse("ethos-u85-256"))
     assert caught.value.exit_status == 2
 
 

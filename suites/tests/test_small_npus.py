@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 
 class Applied(nn.Module):
@@ -44,7 +44,7 @@ def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:
     torch.manual_seed(0)
     example = (torch.randn(1, 4, 9, 7),)
     source = from_module(NETWORKS[name]().eval(), example, [(torch.randn(1, 4, 9, 7),), example], label=name)
-    report = run(source, Npu.parse(f"ethos-u55-{macs}"), strict=True)
+    report = run(source, NpuName.parse(f"ethos-u55-{macs}"), strict=True)
     assert report.record.verdict == "verified", report.record.failure
     assert all(op.source or op.module for op in report.record.ops)
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]
@@ -59,7 +59,7 @@ def test_a_batch_that_vela_compiles_wrongly_is_a_mismatch_with_a_hint() -> None:
     """
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
-    npu = Npu.parse("ethos-u55-128")
+    npu = NpuName.parse("ethos-u55-128")
     assert run(from_module(module, (torch.randn(1, 2, 32, 6),)), npu, strict=True).record.verdict == "verified"
     record = run(from_module(module, (torch.randn(2, 2, 32, 6),)), npu).record
     assert record.verdict == "failed"

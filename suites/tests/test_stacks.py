@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 import tosa_reference_model
 
-from ethos_hil.harness.npu import CONFIGURATIONS
-from ethos_hil.harness.npu import Npu as FunctionalNpu
+from ethos_hil.harness.npu import CONFIGURATIONS, Npu
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.suites.models.stacks import STACKS
@@ -25,8 +24,8 @@ TESTED_BETTER = {"inverted", "keywords", "autoencoder", "perceptron", "dilated",
 NAMES = [name for name in STACKS if name not in TESTED_BETTER]
 
 
-def npu_for(name: str) -> Npu:
-    return Npu.parse(f"ethos-u55-{SIZES[list(STACKS).index(name) % len(SIZES)]}")
+def npu_for(name: str) -> NpuName:
+    return NpuName.parse(f"ethos-u55-{SIZES[list(STACKS).index(name) % len(SIZES)]}")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,9 +58,7 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
             blob = VelaBlob.parse(vela_compile(delegate.tosa, list(flags)), name)
             if artifact.notes or overruns(blob):  # what lowering does about it, tested in lowering/tests
                 blob = VelaBlob.parse(vela_compile(hoist_tables(delegate.tosa)[0], list(flags)), name)
-            result = run_delegate(
-                FunctionalNpu(configuration, strict=True), blob, [value.tobytes() for value in inputs]
-            )
+            result = run_delegate(Npu(configuration, strict=True), blob, [value.tobytes() for value in inputs])
             for output, value in zip(result.outputs, expected, strict=True):
                 assert output == np.asarray(value).tobytes(), configuration.name
 

@@ -20,10 +20,10 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.bounds import approximated, graph, sums, tolerance
 from ethos_hil.lowering.oracle.bounds.program import bounded
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Operation, Rounding
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
@@ -61,12 +61,12 @@ MANY = dataclasses.replace(DEEP, name="many", forward=(*DEEP.forward[:-1], layer
 
 
 @functools.cache
-def lowered(name: str, spec: TosaSpec | Npu, scheme: Scheme = "a8w8") -> Artifact:
+def lowered(name: str, spec: TosaSpec | NpuName, scheme: Scheme = "a8w8") -> Artifact:
     one = {**CASES, "deep": DEEP, "many": MANY, "sigmoid": WIDE}[name]
     return lower_case(one, spec, scheme)
 
 
-def lower_case(one: Case, spec: TosaSpec | Npu, scheme: Scheme = "a8w8") -> Artifact:
+def lower_case(one: Case, spec: TosaSpec | NpuName, scheme: Scheme = "a8w8") -> Artifact:
     from ethos_hil.lowering.lower import lower
     from ethos_hil.suites.trial.build import build
 
@@ -157,7 +157,7 @@ def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.
     artifact = lowered("many", INT)
     monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
     step = tolerance._step(artifact.plan, artifact.plan.outputs[0])
-    worst = bounded(artifact, artifact.example_inputs, Rounding())
+    worst = bounded(artifact, artifact.example_inputs, RoundingPolicy())
     ways = np.stack([way for (way,) in tolerance._ways(artifact, artifact.example_inputs, worst)])
     least, most = ways.min(0) - step, ways.max(0) + step
     mixed = np.where(np.arange(1000) % 2, least, most).astype(np.float32)
@@ -335,7 +335,7 @@ def test_an_analysis_of_something_else_is_red(monkeypatch: pytest.MonkeyPatch) -
     artifact = lowered("add", INT)
     rule = graph.RULES["RESCALE"]
 
-    def off(operation: Operation, *inputs: Any) -> Bounded:
+    def off(operation: TosaOperation, *inputs: Any) -> Bounded:
         result = rule(operation, *inputs)
         return Bounded(result.value + 1, result.error, result.scaled)
 
@@ -390,7 +390,7 @@ def test_quantisation_error_is_measured_against_float() -> None:
 
 
 def test_a_run_on_a_target_tells_its_accuracy_too() -> None:
-    artifact = lowered("conv", Npu("u55", 128))
+    artifact = lowered("conv", NpuName("u55", 128))
     board = VirtualTarget("ethos-u55-128")
     record = run_artifact(artifact, board, find_firmware(board.soc), label="conv").record
     assert record.verdict == "verified", record.failure

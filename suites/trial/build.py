@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.suites.declare.case import Call, Case, Input, Layer
+from ethos_hil.suites.declare.case import Case, Input, Layer, TorchCall
 
 CALIBRATION_SETS = 2
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.RMSNorm)
@@ -44,7 +44,7 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
         module = _layer(forward)
     elif isinstance(forward, tuple):
         module = nn.Sequential(*map(_layer, forward))
-    elif isinstance(forward, Call):
+    elif isinstance(forward, TorchCall):
         module = Function(operator.attrgetter(forward.name)(torch), **forward.options)
     else:
         module = Function(forward)

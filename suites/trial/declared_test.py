@@ -12,7 +12,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
@@ -95,7 +95,7 @@ class Declared(abc.ABC):
         from ethos_hil.lowering.lower import lower
 
         target = self.profile.target
-        mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, Npu) else None
+        mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, NpuName) else None
         with reading() as opened:
             artifact = lower(self.build(), target, memory_mode=mode, scheme=self.scheme, cache=cache)
         data = (path for path in opened if not path.is_relative_to(cache.root))

@@ -50,7 +50,7 @@ class RecordingError(EthosHilError):
 
 
 @dataclass(frozen=True)
-class Board:
+class TargetFacts:
     """What judging an answer needs to know of the target that gave it. See `Target`."""
 
     name: str
@@ -62,7 +62,7 @@ class Board:
     capabilities: tuple[str, ...]
 
     @classmethod
-    def of(cls, target: Target) -> Board:
+    def of(cls, target: Target) -> TargetFacts:
         """Of a target."""
         able = tuple(sorted(capability.value for capability in target.capabilities()))
         return cls(target.name, target.kind, target.soc, target.npu, target.cycle_provenance, target.version, able)
@@ -71,7 +71,7 @@ class Board:
 class RecordedTarget(Target):
     """A target that answers as it did when it was recorded."""
 
-    def __init__(self, board: Board, outcome: Outcome) -> None:
+    def __init__(self, board: TargetFacts, outcome: Outcome) -> None:
         self.name, self.kind, self.soc, self.npu = board.name, board.kind, board.soc, board.npu
         self.cycle_provenance, self.version = board.cycle_provenance, board.version
         self._capabilities = frozenset(map(Capability, board.capabilities))
@@ -108,7 +108,7 @@ class Recording:
     asked: Mapping[str, Any]
     files: Mapping[str, str]
     artifact: Artifact
-    board: Board | None = None
+    board: TargetFacts | None = None
     outcome: Outcome | None = None
     answer: ReferenceRun | None = None
 
@@ -248,5 +248,5 @@ def _relative(path: Path, root: Path) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
 
-def _board(data: Mapping[str, Any]) -> Board:
-    return Board(**{**data, "capabilities": tuple(data["capabilities"])})
+def _board(data: Mapping[str, Any]) -> TargetFacts:
+    return TargetFacts(**{**data, "capabilities": tuple(data["capabilities"])})

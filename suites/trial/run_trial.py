@@ -13,20 +13,20 @@ from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
 from ethos_hil.results.record import Failure, Op, Record, TargetInfo
 from ethos_hil.suites.declare.capability import missing
-from ethos_hil.suites.declare.settings import Settings
+from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.trial.declared_test import Declared
 
 if TYPE_CHECKING:
     from ethos_hil.harness.run import Report
     from ethos_hil.harness.targets.base import Target
-    from ethos_hil.harness.virtual.pool import Pool
+    from ethos_hil.harness.virtual.pool import BoardPool
     from ethos_hil.suites.trial.recording import Recording
 
 _HOST = "tosa_reference_model"
 """What answers in the profiles that compile for no NPU."""
 
 
-def check(test: Declared, settings: Settings, cache: Cache | None = None) -> Record:
+def check(test: Declared, settings: SessionSettings, cache: Cache | None = None) -> Record:
     """Lower the test, run it where its profile is computed, and compare."""
     return Trial(test, settings, cache).run()
 
@@ -49,7 +49,7 @@ class Trial:
     """
 
     def __init__(
-        self, test: Declared, settings: Settings, cache: Cache | None = None, *, pool: Pool | None = None
+        self, test: Declared, settings: SessionSettings, cache: Cache | None = None, *, pool: BoardPool | None = None
     ) -> None:
         self.test = test
         self.settings = settings
@@ -121,12 +121,12 @@ class Trial:
         else:
             self.report = self._on(self.board, found.artifact)
         if settings.record is not None:
-            from ethos_hil.suites.trial.recording import Board, Recording, insist_on_settled
+            from ethos_hil.suites.trial.recording import Recording, TargetFacts, insist_on_settled
 
             insist_on_settled(found.files)
             answered = Recording(self._question(), found.files, found.artifact, answer=self.answer)
             if self.board is not None and self.report is not None:
-                answered = dataclasses.replace(answered, board=Board.of(self.board), outcome=self.report.outcome)
+                answered = dataclasses.replace(answered, board=TargetFacts.of(self.board), outcome=self.report.outcome)
             self._write(answered, settings.record)
         return self._judged(found.artifact)
 

@@ -176,9 +176,9 @@ def pte(ethos_hil: Run, here: Path, npu: str = "ethos-u55-128") -> bytes:
     """The .pte of net.py:net, made by the product itself."""
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import load_model
-    from ethos_hil.lowering.npu_name import Npu
+    from ethos_hil.lowering.npu_name import NpuName
 
-    return lower(load_model(str(here / "net.py") + ":net"), Npu.parse(npu)).pte
+    return lower(load_model(str(here / "net.py") + ":net"), NpuName.parse(npu)).pte
 
 
 def test_a_program_for_another_size_of_npu_names_both(ethos_hil: Run, here: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Model
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Fvp
 
 GUEST = Path(__file__).parent / "guest"
 _DEFINES = {
@@ -37,7 +37,7 @@ class Ended:
 class Board:
     """An installed launcher, and the test program for its board."""
 
-    model: Model
+    model: Fvp
     launchers: Path
     guest: Path
     folder: Path

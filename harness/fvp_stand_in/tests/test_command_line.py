@@ -8,21 +8,28 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, Data, Settings, Uart, parse
+from ethos_hil.harness.fvp_stand_in.command_line import (
+    Action,
+    CommandLineError,
+    Data,
+    LaunchSettings,
+    UartSettings,
+    parse,
+)
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Treatment, listing
 from ethos_hil.harness.npu import CONFIGURATIONS
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_300_U65, CORSTONE_320, MODELS, Model
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_300_U65, CORSTONE_320, MODELS, Fvp
 from ethos_hil.harness.socs.soc import SOCS
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
 
 
-def settings(model: Model, text: str) -> Settings:
+def settings(model: Fvp, text: str) -> LaunchSettings:
     parsed = parse(model, shlex.split(text))
-    assert isinstance(parsed, Settings)
+    assert isinstance(parsed, LaunchSettings)
     return parsed
 
 
-def refused(text: str, model: Model = CORSTONE_300_U55) -> str:
+def refused(text: str, model: Fvp = CORSTONE_300_U55) -> str:
     with pytest.raises(CommandLineError) as caught:
         parse(model, shlex.split(text))
     return str(caught.value)
@@ -43,14 +50,14 @@ def test_upstreams_line_for_corstone_300(tmp_path: Path) -> None:
         ],
     )
     command_line = "executor_runner -m program.pte -o out -i i0.bin"
-    assert parsed == Settings(
+    assert parsed == LaunchSettings(
         model=CORSTONE_300_U55,
         npu="ethos-u55-128",
         application=Path("/some/arm_executor_runner"),
         data=(),
         boot=0x10000000,
         semihosting=Semihosting(command_line, tmp_path, HeapInfo(0, 0, 0, 0x20700000)),
-        uart=Uart("-"),
+        uart=UartSettings("-"),
         seconds=120.0,
         simulated=False,
         quiet=False,
@@ -71,7 +78,7 @@ def test_upstreams_line_for_corstone_320(tmp_path: Path) -> None:
         """-C "mps4_board.subsystem.cpu0.semihosting-cmd_line='executor_runner -m a'" -a elf --timelimit 600""",
     )
     assert (parsed.npu, parsed.boot, parsed.seconds) == ("ethos-u85-128", 0x11000000, 600.0)
-    assert parsed.uart == Uart("-", shutdown_on_eot=True)
+    assert parsed.uart == UartSettings("-", shutdown_on_eot=True)
     assert parsed.semihosting is not None
     assert parsed.semihosting.command_line == "executor_runner -m a"
 
@@ -94,7 +101,7 @@ def test_upstreams_line_for_corstone_320(tmp_path: Path) -> None:
          "-C mps4_board.uart1.out_file=- -C mps4_board.uart1.unbuffered_output=1 --application=demo.axf"),
     ],
 )  # fmt: skip
-def test_lines_of_public_scripts(model: Model, text: str) -> None:
+def test_lines_of_public_scripts(model: Fvp, text: str) -> None:
     assert settings(model, text).application.name in ("demo", "demo.axf")
 
 
@@ -102,7 +109,7 @@ def test_quotes_reach_the_value_only_in_pairs() -> None:
     line = settings(
         CORSTONE_300_U55, r"""-C 'mps3_board.uart0.out_file="-"' -C mps3_board.uart0.shutdown_tag=it\'s x"""
     )
-    assert line.uart == Uart("-", shutdown_tag="it's")
+    assert line.uart == UartSettings("-", shutdown_tag="it's")
 
 
 def test_the_last_setting_counts_and_files_come_in_order(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from ethos_hil.harness.socs.fvps import MODELS
-from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 
 
 class Zeros(Engine):
     """As the real one, with all that it wrote in memory overwritten afterwards."""
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: NpuJob) -> JobResult:
         """Run the job, then destroy its answers."""
         result = super().run(job)
         program = self._npu.decode(self._fetch(job))

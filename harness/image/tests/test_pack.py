@@ -12,8 +12,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.image.formats import InputRef, MemoryMode, PackageHeader
-from ethos_hil.harness.image.pack import SECTION_NAME, Image, Plan, pack
+from ethos_hil.harness.image.formats import DeviceMemoryMode, InputRef, PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME, Image, RunPlan, pack
 from ethos_hil.lowering.errors import ToolError, UsageError
 
 START = 0x70000000
@@ -50,7 +50,7 @@ def firmware(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(scope="module")
 def image(firmware: bytes) -> Image:
-    return pack(firmware, PROGRAM, INPUTS, Plan(input_set_count=2, inputs_per_set=2, repeat=3))
+    return pack(firmware, PROGRAM, INPUTS, RunPlan(input_set_count=2, inputs_per_set=2, repeat=3))
 
 
 def package_of(image: Image) -> bytes:
@@ -117,31 +117,31 @@ def test_image_hash_names_the_content_and_run_id_the_run(firmware: bytes, image:
 def test_a_program_too_large_says_needed_and_available_bytes(tmp_path: Path) -> None:
     firmware = build_firmware(tmp_path, space=4096)
     with pytest.raises(TargetError, match=r"\d+ bytes needed, 4096 available") as caught:
-        pack(firmware, bytes(5000), [[]], Plan(1, 0))
+        pack(firmware, bytes(5000), [[]], RunPlan(1, 0))
     assert caught.value.kind == "out-of-memory"
 
 
 def test_an_elf_that_is_no_firmware_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="__package_start"):
-        pack(build_firmware(tmp_path, symbols=False), b"", [[]], Plan(1, 0))
+        pack(build_firmware(tmp_path, symbols=False), b"", [[]], RunPlan(1, 0))
     with pytest.raises(ToolError, match="not an ELF"):
-        pack(b"hello", b"", [[]], Plan(1, 0))
+        pack(b"hello", b"", [[]], RunPlan(1, 0))
 
 
 def test_events_fill_the_counters_and_no_more(firmware: bytes) -> None:
-    few = package_of(pack(firmware, b"", [[]], Plan(1, 0, events=(17, 35))))
+    few = package_of(pack(firmware, b"", [[]], RunPlan(1, 0, events=(17, 35))))
     assert PackageHeader.unpack(few)["events"] == (17, 35, 0, 0, 0, 0, 0, 0)
-    pack(firmware, b"", [[]], Plan(1, 0, events=(1,) * 8))
+    pack(firmware, b"", [[]], RunPlan(1, 0, events=(1,) * 8))
     with pytest.raises(UsageError, match="at most 8 counters"):
-        pack(firmware, b"", [[]], Plan(1, 0, events=(1,) * 9))
+        pack(firmware, b"", [[]], RunPlan(1, 0, events=(1,) * 9))
 
 
 def test_the_memory_mode_is_in_the_package(firmware: bytes) -> None:
-    plan = Plan(1, 0, memory_mode=MemoryMode.DEDICATED_SRAM, fast_scratch_bytes=384 << 10)
+    plan = RunPlan(1, 0, memory_mode=DeviceMemoryMode.DEDICATED_SRAM, fast_scratch_bytes=384 << 10)
     header = PackageHeader.unpack(package_of(pack(firmware, b"", [[]], plan)))
     assert (header["memory_mode"], header["fast_scratch_size"]) == (2, 384 << 10)
 
 
 def test_a_method_name_that_does_not_fit_is_refused(firmware: bytes) -> None:
     with pytest.raises(UsageError, match="at most 31"):
-        pack(firmware, b"", [[]], Plan(1, 0, method="m" * 32))
+        pack(firmware, b"", [[]], RunPlan(1, 0, method="m" * 32))

@@ -12,36 +12,45 @@ from elftools.elf.elffile import ELFFile
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import OPERATORS_SECTION, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
-from ethos_hil.harness.image.formats import MemoryMode, PackageHeader
-from ethos_hil.harness.image.pack import SECTION_NAME, Plan, pack
-from ethos_hil.harness.image.preflight import FAIL, NOTE, OK, Place, PreflightFailed, examine, insist, package_bytes
+from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME, RunPlan, pack
+from ethos_hil.harness.image.preflight import (
+    FAIL,
+    NOTE,
+    OK,
+    Destination,
+    PreflightFailed,
+    examine,
+    insist,
+    package_bytes,
+)
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.memory_mode import MemoryMode as VelaMode
+from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.results.record import Check
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
 KIB = 1 << 10
 ROOMY = Firmware(0x10000000, 2 << 20, 256 << 20, 256 << 20, 32 * KIB, frozenset(ADD.plan.operators))
-HERE = Place("ethos-u55-128", "corstone-300", ROOMY)
+HERE = Destination("ethos-u55-128", "corstone-300", ROOMY)
 NEEDS = Footprint(planned=(20 * KIB,), scratch=30 * KIB, constants=(4 * KIB, 6 * KIB), fast_scratch=0)
 
 
 def rows(
-    artifact: Artifact = ADD, place: Place = HERE, needs: Footprint = NEEDS, input_sets: int = 1,
-    asked: VelaMode | None = None,
+    artifact: Artifact = ADD, place: Destination = HERE, needs: Footprint = NEEDS, input_sets: int = 1,
+    asked: MemoryMode | None = None,
 ) -> dict[str, Check]:  # fmt: skip
     return {check.name: check for check in examine(artifact, place, needs, input_sets=input_sets, asked=asked)}
 
 
-def with_memory(**facts: int) -> Place:
+def with_memory(**facts: int) -> Destination:
     return dataclasses.replace(HERE, firmware=dataclasses.replace(ROOMY, **facts))  # type: ignore[arg-type]
 
 
 def in_mode(name: str) -> Artifact:
-    return dataclasses.replace(ADD, memory_mode=VelaMode(name))
+    return dataclasses.replace(ADD, memory_mode=MemoryMode(name))
 
 
 def test_what_fits_has_no_failing_row() -> None:
@@ -79,8 +88,8 @@ def test_a_newer_command_stream_or_architecture_fails() -> None:
 
 
 def test_a_memory_mode_other_than_asked_for_fails() -> None:
-    assert rows(asked=VelaMode("Shared_Sram"))["memory mode"].status == OK
-    row = rows(asked=VelaMode("Sram_Only"))["memory mode"]
+    assert rows(asked=MemoryMode("Shared_Sram"))["memory mode"].status == OK
+    row = rows(asked=MemoryMode("Sram_Only"))["memory mode"]
     assert (row.status, row.needed, row.available) == (FAIL, "Shared_Sram", "Sram_Only")
     assert "--memory-mode Shared_Sram" in str(row.fix)
     mute = dataclasses.replace(ADD, memory_mode=None)
@@ -180,7 +189,7 @@ def test_a_package_too_large_asks_for_fewer_input_sets_where_that_helps() -> Non
 @pytest.mark.parametrize("sets", [1, 3])
 def test_the_package_is_as_large_as_the_one_that_is_packed(sets: int) -> None:
     inputs = [bytes(tensor.nbytes) for tensor in ADD.plan.input_tensors]
-    image = pack(find_firmware(), ADD.pte, [inputs] * sets, Plan(sets, len(inputs)))
+    image = pack(find_firmware(), ADD.pte, [inputs] * sets, RunPlan(sets, len(inputs)))
     package = ELFFile(io.BytesIO(image.elf)).get_section_by_name(SECTION_NAME).data()
     assert package_bytes(ADD, sets) == PackageHeader.unpack(package)["total_size"] == len(package)
 
@@ -228,7 +237,7 @@ def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
     assert row.needed == "quantized_decomposed::quantise_per_tensor.out"
     inputs = [bytes(tensor.nbytes) for tensor in ADD.plan.input_tensors]
     target = VirtualTarget("ethos-u55-128")
-    target.load(pack(firmware, pte, [inputs], Plan(1, len(inputs))))
+    target.load(pack(firmware, pte, [inputs], RunPlan(1, len(inputs))))
     with pytest.raises(TargetError, match=row.needed) as caught:
         target.run(timeout=60)
     assert caught.value.kind == "unsupported"
@@ -253,14 +262,14 @@ def test_a_footprint_is_read_from_the_program() -> None:
     assert found.scratch == blob.scratch_size
     assert found.constants == (len(blob.command_stream), len(blob.weights))
     assert (found.fast_scratch, found.unknown) == (0, None)
-    assert memory_mode(ADD, found, None) is MemoryMode.SHARED_SRAM
-    assert memory_mode(in_mode("Dedicated_Sram_384KB"), found, 0) is MemoryMode.DEDICATED_SRAM
-    assert memory_mode(in_mode("Sram_Only"), found, None) is MemoryMode.SRAM_ONLY
-    assert memory_mode(in_mode("Sram_Only"), found, 1 << 20) is MemoryMode.SRAM_ONLY
-    assert memory_mode(in_mode("Sram_Only"), found, 1 << 10) is MemoryMode.SHARED_SRAM
+    assert memory_mode(ADD, found, None) is DeviceMemoryMode.SHARED_SRAM
+    assert memory_mode(in_mode("Dedicated_Sram_384KB"), found, 0) is DeviceMemoryMode.DEDICATED_SRAM
+    assert memory_mode(in_mode("Sram_Only"), found, None) is DeviceMemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), found, 1 << 20) is DeviceMemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), found, 1 << 10) is DeviceMemoryMode.SHARED_SRAM
     mute = dataclasses.replace(ADD, memory_mode=None)
-    assert memory_mode(mute, found, None) is MemoryMode.SHARED_SRAM
-    assert memory_mode(mute, dataclasses.replace(found, fast_scratch=1), None) is MemoryMode.DEDICATED_SRAM
+    assert memory_mode(mute, found, None) is DeviceMemoryMode.SHARED_SRAM
+    assert memory_mode(mute, dataclasses.replace(found, fast_scratch=1), None) is DeviceMemoryMode.DEDICATED_SRAM
 
 
 def test_a_program_without_delegates_needs_no_fast_scratch() -> None:
@@ -274,7 +283,7 @@ def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> No
     start = data.index(b"COP1") + 32
     data[start : start + 4] = (0x3F8).to_bytes(4, "little")  # no such command
     damaged = dataclasses.replace(
-        Artifact.of_program(bytes(data), "damaged.pte"), memory_mode=VelaMode("Dedicated_Sram")
+        Artifact.of_program(bytes(data), "damaged.pte"), memory_mode=MemoryMode("Dedicated_Sram")
     )
     found = Footprint.of(damaged)
     assert found.unknown is not None

@@ -26,7 +26,7 @@ from ethos_hil.harness.image.formats import (
     TensorInfo,
     TensorRole,
 )
-from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.frames import Frame, encode
 
 Message = tuple[FrameType, bytes]
@@ -36,7 +36,7 @@ IMAGE = Image(
     run_id=bytes(range(16)),
     image_hash=bytes(range(32)),
     program_hash=bytes(range(32, 64)),
-    plan=Plan(input_set_count=2, inputs_per_set=1, repeat=2),
+    plan=RunPlan(input_set_count=2, inputs_per_set=1, repeat=2),
 )
 OUTPUT = np.arange(2 * 3 * 4 * 40, dtype=np.float32).reshape(2, 3, 4, 40)
 """Needs four DATA frames."""

@@ -8,11 +8,11 @@ from larger outputs is not known, so that is refused.
 from __future__ import annotations
 
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Branch, Elementwise, Op
 
 
-def flag(branch: Branch, last: Op | None, memory: Memory) -> bool:
+def flag(branch: Branch, last: Op | None, memory: RegionMemory) -> bool:
     """Whether a conditional branch after `last` is taken."""
     if not isinstance(last, Elementwise) or last.ofm.elements != 1:
         before = "nothing" if last is None else last.name

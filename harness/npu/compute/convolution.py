@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ethos_hil.harness.npu.compute import output, windows
 from ethos_hil.harness.npu.compute.requantiser import Bare, Requantiser
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT
 from ethos_hil.harness.npu.weights import decompress
@@ -56,7 +56,7 @@ class ConvolutionStep:
         """Whether these weight streams are the ones that are ready to multiply."""
         return self._prepared is not None and self._prepared.compressed == compressed
 
-    def run(self, memory: Memory) -> None:
+    def run(self, memory: RegionMemory) -> None:
         """Reads the IFM, weights and scales, writes the OFM."""
         op = self.op
         prepared = self._prepare(memory)
@@ -72,7 +72,7 @@ class ConvolutionStep:
         self._multiply(source, prepared, prepared.requantiser, result, memory)
         op.ofm.store(memory, result)
 
-    def _accumulate(self, prepared: Prepared, memory: Memory) -> None:
+    def _accumulate(self, prepared: Prepared, memory: RegionMemory) -> None:
         """Sums that start with other ones, or stay in the accumulators."""
         op, requantiser = self.op, prepared.requantiser
         sums = np.empty(op.ofm.shape, np.int64)
@@ -87,7 +87,7 @@ class ConvolutionStep:
             op.ofm.store(memory, requantiser.finish(op, sums, memory))
 
     def _multiply(
-        self, source: Array, prepared: Prepared, requantiser: Requantiser | Bare, result: Array, memory: Memory
+        self, source: Array, prepared: Prepared, requantiser: Requantiser | Bare, result: Array, memory: RegionMemory
     ) -> None:
         op = self.op
         source = windows.enlarge(source, op.upscale, op.kernel, op.ofm, op.ifm.zero_point)
@@ -96,7 +96,7 @@ class ConvolutionStep:
         # Kept as floating point, weights would take four times the memory, and reading that takes as long as this.
         work(source, prepared.tensor.astype(prepared.dtype).T, requantiser, result, memory)
 
-    def _prepare(self, memory: Memory) -> Prepared:
+    def _prepare(self, memory: RegionMemory) -> Prepared:
         op, at = self.op, self.op.weights
         compressed = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.streams)
         scales = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.scales)
@@ -110,7 +110,7 @@ class ConvolutionStep:
         return prepared
 
     def _convolve(
-        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: Memory
+        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: RegionMemory
     ) -> None:
         kernel = self.op.kernel
         rows, columns, channels = self.op.ofm.shape
@@ -128,7 +128,7 @@ class ConvolutionStep:
             requantiser.apply(self.op, here, result[y : y + count], memory)
 
     def _depthwise(
-        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: Memory
+        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: RegionMemory
     ) -> None:
         kernel = self.op.kernel
         rows, columns, channels = self.op.ofm.shape

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Index, Rows
 
 INDEX_BYTES = 4
@@ -26,12 +26,12 @@ class DmaStep:
         self.op = op
         self.run = self._copy if op.sizes == (1, 1) and op.index is None else self._rows
 
-    def _copy(self, memory: Memory) -> None:
+    def _copy(self, memory: RegionMemory) -> None:
         op = self.op
         source = memory[op.source.region][op.source.base : op.source.base + op.length]
         memory[op.destination.region][op.destination.base : op.destination.base + op.length] = source
 
-    def _rows(self, memory: Memory) -> None:
+    def _rows(self, memory: RegionMemory) -> None:
         """Rows in order, all read before any is written; where two go to one place, the later one stays."""
         op = self.op
         inner, outer = op.sizes
@@ -52,7 +52,7 @@ class DmaStep:
         outer = np.arange(numbers.shape[0], dtype=np.int64)[:, None]
         return (side.base + outer * side.strides[1] + numbers * side.strides[0]).ravel()
 
-    def _numbers(self, index: Index, memory: Memory) -> npt.NDArray[np.int64]:
+    def _numbers(self, index: Index, memory: RegionMemory) -> npt.NDArray[np.int64]:
         op = self.op
         inner, outer = op.sizes
         strides = (inner * INDEX_BYTES + index.skip, INDEX_BYTES)

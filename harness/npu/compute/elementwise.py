@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Elementwise, Operand
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, INT64_MAX, Rounding, exact_in_floats, largest_scaled, scale
@@ -37,7 +37,7 @@ class ElementwiseStep:
         self._narrow = all(source.bits < WORD for source in op.ifms)
         self._type = _exact_type(op, [_largest(operand) for operand in op.operands])
 
-    def run(self, memory: Memory) -> None:
+    def run(self, memory: RegionMemory) -> None:
         """Reads the inputs, writes the OFM."""
         op = self.op
         loaded = [one.source if isinstance(one.source, int) else one.source.load(memory) for one in op.operands]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.compute.convolution import FLOAT32_EXACT
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Memory
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import MatMul
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, scale
 
@@ -26,7 +26,7 @@ class MatMulStep:
         self._dtype: Any = np.float32 if bound < FLOAT32_EXACT else np.float64
         self._may_overflow = op.start is not None or bound >= 1 << (op.accumulator_bits - 1)
 
-    def run(self, memory: Memory) -> None:
+    def run(self, memory: RegionMemory) -> None:
         """Reads both inputs, writes the OFM."""
         op = self.op
         first, second = (self._centred(source, memory) for source in (op.ifm, op.ifm2))
@@ -40,7 +40,7 @@ class MatMulStep:
         else:
             op.ofm.store(memory, output.finish(scale(sums, op.scale), op.ofm, op.activation, memory))
 
-    def _centred(self, source: FeatureMap, memory: Memory) -> npt.NDArray[Any]:
+    def _centred(self, source: FeatureMap, memory: RegionMemory) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = source.load(memory).astype(self._dtype)
         values -= source.zero_point
         return values

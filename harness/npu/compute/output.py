@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Memory
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Convolution, MatMul
 
 Array = npt.NDArray[Any]
@@ -26,7 +26,7 @@ def table_bytes(index_bits: int, entry_bits: int) -> int:
     return SEGMENTS * 4 if index_bits == 16 else 256 * entry_bits // 8
 
 
-def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
+def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
     """Scaled whole numbers, int32, int64 or float64, as elements of the OFM's type; `values` may be overwritten."""
     if ofm.zero_point and (activation.clamp or activation.wraps):
         values += ofm.zero_point
@@ -54,7 +54,7 @@ def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:
         )
 
 
-def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
+def table(ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
     """The entries that clamped values activation.minimum, minimum + 1, ... maximum look up (8-bit indices only)."""
     assert activation.table is not None
     raw = memory[INTERNAL][activation.table : activation.table + table_bytes(8, ofm.bits)]
@@ -63,7 +63,7 @@ def table(ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
     return entries[activation.minimum + first : activation.maximum + first + 1]
 
 
-def look_up(clamped: Array, ofm: FeatureMap, activation: Activation, memory: Memory) -> Array:
+def look_up(clamped: Array, ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
     """Table entries for clamped values: by value for 8-bit indices, interpolated for 16-bit ones."""
     if activation.index_bits == 8:
         return table(ofm, activation, memory).take((clamped - activation.minimum).astype(np.intp))

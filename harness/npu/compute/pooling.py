@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ethos_hil.harness.npu.compute import output, windows
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.isa.scaling import EARLY_SHIFT, Rounding, Scale, divide_half_away, scale, scale_channels
@@ -35,7 +35,7 @@ class PoolStep:
         self.op = op
         self.run = self._copy if is_copy(op) else self._pool
 
-    def _copy(self, memory: Memory) -> None:
+    def _copy(self, memory: RegionMemory) -> None:
         op = self.op
         source, target = op.ifm.plain(memory), op.ofm.plain(memory)
         if source is not None and target is not None:
@@ -43,7 +43,7 @@ class PoolStep:
         else:
             op.ofm.store(memory, op.ifm.load(memory).copy())
 
-    def _pool(self, memory: Memory) -> None:
+    def _pool(self, memory: RegionMemory) -> None:
         op = self.op
         values = self._reduced(op.ifm.load(memory))
         if op.hardware_divide:
@@ -79,7 +79,7 @@ class PoolStep:
         total = taps.sum(axis=(2, 3), dtype=np.int64)
         return total - zero * kernel.height * kernel.width
 
-    def _scaled(self, values: Array, memory: Memory) -> Array:
+    def _scaled(self, values: Array, memory: RegionMemory) -> Array:
         op = self.op
         if op.channel_scales is None:
             return scale(values, op.scale)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.compute import output
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, Rounding, scale_channels
 
@@ -69,7 +69,7 @@ class Requantiser:
         first = np.tile(bias.astype(np.float64), times)
         return cls(bias, multiplier, shift, np.tile(factor, times), addend, first, narrow, overflow)
 
-    def apply(self, op: Convolution, sums: Array, out: Array, memory: Memory) -> None:
+    def apply(self, op: Convolution, sums: Array, out: Array, memory: RegionMemory) -> None:
         """Fills `out` (..., channels) with the elements for `sums` (contiguous, as long), integers in floating point.
 
         Raises Fault.
@@ -101,7 +101,7 @@ class Requantiser:
                 values = output.look_up(values, op.ofm, activation, memory)
             out[...] = values
 
-    def finish(self, op: Convolution, sums: Array, memory: Memory) -> Array:
+    def finish(self, op: Convolution, sums: Array, memory: RegionMemory) -> Array:
         """The elements for `sums` (..., channels), int64."""
         accumulators = sums + self.bias
         if self.overflow:
@@ -113,7 +113,7 @@ class Requantiser:
 class Bare:
     """In place of a Requantiser: keeps the sums."""
 
-    def apply(self, op: Convolution, sums: Array, out: Array, memory: Memory) -> None:
+    def apply(self, op: Convolution, sums: Array, out: Array, memory: RegionMemory) -> None:
         """Fills `out` (..., channels), int64, with `sums`."""
         out[...] = sums.reshape(out.shape)
 

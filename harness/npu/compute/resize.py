@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.compute import output
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Resize, ResizeAxis, ResizeMode
 from ethos_hil.harness.npu.isa.scaling import scale
 
@@ -31,7 +31,7 @@ class ResizeStep:
     def __init__(self, op: Resize) -> None:
         self.op = op
 
-    def run(self, memory: Memory) -> None:
+    def run(self, memory: RegionMemory) -> None:
         """Reads the IFM, writes the OFM."""
         op = self.op
         values = op.ifm.load(memory).astype(np.int64) - op.ifm.zero_point

@@ -34,7 +34,7 @@ from ethos_hil.harness.npu.isa.operations import (
     Rows,
     Upscale,
 )
-from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Opcode, PoolMode
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale
 from ethos_hil.harness.npu.isa.stream import branch_targets, commands
@@ -63,12 +63,12 @@ class _Decoder:
         self.slices = Slices(self.registers)
         self.effort = 0  # spent on decoding so far
         self.makers: dict[int, Callable[[int], Op]] = {
-            Operation.CONV: self._convolution,
-            Operation.DEPTHWISE: self._depthwise,
-            Operation.POOL: self._pool,
-            Operation.ELEMENTWISE: self._elementwise,
-            Operation.RESIZE: self._resize,
-            Operation.DMA_START: self._dma,
+            Opcode.CONV: self._convolution,
+            Opcode.DEPTHWISE: self._depthwise,
+            Opcode.POOL: self._pool,
+            Opcode.ELEMENTWISE: self._elementwise,
+            Opcode.RESIZE: self._resize,
+            Opcode.DMA_START: self._dma,
         }
 
     def decode(self, stream: bytes) -> tuple[Instruction, ...]:
@@ -93,12 +93,12 @@ class _Decoder:
                 registers.write_long(code, parameter << 32 | payload)
             elif code >= FIRST_REGISTER:
                 registers.write_short(code, parameter)
-            elif code == Operation.STOP:
+            elif code == Opcode.STOP:
                 return tuple(_resolved(one, targets) for one in found)
             elif code not in self.dialect.operations:
                 raise registers.fault("parse", "opcode", code, "this NPU has no operation with this code")
             elif code in self.makers:
-                registers.op = Operation(code).name
+                registers.op = Opcode(code).name
                 found.append(self._operation(code, parameter))
                 registers.op = "STREAM"
         raise Fault("parse", len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")

@@ -28,7 +28,7 @@ from ethos_hil.harness.npu.isa.operations import (
 from ethos_hil.harness.npu.isa.registers import Dialect, ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import Scale
 from ethos_hil.harness.npu.isa.stream import RegisterFile
-from ethos_hil.harness.npu.weights.decompress import Order
+from ethos_hil.harness.npu.weights.decompress import WeightOrder
 
 MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U is built with
 SIDES = ("TOP", "LEFT", "BOTTOM", "RIGHT")
@@ -182,7 +182,7 @@ class Fields(ABC):
             raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {maximum}")
         return minimum, maximum
 
-    def check_length(self, order: Order, ifm: FeatureMap) -> None:
+    def check_length(self, order: WeightOrder, ifm: FeatureMap) -> None:
         """Fault if there are more weights than any real operation has."""
         total = sum(order.lengths)
         if total > MAX_ELEMENTS:

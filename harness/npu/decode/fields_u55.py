@@ -15,7 +15,7 @@ from ethos_hil.harness.npu.isa.operations import Activation, ChannelScales, Dma,
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
 from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES, ScaleLayout
-from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrder
+from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 
 CLIP_RANGES = {2: (0, 255), 3: (-128, 127), 5: (-32768, 32767)}
 TABLE_FUNCTIONS = range(16, 24)
@@ -102,7 +102,7 @@ class FieldsU55(Fields):
         block, cores = self.get("OFM_BLK_DEPTH_M1") + 1, self.configuration.cores
         if block < cores:
             raise self.fault("parse", "OFM_BLK_DEPTH_M1", block - 1, f"{cores} cores cannot share it")
-        order = WeightOrder(
+        order = WeightOrderU55(
             depthwise=depthwise,
             part_kernel=part_kernel and not depthwise,
             ofm_depth=ofm.depth,

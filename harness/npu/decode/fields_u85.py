@@ -24,7 +24,7 @@ from ethos_hil.harness.npu.isa.operations import (
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
 from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES, ScaleLayout
-from ethos_hil.harness.npu.weights.weight_order_u85 import SwdOrder
+from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 
 OFM_ROUNDING = {
     0: Rounding.DOUBLE,
@@ -176,7 +176,7 @@ class FieldsU85(Fields):
         """One stream of weights for each decoder, or only one if they are in FWD coding; one of scales."""
         form = self.get("WEIGHT_FORMAT")
         cores = self.configuration.cores
-        order = SwdOrder(
+        order = WeightOrderU85(
             depthwise=depthwise,
             part_kernel=part_kernel and not depthwise,
             sparse=bool(form & 0x10),

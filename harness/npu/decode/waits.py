@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.harness.npu.isa.operations import Op
-from ethos_hil.harness.npu.isa.registers import Operation
+from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 
 BLOCKDEP = 0x12F
@@ -47,9 +47,9 @@ def gates(stream: bytes, ops: Sequence[Op]) -> tuple[Gate, ...]:
             kernels = transfers = None
         elif payload is not None:
             continue
-        elif code == Operation.KERNEL_WAIT:
+        elif code == Opcode.KERNEL_WAIT:
             kernels = parameter if kernels is None else min(kernels, parameter)
-        elif code == Operation.DMA_WAIT:
+        elif code == Opcode.DMA_WAIT:
             transfers = parameter if transfers is None else min(transfers, parameter)
         elif code == BLOCKDEP:
             blocks = parameter

@@ -20,7 +20,7 @@ BRICK = 16  # channels in a brick
 STRAIGHT = (0, 1, 2)
 
 
-class Memory(dict[int, npt.NDArray[np.uint8]]):
+class RegionMemory(dict[int, npt.NDArray[np.uint8]]):
     """Region number -> its bytes. Every access was checked against the sizes before anything here runs.
 
     Attributes:
@@ -203,7 +203,7 @@ class FeatureMap:
             return [(0, BRICK), (last, BRICK)]
         return [(0, min(BRICK, depth)), (max(0, last - 1), min(BRICK, depth)), (last, rest)]
 
-    def plain(self, memory: Memory) -> Array | None:
+    def plain(self, memory: RegionMemory) -> Array | None:
         """The map as a (height, width, depth) view of memory, or None where no single view can be."""
         if not self.one_tile or self.layout is Layout.CHAIN:
             return None
@@ -214,7 +214,7 @@ class FeatureMap:
         view: Array = np.ndarray(shape, self.dtype, memory[self.region], self.bases[0], strides)
         return view if self.is_straight else self._from_stored(view)
 
-    def load(self, memory: Memory) -> Array:
+    def load(self, memory: RegionMemory) -> Array:
         """The map's values, shape (height, width, depth), in its own type; may be a view of memory."""
         if self.layout is Layout.CHAIN:
             return memory.chains[self.region]
@@ -224,7 +224,7 @@ class FeatureMap:
         stored = self._load_stored(memory)
         return stored if self.is_straight else self._from_stored(stored)
 
-    def store(self, memory: Memory, values: Array) -> None:
+    def store(self, memory: RegionMemory, values: Array) -> None:
         """Writes `values`, shape (height, width, depth), already within the range of the map's type."""
         if self.layout is Layout.CHAIN:
             memory.chains[self.region] = values
@@ -236,7 +236,7 @@ class FeatureMap:
         for tile in self.tiles():
             self._store_tile(memory, tile, values[tile.y : tile.y_end, tile.x : tile.x_end])
 
-    def _load_stored(self, memory: Memory) -> Array:
+    def _load_stored(self, memory: RegionMemory) -> Array:
         height, width, depth = self.stored_shape
         if self.one_tile:
             return self._load_tile(memory, Tile(0, height, 0, width, self.bases[0]), depth)
@@ -245,7 +245,7 @@ class FeatureMap:
             values[tile.y : tile.y_end, tile.x : tile.x_end] = self._load_tile(memory, tile, depth)
         return values
 
-    def _load_tile(self, memory: Memory, tile: Tile, depth: int) -> Array:
+    def _load_tile(self, memory: RegionMemory, tile: Tile, depth: int) -> Array:
         if self.layout is Layout.NHWC:
             return self._rows(memory, tile, depth)
         values = np.empty((tile.y_end - tile.y, tile.x_end - tile.x, depth), self.dtype)
@@ -253,14 +253,14 @@ class FeatureMap:
             np.copyto(wanted, stored)
         return values
 
-    def _store_tile(self, memory: Memory, tile: Tile, values: Array) -> None:
+    def _store_tile(self, memory: RegionMemory, tile: Tile, values: Array) -> None:
         if self.layout is Layout.NHWC:
             self._rows(memory, tile, values.shape[2])[...] = values
             return
         for stored, given in self._bricks(memory, tile, np.ascontiguousarray(values)):
             np.copyto(stored, given)
 
-    def _rows(self, memory: Memory, tile: Tile, depth: int) -> Array:
+    def _rows(self, memory: RegionMemory, tile: Tile, depth: int) -> Array:
         return np.ndarray(
             (tile.y_end - tile.y, tile.x_end - tile.x, depth),
             self.dtype,
@@ -269,7 +269,7 @@ class FeatureMap:
             (self.stride_y, self.stride_x, self.size),
         )
 
-    def _bricks(self, memory: Memory, tile: Tile, values: Array) -> Iterator[tuple[Array, Array]]:
+    def _bricks(self, memory: RegionMemory, tile: Tile, values: Array) -> Iterator[tuple[Array, Array]]:
         """The whole bricks of a tile in memory and in `values` (contiguous), then the lanes of one that is not whole.
 
         Lanes side by side are one element, which numpy moves several times as fast as so many of them.

@@ -18,7 +18,7 @@ PAYLOAD_SHIFT = 14
 FIRST_REGISTER = 0x100  # short codes below are operations
 
 
-class Operation(IntEnum):
+class Opcode(IntEnum):
     """Short commands that do something."""
 
     STOP = 0x000

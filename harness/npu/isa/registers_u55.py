@@ -9,7 +9,7 @@ from ethos_hil.harness.npu.isa.registers import (
     SCALE,
     Dialect,
     ElementwiseMode,
-    Operation,
+    Opcode,
     PoolMode,
     Register,
     by_code,
@@ -111,7 +111,7 @@ SECOND_CORE = by_code(
     Register("SCALE1_LENGTH", 0x093, LENGTH),
 )
 
-_OPERATIONS = frozenset(Operation) - {Operation.RESIZE}
+_OPERATIONS = frozenset(Opcode) - {Opcode.RESIZE}
 _POOLS = frozenset({PoolMode.MAX, PoolMode.AVERAGE, PoolMode.REDUCE_SUM})
 _ELEMENTWISE = frozenset(mode for mode in ElementwiseMode if mode <= ElementwiseMode.SHL)
 

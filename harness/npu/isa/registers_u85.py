@@ -10,7 +10,7 @@ from ethos_hil.harness.npu.isa.registers import (
     LENGTH,
     Dialect,
     ElementwiseMode,
-    Operation,
+    Opcode,
     PoolMode,
     Register,
     by_code,
@@ -76,4 +76,4 @@ LONG = {code: register for code, register in U55_LONG.items() if register.name n
 
 BRANCH = 0x100  # the one operation with a payload
 
-U85 = Dialect(SHORT, LONG, frozenset(Operation) | {BRANCH}, frozenset(PoolMode), frozenset(ElementwiseMode))
+U85 = Dialect(SHORT, LONG, frozenset(Opcode) | {BRANCH}, frozenset(PoolMode), frozenset(ElementwiseMode))

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Operation, Register
+from ethos_hil.harness.npu.isa.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Opcode, Register
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 
 
@@ -47,7 +47,7 @@ def branch_targets(stream: bytes) -> frozenset[int]:
         for _, code, _, payload in commands(stream):
             if payload is not None and code == BRANCH:
                 found.add(payload)
-            elif payload is None and code == Operation.STOP:
+            elif payload is None and code == Opcode.STOP:
                 break
     return frozenset(found)
 

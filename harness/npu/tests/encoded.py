@@ -9,12 +9,12 @@ from functools import cache
 import numpy as np
 
 from ethos_hil.harness.npu.compute.dma import DmaStep
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Weights
 from ethos_hil.harness.npu.weights import decompress
-from ethos_hil.harness.npu.weights.decompress import Array, Compressed, Order
+from ethos_hil.harness.npu.weights.decompress import Array, Compressed, WeightOrder
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
+from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 
 Build = Callable[[Graph, np.random.Generator], tuple[Value, Array, Array]]
 
@@ -28,7 +28,7 @@ class Encoded:
     scales: tuple[np.ndarray, ...]
 
     @property
-    def order(self) -> Order:
+    def order(self) -> WeightOrder:
         """The order that the registers describe."""
         return self.at.order
 
@@ -152,7 +152,7 @@ CASES: dict[str, Build] = {
 
 
 @cache
-def compiled(name: str, npu: str, *flags: str, mode: str | None = None) -> tuple[Compiled, Array, Array]:
+def compiled(name: str, npu: str, *flags: str, mode: str | None = None) -> tuple[CompiledGraph, Array, Array]:
     """A case for a configuration, with the weights (output, height, width, input) and biases put in."""
     graph = Graph()
     result, values, bias = CASES[name](graph, np.random.default_rng(len(name)))
@@ -161,9 +161,9 @@ def compiled(name: str, npu: str, *flags: str, mode: str | None = None) -> tuple
     return compile_graph(graph.serialize(), npu, *flags, mode=mode), values, bias
 
 
-def encoded(program: Compiled) -> Iterator[Encoded]:
+def encoded(program: CompiledGraph) -> Iterator[Encoded]:
     """Its convolutions, with the bytes that they find where they look for them."""
-    memory = Memory({**program.memory([]), INTERNAL: np.zeros(1 << 16, np.uint8)})
+    memory = RegionMemory({**program.memory([]), INTERNAL: np.zeros(1 << 16, np.uint8)})
     for op in program.program().ops:
         if isinstance(op, Dma):
             DmaStep(op).run(memory)

@@ -15,11 +15,11 @@ from ethos_hil.harness.npu.decode.decoder import decode
 from ethos_hil.harness.npu.decode.fields_u55 import REVERSED
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, Pool, Upscale
-from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Operation
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import TARGETS, Compiled, compile_graph, reference
+from ethos_hil.suites.lab.conformance.compiled import TARGETS, CompiledGraph, compile_graph, reference
 from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
 U55_128 = Configuration.parse("ethos-u55-128")
@@ -62,12 +62,12 @@ class Listed:
     name: str
 
 
-def build(name: str, npu: str, *flags: str) -> Compiled:
+def build(name: str, npu: str, *flags: str) -> CompiledGraph:
     """Compiles a conformance program."""
     return compile_graph(OPERATORS[name].tosa, npu, *flags)
 
 
-def listing(compiled: Compiled) -> list[Listed]:
+def listing(compiled: CompiledGraph) -> list[Listed]:
     """Vela's disassembly of a stream."""
     lines = []
     for line in compiled.listing.splitlines():
@@ -89,27 +89,27 @@ def listing(compiled: Compiled) -> list[Listed]:
 
 
 @pytest.fixture(scope="module", params=DISASSEMBLED)
-def disassembled(request: pytest.FixtureRequest) -> Compiled:
+def disassembled(request: pytest.FixtureRequest) -> CompiledGraph:
     return build(request.param, "ethos-u55-128", "--verbose-register-command-stream")
 
 
-def test_commands_are_those_of_the_disassembly(disassembled: Compiled) -> None:
+def test_commands_are_those_of_the_disassembly(disassembled: CompiledGraph) -> None:
     ours = []
     for offset, code, parameter, payload in commands(disassembled.stream):
         is_operation = payload is None and code < FIRST_REGISTER
         registers = SHORT if payload is None else LONG
-        name = Operation(code).name if is_operation else registers[code].name
+        name = Opcode(code).name if is_operation else registers[code].name
         ours.append(Listed(offset, code, parameter, payload, is_operation, name))
     assert ours == listing(disassembled)
 
 
-def test_every_kernel_and_dma_command_becomes_an_operation(disassembled: Compiled) -> None:
+def test_every_kernel_and_dma_command_becomes_an_operation(disassembled: CompiledGraph) -> None:
     passive = {"STOP", "IRQ", "DMA_WAIT", "KERNEL_WAIT"}
     expected = [line.offset for line in listing(disassembled) if line.is_operation and line.name not in passive]
     assert [op.offset for op in decode(disassembled.stream, U55_128)] == expected
 
 
-def test_kernels_are_those_of_the_disassembly(disassembled: Compiled) -> None:
+def test_kernels_are_those_of_the_disassembly(disassembled: CompiledGraph) -> None:
     comments = [match.groups() for match in map(KERNEL.match, disassembled.listing.splitlines()) if match]
     kernels = [op for op in disassembled.program().ops if not isinstance(op, Dma)]
     assert len(comments) == len(kernels)
@@ -127,7 +127,7 @@ def test_kernels_are_those_of_the_disassembly(disassembled: Compiled) -> None:
             assert op.weights.order.part_kernel == (comment[-1] == "PartKernel")
 
 
-def last_values(compiled: Compiled, offset: int) -> dict[str, int]:
+def last_values(compiled: CompiledGraph, offset: int) -> dict[str, int]:
     """Register values at an offset, from the disassembly alone."""
     values = {}
     for line in listing(compiled):
@@ -138,7 +138,7 @@ def last_values(compiled: Compiled, offset: int) -> dict[str, int]:
     return values
 
 
-def test_operations_hold_the_registers_of_their_time(disassembled: Compiled) -> None:
+def test_operations_hold_the_registers_of_their_time(disassembled: CompiledGraph) -> None:
     for op in disassembled.program().ops:
         values = last_values(disassembled, op.offset)
         if isinstance(op, Dma):
@@ -183,7 +183,7 @@ def long(code: int, payload: int, parameter: int = 0) -> bytes:
     return struct.pack("<II", parameter << 16 | 1 << 14 | code, payload)
 
 
-STOP = word(Operation.STOP, 0xFFFF)
+STOP = word(Opcode.STOP, 0xFFFF)
 
 
 def refused(stream: bytes) -> Fault:
@@ -193,7 +193,7 @@ def refused(stream: bytes) -> Fault:
     return caught.value
 
 
-def replaced(compiled: Compiled, name: str, value: int, at: int = 0) -> bytes:
+def replaced(compiled: CompiledGraph, name: str, value: int, at: int = 0) -> bytes:
     """The stream with another value in (occurrence `at` of) a register."""
     stream = bytearray(compiled.stream)
     line = [line for line in listing(compiled) if line.name == name][at]
@@ -204,17 +204,17 @@ def replaced(compiled: Compiled, name: str, value: int, at: int = 0) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def conv() -> Compiled:
+def conv() -> CompiledGraph:
     return build("conv 3x3 stride 2", "ethos-u55-128", "--verbose-register-command-stream")
 
 
 @pytest.fixture(scope="module")
-def pooled() -> Compiled:
+def pooled() -> CompiledGraph:
     return build("average pool", "ethos-u55-128", "--verbose-register-command-stream")
 
 
 @pytest.fixture(scope="module")
-def added() -> Compiled:
+def added() -> CompiledGraph:
     return build("add", "ethos-u55-128", "--verbose-register-command-stream")
 
 
@@ -231,7 +231,7 @@ def test_an_unknown_register_is_named(command: bytes) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 4, 6, 20])
-def test_a_truncated_stream_is_refused(conv: Compiled, cut: int) -> None:
+def test_a_truncated_stream_is_refused(conv: CompiledGraph, cut: int) -> None:
     assert refused(conv.stream[:-cut]).kind == "parse"
 
 
@@ -248,12 +248,12 @@ def test_zeros_do_nothing_and_so_cannot_pass_for_a_program() -> None:
     assert Npu(U55_128).decode(bytes(64)).ops == ()
 
 
-def test_what_follows_stop_is_not_read(conv: Compiled) -> None:
+def test_what_follows_stop_is_not_read(conv: CompiledGraph) -> None:
     npu = Npu(U55_128)
     assert npu.decode(conv.stream + b"\xff" * 8).ops == npu.decode(conv.stream).ops
 
 
-def test_a_register_nobody_wrote_is_named(conv: Compiled) -> None:
+def test_a_register_nobody_wrote_is_named(conv: CompiledGraph) -> None:
     line = next(line for line in listing(conv) if line.name == "OFM_STRIDE_Y")
     fault = refused(conv.stream[: line.offset] + conv.stream[line.offset + 8 :])
     assert (fault.kind, fault.op, fault.register) == ("parse", "CONV", "OFM_STRIDE_Y")
@@ -301,12 +301,12 @@ def test_a_value_without_established_meaning_is_refused(
 
 
 @pytest.mark.parametrize("mode", [3, 0xFFFF])
-def test_an_unknown_pool_mode_is_refused(pooled: Compiled, mode: int) -> None:
+def test_an_unknown_pool_mode_is_refused(pooled: CompiledGraph, mode: int) -> None:
     fault = refused(replaced(pooled, "POOL", mode))
     assert (fault.register, fault.value) == ("POOL", mode)
 
 
-def test_an_unknown_elementwise_mode_is_refused(added: Compiled) -> None:
+def test_an_unknown_elementwise_mode_is_refused(added: CompiledGraph) -> None:
     assert refused(replaced(added, "ELEMENTWISE", 10)).register == "ELEMENTWISE"
 
 

@@ -11,19 +11,19 @@ import pytest
 
 from ethos_hil.harness.npu import Configuration, Fault, Npu, effort_budget
 from ethos_hil.harness.npu.compute import output
-from ethos_hil.harness.npu.isa.feature_map import Memory, chain
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory, chain
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Pool
-from ethos_hil.harness.npu.isa.registers import PAYLOAD_SHIFT, Operation, PoolMode
+from ethos_hil.harness.npu.isa.registers import PAYLOAD_SHIFT, Opcode, PoolMode
 from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.registers_u85 import LONG as LONG_U85
 from ethos_hil.harness.npu.isa.registers_u85 import SHORT as SHORT_U85
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
+from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 
 
-def compiled(name: str, npu: str) -> Compiled:
+def compiled(name: str, npu: str) -> CompiledGraph:
     program = PROGRAMS[name]
     return compile_graph(program.tosa, npu, *program.flags)
 
@@ -36,13 +36,13 @@ def long(code: int, value: int) -> bytes:
     return struct.pack("<HHI", 1 << PAYLOAD_SHIFT | code, value >> 32, value & 0xFFFFFFFF)
 
 
-def changed(one: Compiled, values: dict[str, int], repeat: int = 1) -> bytes:
+def changed(one: CompiledGraph, values: dict[str, int], repeat: int = 1) -> bytes:
     """The stream with other values in registers, and its operations repeated."""
     tables = (SHORT_U85, LONG_U85) if "u85" in one.npu else (SHORT, LONG)
     made = b""
     for _, code, parameter, payload in commands(one.stream):
         if payload is None:
-            name = tables[0][code].name if code in tables[0] else Operation(code).name
+            name = tables[0][code].name if code in tables[0] else Opcode(code).name
             made += short(code, values.get(name, parameter)) * (repeat if code in range(2, 17) else 1)
         else:
             name = tables[1][code].name if code != BRANCH else "BRANCH"
@@ -50,7 +50,7 @@ def changed(one: Compiled, values: dict[str, int], repeat: int = 1) -> bytes:
     return made
 
 
-def fault_of(one: Compiled, stream: bytes) -> Fault:
+def fault_of(one: CompiledGraph, stream: bytes) -> Fault:
     """What running a stream on a program's memory ends in, within 3 s of this process; a hang takes minutes."""
     started = process_time()
     npu = Npu(Configuration.parse(one.npu))
@@ -102,7 +102,7 @@ def test_a_transposition_of_many_channels_is_no_endless_stream() -> None:
     assert isinstance(last, Pool)
     codes = {LONG[code].name: code for code in LONG}
     piece = long(codes["IFM_BASE0"], last.ifm.bases[0]) + long(codes["OFM_BASE0"], last.ofm.bases[0])
-    piece += short(Operation.POOL, PoolMode.AVERAGE)
+    piece += short(Opcode.POOL, PoolMode.AVERAGE)
     program = npu.decode(one.stream[:-4] + piece * 65_537 + one.stream[-4:])
     assert len(program.ops) > 65_537
     npu.run(program, one.memory([]))
@@ -146,7 +146,7 @@ def test_a_map_may_be_one_row_or_column_over_and_over(register: str) -> None:
 
 def test_what_indexes_a_table_is_clamped_whatever_its_width() -> None:
     ofm, activation = chain(0, (1, 1, 4), 32, True, 0), Activation(-128, 127, table=0)
-    memory = Memory({INTERNAL: np.arange(256, dtype="<i4").view(np.uint8)})
+    memory = RegionMemory({INTERNAL: np.arange(256, dtype="<i4").view(np.uint8)})
     values = np.array([-(1 << 30), -129, 128, 1 << 30], np.int32).reshape(1, 1, 4)
     assert output.finish(values, ofm, activation, memory).ravel().tolist() == [0, 0, 255, 255]
 

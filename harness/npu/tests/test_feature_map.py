@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout, Memory
+from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout, RegionMemory
 
 SIZE = 1 << 16
 
@@ -73,7 +73,7 @@ def test_maps_are_read_and_written_where_they_are(bits: int, layout: Layout, til
     rng = np.random.default_rng(bits)
     for _ in range(6):
         feature_map = random_map(generator, bits, layout, tiles)
-        memory = Memory({1: rng.integers(0, 256, SIZE).astype(np.uint8)})
+        memory = RegionMemory({1: rng.integers(0, 256, SIZE).astype(np.uint8)})
         places = {
             at: address(feature_map, *at) for at in np.ndindex(feature_map.height, feature_map.width, feature_map.depth)
         }
@@ -81,7 +81,7 @@ def test_maps_are_read_and_written_where_they_are(bits: int, layout: Layout, til
         for at, place in places.items():
             raw = memory[1][place : place + feature_map.size].tobytes()
             assert int(loaded[at]) == int.from_bytes(raw, "little", signed=True)
-        written = Memory({1: memory[1].copy()})
+        written = RegionMemory({1: memory[1].copy()})
         values = rng.integers(*feature_map.limits, feature_map.shape, endpoint=True).astype(feature_map.dtype)
         feature_map.store(written, values)
         expected = memory[1].copy()
@@ -107,7 +107,7 @@ def test_a_map_may_be_transposed_on_its_way(layout: Layout, axes: tuple[int, int
     assert transposed.stored_shape == stored.shape
     assert transposed.extent(whole_bricks=True) == stored.extent(whole_bricks=True)
     values = np.random.default_rng(0).integers(-99, 99, transposed.shape).astype(np.int16)
-    one, other = Memory({1: np.zeros(SIZE, np.uint8)}), Memory({1: np.zeros(SIZE, np.uint8)})
+    one, other = RegionMemory({1: np.zeros(SIZE, np.uint8)}), RegionMemory({1: np.zeros(SIZE, np.uint8)})
     transposed.store(one, values)
     stored.store(other, values.transpose(axes))
     assert np.array_equal(one[1], other[1])
@@ -116,7 +116,7 @@ def test_a_map_may_be_transposed_on_its_way(layout: Layout, axes: tuple[int, int
 
 def test_a_chain_touches_no_memory() -> None:
     chain = FeatureMap(2, 3, 4, 5, Layout.CHAIN, 32, True, 0, (0, 0, 0, 0), 0, 0, 0, (1, 1, 1))
-    memory = Memory({})
+    memory = RegionMemory({})
     values = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
     chain.store(memory, values)
     assert np.array_equal(chain.load(memory), values)
@@ -126,14 +126,14 @@ def test_a_chain_touches_no_memory() -> None:
 
 def test_a_map_may_run_backwards() -> None:
     feature_map = FeatureMap(1, 3, 4, 2, Layout.NHWC, 8, True, 0, (60, 0, 0, 0), -16, -3, 0, (4, 3, 3))
-    memory = Memory({1: np.arange(64, dtype=np.uint8)})
+    memory = RegionMemory({1: np.arange(64, dtype=np.uint8)})
     assert feature_map.load(memory)[2, 3].tolist() == [60 - 32 - 9, 60 - 32 - 8]
     assert feature_map.extent(whole_bricks=False) == (60 - 32 - 9, 62)
 
 
 def test_sixteen_bytes_at_odd_addresses() -> None:
     """Whole bricks are moved as one 16-byte value each, whatever their alignment."""
-    memory = Memory({1: np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)})
+    memory = RegionMemory({1: np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)})
     feature_map = FeatureMap(1, 3, 4, 48, Layout.BRICKS, 8, False, 0, (7, 0, 0, 0), 192, 16, 64, (4, 3, 3))
     loaded = feature_map.load(memory)
     assert all(int(loaded[at]) == memory[1][address(feature_map, *at)] for at in np.ndindex(3, 4, 48))

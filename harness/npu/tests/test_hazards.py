@@ -15,12 +15,12 @@ from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.decode.waits import BLOCKDEP, gates
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
-from ethos_hil.harness.npu.isa.registers import Operation
+from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
-from ethos_hil.harness.npu.npu import Program
+from ethos_hil.harness.npu.npu import NpuProgram
 from ethos_hil.harness.npu.timing.hazards import Hazard, find
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
-from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
+from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 
 NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-512", "ethos-u85-256", "ethos-u85-2048")
 DEEPEST = {"u55": 3, "u65": 3, "u85": 7}  # the largest BLOCKDEP
@@ -46,12 +46,12 @@ def network() -> bytes:
 
 
 @pytest.fixture(scope="module", params=NPUS)
-def compiled(request: pytest.FixtureRequest) -> Compiled:
+def compiled(request: pytest.FixtureRequest) -> CompiledGraph:
     mode = "Dedicated_Sram_384KB" if "u65" in request.param else "Shared_Sram"
     return compile_graph(network(), request.param, mode=mode)
 
 
-def programs(compiled: Compiled, code: int) -> Iterator[tuple[int, Program]]:
+def programs(compiled: CompiledGraph, code: int) -> Iterator[tuple[int, NpuProgram]]:
     """The program without each one of its waits of that code in turn, and where that was; for BLOCKDEP, with more."""
     words = []
     for offset, found, parameter, payload in commands(compiled.stream):
@@ -64,27 +64,27 @@ def programs(compiled: Compiled, code: int) -> Iterator[tuple[int, Program]]:
         instead = struct.pack("<HH", code, deepest) if code == BLOCKDEP else b""
         before = b"".join(word for *_, word in words[:index])
         after = b"".join(word for *_, word in words[index + 1 :])
-        yield offset, Program(before + instead + after, Configuration.parse(compiled.npu))
+        yield offset, NpuProgram(before + instead + after, Configuration.parse(compiled.npu))
 
 
-def following(program: Program, offset: int) -> Op:
+def following(program: NpuProgram, offset: int) -> Op:
     """The first operation from there on."""
     return next(op for op in program.ops if op.offset >= offset)
 
 
-def preceding(program: Program, offset: int, kernels: bool) -> list[Op]:
+def preceding(program: NpuProgram, offset: int, kernels: bool) -> list[Op]:
     """Operations before there, the last one first: kernels or transfers."""
     return [op for op in reversed(program.ops) if op.offset < offset and isinstance(op, Dma) is not kernels]
 
 
-def test_the_program_of_a_network_is_clean(compiled: Compiled) -> None:
+def test_the_program_of_a_network_is_clean(compiled: CompiledGraph) -> None:
     assert compiled.program().hazards == ()
 
 
-def test_a_missing_dma_wait_is_found(compiled: Compiled) -> None:
+def test_a_missing_dma_wait_is_found(compiled: CompiledGraph) -> None:
     """Each one is there for a reason, and the hazard names the two operations it kept apart."""
     seen = 0
-    for offset, program in programs(compiled, Operation.DMA_WAIT):
+    for offset, program in programs(compiled, Opcode.DMA_WAIT):
         hazards = [hazard for hazard in program.hazards if hazard.wait[0] == "DMA_WAIT"]
         assert hazards, hex(offset)
         assert isinstance(hazards[0].first, Dma)
@@ -95,9 +95,9 @@ def test_a_missing_dma_wait_is_found(compiled: Compiled) -> None:
     assert seen >= 2
 
 
-def test_a_missing_kernel_wait_is_found(compiled: Compiled) -> None:
+def test_a_missing_kernel_wait_is_found(compiled: CompiledGraph) -> None:
     seen = 0
-    for offset, program in programs(compiled, Operation.KERNEL_WAIT):
+    for offset, program in programs(compiled, Opcode.KERNEL_WAIT):
         hazards = [hazard for hazard in program.hazards if hazard.wait[0] == "KERNEL_WAIT"]
         assert hazards, hex(offset)
         assert hazards[0].second is following(program, offset)
@@ -108,7 +108,7 @@ def test_a_missing_kernel_wait_is_found(compiled: Compiled) -> None:
         assert seen >= 1
 
 
-def test_a_block_dependency_too_deep_is_found(compiled: Compiled) -> None:
+def test_a_block_dependency_too_deep_is_found(compiled: CompiledGraph) -> None:
     found = []
     for _, program in programs(compiled, BLOCKDEP):
         for hazard in program.hazards:
@@ -119,7 +119,7 @@ def test_a_block_dependency_too_deep_is_found(compiled: Compiled) -> None:
     assert any(hazard.first_writes and not hazard.second_writes for hazard in found)
 
 
-def test_no_depth_that_vela_chose_is_called_too_deep(compiled: Compiled) -> None:
+def test_no_depth_that_vela_chose_is_called_too_deep(compiled: CompiledGraph) -> None:
     """What the checker calls safe is at least what Vela chose."""
     program = compiled.program()
     stream = bytearray(compiled.stream)
@@ -156,9 +156,9 @@ def test_chained_kernels_are_one() -> None:
     assert program.hazards == ()
 
 
-def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: Compiled) -> None:
+def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: CompiledGraph) -> None:
     configuration = Configuration.parse(compiled.npu)
-    _, program = next(programs(compiled, Operation.DMA_WAIT))
+    _, program = next(programs(compiled, Opcode.DMA_WAIT))
     memory = compiled.memory([])
     Npu(configuration).run(program, memory)
     with pytest.raises(Fault) as caught:
@@ -170,7 +170,7 @@ def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: Compiled) -> None
     assert hex(hazard.first.offset) in fault.message
 
 
-def test_a_hazard_reads_as_a_sentence(compiled: Compiled) -> None:
-    hazard: Hazard = next(programs(compiled, Operation.DMA_WAIT))[1].hazards[0]
+def test_a_hazard_reads_as_a_sentence(compiled: CompiledGraph) -> None:
+    hazard: Hazard = next(programs(compiled, Opcode.DMA_WAIT))[1].hazards[0]
     assert f"DMA at {hazard.first.offset:#x} may not have" in str(hazard)
     assert f"missing: DMA_WAIT {hazard.wait[1]}" in str(hazard)

@@ -11,13 +11,13 @@ import pytest
 
 from ethos_hil.harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, forget
 from ethos_hil.harness.npu.isa.operations import Dma
-from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Operation
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.weights import codec, decompress
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
-from ethos_hil.suites.lab.conformance.compiled import POISON, Compiled, compile_graph, reference
+from ethos_hil.suites.lab.conformance.compiled import POISON, CompiledGraph, compile_graph, reference
 from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
 U55_128 = Configuration.parse("ethos-u55-128")
@@ -44,7 +44,7 @@ def tosa() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def compiled(tosa: bytes) -> Compiled:
+def compiled(tosa: bytes) -> CompiledGraph:
     return compile_graph(tosa, "ethos-u55-128")
 
 
@@ -77,20 +77,20 @@ def test_an_unknown_configuration_lists_the_known() -> None:
     assert "ethos-u55-256" in (caught.value.hint or "")
 
 
-def test_programs_are_decoded_once(compiled: Compiled) -> None:
+def test_programs_are_decoded_once(compiled: CompiledGraph) -> None:
     npu = Npu(U55_128)
     assert npu.decode(compiled.stream) is Npu(U55_128).decode(bytearray(compiled.stream))  # type: ignore[arg-type]
     assert npu.decode(compiled.stream) is not Npu(Configuration.parse("ethos-u55-256")).decode(compiled.stream)
 
 
-def test_forgetting_decodes_again(compiled: Compiled) -> None:
+def test_forgetting_decodes_again(compiled: CompiledGraph) -> None:
     npu = Npu(U55_128)
     before = npu.decode(compiled.stream)
     forget()
     assert npu.decode(compiled.stream) is not before
 
 
-def test_one_program_serves_changing_constants(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+def test_one_program_serves_changing_constants(tosa: bytes, compiled: CompiledGraph, values: np.ndarray) -> None:
     """What is prepared from weights and scales is not used when they have become others."""
     other_tosa = network(bias=30000).serialize()
     other = compile_graph(other_tosa, "ethos-u55-128")
@@ -120,7 +120,7 @@ def test_all_weights_of_a_program_are_decoded_at_once(monkeypatch: pytest.Monkey
     assert batches[0] > 1
 
 
-def test_arrays_may_be_larger_than_needed(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+def test_arrays_may_be_larger_than_needed(tosa: bytes, compiled: CompiledGraph, values: np.ndarray) -> None:
     npu = Npu(U55_128)
     memory = compiled.memory([values])
     larger = {region: np.concatenate([array, np.full(777, 0xEE, np.uint8)]) for region, array in memory.items()}
@@ -130,7 +130,7 @@ def test_arrays_may_be_larger_than_needed(tosa: bytes, compiled: Compiled, value
     assert (larger[1][-777:] == 0xEE).all()
 
 
-def test_extents_are_what_is_touched(compiled: Compiled, values: np.ndarray) -> None:
+def test_extents_are_what_is_touched(compiled: CompiledGraph, values: np.ndarray) -> None:
     program = compiled.program()
     assert program.extents[0].write_end == 0
     assert compiled.weights.size - 16 < program.extents[0].read_end <= compiled.weights.size  # padded to 16
@@ -144,7 +144,7 @@ def test_extents_are_what_is_touched(compiled: Compiled, values: np.ndarray) -> 
     assert changed.max() < scratch.write_end
 
 
-def test_nothing_is_written_outside_of_the_extents(compiled: Compiled, values: np.ndarray) -> None:
+def test_nothing_is_written_outside_of_the_extents(compiled: CompiledGraph, values: np.ndarray) -> None:
     program = compiled.program()
     memory = compiled.memory([values])
     guarded = {region: np.concatenate([array, np.full(64, POISON, np.uint8)]) for region, array in memory.items()}
@@ -153,7 +153,7 @@ def test_nothing_is_written_outside_of_the_extents(compiled: Compiled, values: n
     assert (guarded[1][end:] == np.concatenate([memory[1], np.full(64, POISON, np.uint8)])[end:]).all()
 
 
-def fault_of(compiled: Compiled, memory: dict[int, np.ndarray]) -> Fault:
+def fault_of(compiled: CompiledGraph, memory: dict[int, np.ndarray]) -> Fault:
     """The fault that a run ends in."""
     npu = Npu(U55_128)
     with pytest.raises(Fault) as caught:
@@ -161,7 +161,7 @@ def fault_of(compiled: Compiled, memory: dict[int, np.ndarray]) -> Fault:
     return caught.value
 
 
-def test_an_access_beyond_a_region_is_a_bus_fault_of_its_operation(compiled: Compiled, values: np.ndarray) -> None:
+def test_an_access_beyond_a_region_is_a_bus_fault_of_its_operation(compiled: CompiledGraph, values: np.ndarray) -> None:
     memory = compiled.memory([values])
     largest = compiled.program().extents[0].read_end
     memory[0] = memory[0][: largest - 1]
@@ -172,7 +172,7 @@ def test_an_access_beyond_a_region_is_a_bus_fault_of_its_operation(compiled: Com
     assert (fault.op, fault.register) == ("ELEMENTWISE MUL", "IFM2_BASE0")  # the last constant is a multiplier
 
 
-def test_operations_before_the_fault_have_run(compiled: Compiled, values: np.ndarray) -> None:
+def test_operations_before_the_fault_have_run(compiled: CompiledGraph, values: np.ndarray) -> None:
     memory = compiled.memory([values])
     before = memory[1].copy()
     memory[0] = memory[0][:-16]
@@ -181,21 +181,21 @@ def test_operations_before_the_fault_have_run(compiled: Compiled, values: np.nda
     assert not np.array_equal(memory[1], before)
 
 
-def test_a_missing_region_is_a_bus_fault(compiled: Compiled, values: np.ndarray) -> None:
+def test_a_missing_region_is_a_bus_fault(compiled: CompiledGraph, values: np.ndarray) -> None:
     memory = compiled.memory([values])
     del memory[0]
     fault = fault_of(compiled, memory)
     assert (fault.kind, "region is not there" in fault.message) == ("bus", True)
 
 
-def test_a_write_to_a_read_only_region_is_a_bus_fault(compiled: Compiled, values: np.ndarray) -> None:
+def test_a_write_to_a_read_only_region_is_a_bus_fault(compiled: CompiledGraph, values: np.ndarray) -> None:
     memory = compiled.memory([values])
     memory[1].flags.writeable = False
     fault = fault_of(compiled, memory)
     assert (fault.kind, "read-only" in fault.message) == ("bus", True)
 
 
-def test_weights_may_be_read_only(tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+def test_weights_may_be_read_only(tosa: bytes, compiled: CompiledGraph, values: np.ndarray) -> None:
     assert not compiled.weights.flags.writeable
     assert compiled.run([values])[0] == reference(tosa, [values])
 
@@ -203,14 +203,16 @@ def test_weights_may_be_read_only(tosa: bytes, compiled: Compiled, values: np.nd
 @pytest.mark.parametrize(
     "array", [np.zeros(9999, np.int8), np.zeros((99, 99), np.uint8), np.zeros(9999, np.uint8)[::2]]
 )
-def test_regions_of_another_kind_are_refused(compiled: Compiled, array: np.ndarray) -> None:
+def test_regions_of_another_kind_are_refused(compiled: CompiledGraph, array: np.ndarray) -> None:
     npu = Npu(U55_128)
     with pytest.raises(ValueError, match="region 1 must be"):
         npu.run(npu.decode(compiled.stream), {0: compiled.weights, 1: array})
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_flipped_bit_in_the_weights_shows(seed: int, tosa: bytes, compiled: Compiled, values: np.ndarray) -> None:
+def test_a_flipped_bit_in_the_weights_shows(
+    seed: int, tosa: bytes, compiled: CompiledGraph, values: np.ndarray
+) -> None:
     """In the middle of a weight stream: a Fault, or another result; never the same result and never a crash."""
     at = compiled.program().weight_sources[1].streams[0]
     damaged = compiled.weights.copy()
@@ -228,16 +230,16 @@ def test_a_flipped_bit_in_the_weights_shows(seed: int, tosa: bytes, compiled: Co
         assert "corrupt" in fault.message
 
 
-def test_tables_survive_in_shram_from_run_to_run(compiled: Compiled) -> None:
+def test_tables_survive_in_shram_from_run_to_run(compiled: CompiledGraph) -> None:
     npu = Npu(U55_128)
     npu.run(npu.decode(compiled.stream), compiled.memory([]))
     assert npu._internal[U55_128.lut_base :].any()
     assert not npu._internal[: U55_128.lut_base].any()
 
 
-def test_every_operation_has_a_record_and_cycles_add_up(compiled: Compiled, values: np.ndarray) -> None:
+def test_every_operation_has_a_record_and_cycles_add_up(compiled: CompiledGraph, values: np.ndarray) -> None:
     _, execution = compiled.run([values])
-    active = {Operation.CONV, Operation.DEPTHWISE, Operation.POOL, Operation.ELEMENTWISE, Operation.DMA_START}
+    active = {Opcode.CONV, Opcode.DEPTHWISE, Opcode.POOL, Opcode.ELEMENTWISE, Opcode.DMA_START}
     offsets = [
         offset
         for offset, code, _, payload in commands(compiled.stream)
@@ -253,7 +255,7 @@ def test_every_operation_has_a_record_and_cycles_add_up(compiled: Compiled, valu
     assert 0 < events[timing_model.MAC_ACTIVE] <= execution.cycles
 
 
-def test_ports_decide_where_beats_are_counted(compiled: Compiled) -> None:
+def test_ports_decide_where_beats_are_counted(compiled: CompiledGraph) -> None:
     npu = Npu(U55_128)
     program = npu.decode(compiled.stream)
     split = npu.run(program, compiled.memory([])).events

@@ -9,7 +9,7 @@ import pytest
 from ethosu.vela.ethos_u55_regs import ethos_u55_regs as described
 
 from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Configuration, Generation
-from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Operation, PoolMode, Register
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Opcode, PoolMode, Register
 from ethos_hil.harness.npu.isa.registers_u55 import U55, U65
 from ethos_hil.harness.npu.timing import timing_model
 
@@ -19,7 +19,7 @@ DESCRIBED = [c for c in CONFIGURATIONS if c.generation is not Generation.U85]
 
 def test_operations_have_vela_codes() -> None:
     theirs = {m.name.removeprefix("NPU_OP_"): m.value for m in described.cmd0 if m.value < FIRST_REGISTER}
-    assert {op.name: op.value for op in Operation if op in U55.operations} == theirs
+    assert {op.name: op.value for op in Opcode if op in U55.operations} == theirs
 
 
 def test_short_registers_have_vela_codes() -> None:

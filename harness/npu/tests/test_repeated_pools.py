@@ -13,12 +13,12 @@ from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.isa.registers_u55 import SHORT
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph, reference
+from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph, reference
 
 NPU = Configuration.parse("ethos-u55-128")
 
 
-def transposed(shape: tuple[int, ...], axes: tuple[int, ...]) -> Compiled:
+def transposed(shape: tuple[int, ...], axes: tuple[int, ...]) -> CompiledGraph:
     """A transposition alone, which Ethos-U55 does slice by slice."""
     graph = Graph()
     graph.output(graph.transpose(graph.input(shape), axes))

@@ -15,7 +15,7 @@ import pytest
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import TARGETS, Compiled, compile_graph, reference
+from ethos_hil.suites.lab.conformance.compiled import TARGETS, CompiledGraph, compile_graph, reference
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"
 OFM_PRECISION = 0x114
@@ -99,7 +99,7 @@ def test_mean_rounds_ties_away_from_zero() -> None:
 # --- whole programs at half-way values, and the proof that a wrong mode is seen
 
 
-def half_way_conv(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+def half_way_conv(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
     """A 1x1 convolution whose sums hit k + 1/2 after scaling, for both signs, with shifts above 31."""
     graph = Graph()
     source = graph.input((1, 4, 64, 1))
@@ -110,7 +110,7 @@ def half_way_conv(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
     return tosa, compile_graph(tosa, npu), np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 64, 1)
 
 
-def half_way_pool(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+def half_way_pool(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
     """A mean of two with every pair of neighbouring values."""
     graph = Graph()
     source = graph.input((1, 2, 255, 1))
@@ -119,7 +119,7 @@ def half_way_pool(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
     return tosa, compile_graph(tosa, npu), np.stack([values[:-1], values[1:]]).reshape(1, 2, 255, 1)
 
 
-def half_way_rescale(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+def half_way_rescale(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
     """All int8 values, times 1/4 by a shift above 31."""
     graph = Graph()
     wide = graph.rescale(graph.input((1, 4, 64, 1)), 1.0, dtype="int32")
@@ -127,7 +127,7 @@ def half_way_rescale(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
     return tosa, compile_graph(tosa, npu), np.arange(-128, 128, dtype=np.int8).reshape(1, 4, 64, 1)
 
 
-def half_way_add(npu: str) -> tuple[bytes, Compiled, np.ndarray]:
+def half_way_add(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
     """Every int8 value plus itself, scaled by 1/4 in the end."""
     graph = Graph()
     source = graph.input((1, 4, 64, 1))

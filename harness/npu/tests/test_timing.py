@@ -20,17 +20,17 @@ from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.suites.lab.conformance.compiled import SYSTEMS as VELA_SYSTEMS
-from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
+from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 
 @pytest.fixture(scope="module", params=NPUS)
-def compiled(request: pytest.FixtureRequest) -> Compiled:
+def compiled(request: pytest.FixtureRequest) -> CompiledGraph:
     return compile_graph(network(), request.param, mode="Shared_Sram")
 
 
-def timed(compiled: Compiled, ports: dict[int, int] | None = None) -> Timing:
+def timed(compiled: CompiledGraph, ports: dict[int, int] | None = None) -> Timing:
     return compiled.program().timing({0: 1} if ports is None else ports)
 
 
@@ -127,7 +127,7 @@ def test_weights_limit_a_single_position() -> None:
     )
 
 
-def test_shares_sum_to_the_total_and_lie_within_it(compiled: Compiled) -> None:
+def test_shares_sum_to_the_total_and_lie_within_it(compiled: CompiledGraph) -> None:
     result = timed(compiled)
     assert sum(record.cycles for record in result.ops) == result.cycles
     assert result.cycles == max(record.end for record in result.ops)
@@ -136,7 +136,7 @@ def test_shares_sum_to_the_total_and_lie_within_it(compiled: Compiled) -> None:
         assert record.cycles >= 0
 
 
-def test_kernels_follow_one_another_and_so_do_transfers(compiled: Compiled) -> None:
+def test_kernels_follow_one_another_and_so_do_transfers(compiled: CompiledGraph) -> None:
     program, result = compiled.program(), timed(compiled)
     for transfers in (False, True):
         times = [
@@ -148,7 +148,7 @@ def test_kernels_follow_one_another_and_so_do_transfers(compiled: Compiled) -> N
         assert not transfers or all(later[0] >= earlier[1] for earlier, later in itertools.pairwise(times))
 
 
-def test_a_transfer_next_to_a_kernel_costs_only_what_sticks_out(compiled: Compiled) -> None:
+def test_a_transfer_next_to_a_kernel_costs_only_what_sticks_out(compiled: CompiledGraph) -> None:
     program, result = compiled.program(), timed(compiled)
     hidden = [
         (record.end - record.begin, record.cycles)
@@ -158,7 +158,7 @@ def test_a_transfer_next_to_a_kernel_costs_only_what_sticks_out(compiled: Compil
     assert any(share < duration for duration, share in hidden)
 
 
-def test_waiting_for_everything_takes_longer(compiled: Compiled) -> None:
+def test_waiting_for_everything_takes_longer(compiled: CompiledGraph) -> None:
     program = compiled.program()
     ported = {0: 1}
     strictly = timing_model.model(program.ops, program.configuration, ported)
@@ -170,7 +170,7 @@ def test_waiting_for_everything_takes_longer(compiled: Compiled) -> None:
     assert sum(record.cycles for record in freely.ops) == freely.cycles
 
 
-def test_a_slower_memory_takes_longer_and_moves_as_much(compiled: Compiled) -> None:
+def test_a_slower_memory_takes_longer_and_moves_as_much(compiled: CompiledGraph) -> None:
     near, far = timed(compiled, {}), timed(compiled, {0: 1, 1: 1})
     assert near.cycles < far.cycles
     for events in (timing_model.AXI_READ_BEATS, timing_model.AXI_WRITE_BEATS):
@@ -178,14 +178,14 @@ def test_a_slower_memory_takes_longer_and_moves_as_much(compiled: Compiled) -> N
         assert near.events[events[0]] == far.events[events[1]] > 0
 
 
-def test_events_are_within_the_total(compiled: Compiled) -> None:
+def test_events_are_within_the_total(compiled: CompiledGraph) -> None:
     result = timed(compiled)
     assert result.events[timing_model.CYCLE] == result.events[timing_model.NPU_ACTIVE] == result.cycles
     assert 0 < result.events[timing_model.MAC_ACTIVE] <= result.cycles
     assert 0 < result.events[timing_model.OUTPUT_ACTIVE] <= result.cycles
 
 
-def test_what_is_moved_at_least_is_what_is_there(compiled: Compiled) -> None:
+def test_what_is_moved_at_least_is_what_is_there(compiled: CompiledGraph) -> None:
     """Every byte of inputs, outputs and constants goes over a port once or more."""
     for op in compiled.program().ops:
         sizes: dict[tuple[int, bool], int] = {}

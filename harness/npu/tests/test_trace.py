@@ -11,23 +11,23 @@ from ethos_hil.harness.npu.isa.feature_map import BRICK
 from ethos_hil.harness.npu.tests.test_decode import last_values, listing
 from ethos_hil.harness.npu.tests.test_hazards import network
 from ethos_hil.harness.npu.trace import records
-from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph
+from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 LISTING = "--verbose-register-command-stream"
 
 
 @pytest.fixture(scope="module", params=NPUS)
-def compiled(request: pytest.FixtureRequest) -> Compiled:
+def compiled(request: pytest.FixtureRequest) -> CompiledGraph:
     return compile_graph(network(), request.param, LISTING, mode="Shared_Sram")
 
 
-def traced(compiled: Compiled) -> list[dict[str, Any]]:
+def traced(compiled: CompiledGraph) -> list[dict[str, Any]]:
     """As a reader of the file has them."""
     return [json.loads(json.dumps(record)) for record in records(compiled.program())]
 
 
-def test_there_is_a_record_for_every_operation(compiled: Compiled) -> None:
+def test_there_is_a_record_for_every_operation(compiled: CompiledGraph) -> None:
     passive = {"STOP", "IRQ", "DMA_WAIT", "KERNEL_WAIT"}
     expected = [line.offset for line in listing(compiled) if line.is_operation and line.name not in passive]
     found = traced(compiled)
@@ -35,7 +35,7 @@ def test_there_is_a_record_for_every_operation(compiled: Compiled) -> None:
     assert [record["op"] for record in found] == list(range(len(expected)))
 
 
-def test_feature_maps_are_those_of_the_disassembly(compiled: Compiled) -> None:
+def test_feature_maps_are_those_of_the_disassembly(compiled: CompiledGraph) -> None:
     seen = 0
     for record in traced(compiled):
         if "ofm" not in record:
@@ -63,7 +63,7 @@ def test_feature_maps_are_those_of_the_disassembly(compiled: Compiled) -> None:
     assert seen > 6
 
 
-def test_weights_scales_and_kernels_are_those_of_the_disassembly(compiled: Compiled) -> None:
+def test_weights_scales_and_kernels_are_those_of_the_disassembly(compiled: CompiledGraph) -> None:
     convolutions = [record for record in traced(compiled) if record["name"] == "CONV"]
     assert len(convolutions) >= 3
     for record in convolutions:
@@ -81,7 +81,7 @@ def test_weights_scales_and_kernels_are_those_of_the_disassembly(compiled: Compi
     assert any(record["table"] is not None for record in convolutions)
 
 
-def test_transfers_and_waits_are_those_of_the_disassembly(compiled: Compiled) -> None:
+def test_transfers_and_waits_are_those_of_the_disassembly(compiled: CompiledGraph) -> None:
     lines = listing(compiled)
     transfers = 0
     for record in traced(compiled):
@@ -105,7 +105,7 @@ def test_transfers_and_waits_are_those_of_the_disassembly(compiled: Compiled) ->
     assert transfers >= 2
 
 
-def test_times_are_those_of_the_model(compiled: Compiled) -> None:
+def test_times_are_those_of_the_model(compiled: CompiledGraph) -> None:
     result = compiled.program().timing()
     found = traced(compiled)
     assert sum(record["cycles"] for record in found) == result.cycles

@@ -12,26 +12,26 @@ import pytest
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.harness.npu.tests.test_decode import build, replaced
-from ethos_hil.suites.lab.conformance.compiled import POISON, Compiled, Slot
+from ethos_hil.suites.lab.conformance.compiled import POISON, CompiledGraph, Slot
 
 LISTING = "--verbose-register-command-stream"
 NPU = "ethos-u55-128"
 
 
-def patched(compiled: Compiled, *changes: tuple[str, int]) -> Compiled:
+def patched(compiled: CompiledGraph, *changes: tuple[str, int]) -> CompiledGraph:
     """The program with other register values."""
     for register, value in changes:
         compiled = replace(compiled, stream=replaced(compiled, register, value))
     return compiled
 
 
-def register(compiled: Compiled, name: str) -> int:
+def register(compiled: CompiledGraph, name: str) -> int:
     """The first value a register gets in the disassembly."""
     line = next(line for line in compiled.listing.splitlines() if f"NPU_SET_{name} " in line)
     return int(line[20:24], 16)
 
 
-def int8(compiled: Compiled, values: np.ndarray) -> np.ndarray:
+def int8(compiled: CompiledGraph, values: np.ndarray) -> np.ndarray:
     """The only output of a run."""
     return np.frombuffer(compiled.run([values])[0][0], np.int8)
 

@@ -14,7 +14,7 @@ from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled, encoded
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import ScaleLayout, WeightError
-from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrder
+from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.suites.lab.conformance.compiled import compile_graph
 
@@ -22,9 +22,9 @@ OFM_BLK_DEPTH_M1 = 0x117  # opcode
 U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))
 
 
-def order_of(one: Encoded) -> WeightOrder:
+def order_of(one: Encoded) -> WeightOrderU55:
     """Its order, which is one of these generations."""
-    assert isinstance(one.order, WeightOrder)
+    assert isinstance(one.order, WeightOrderU55)
     return one.order
 
 
@@ -49,7 +49,7 @@ def test_the_cases_have_every_kind_of_order() -> None:
     assert [order.lengths[1] for order in orders if order.cores == 2 and order.ofm_depth == 1] == [0, 0]
 
 
-CHANGES: dict[str, tuple[str, Callable[[WeightOrder], Any]]] = {
+CHANGES: dict[str, tuple[str, Callable[[WeightOrderU55], Any]]] = {
     "part_kernel": ("3x3", lambda order: not order.part_kernel),
     "dilation_y": ("dilated, large", lambda order: 1),
     "ofm_block": ("point, many blocks", lambda order: 8),
@@ -92,7 +92,7 @@ def test_a_transposed_convolution_has_its_kernel_turned(npu: str) -> None:
 # --- the order, against a literal walk through the nesting of the stream
 
 
-def walk(order: WeightOrder, tensor: np.ndarray) -> list[int]:
+def walk(order: WeightOrderU55, tensor: np.ndarray) -> list[int]:
     """The stream of a weight tensor (ofm, height, width, ifm), element by element."""
     stream = []
     for ofm_block in range(0, order.ofm_depth, order.ofm_block):
@@ -126,22 +126,22 @@ def walk(order: WeightOrder, tensor: np.ndarray) -> list[int]:
 
 
 ORDERS = {
-    "depth first": WeightOrder(False, False, 21, 37, 3, 3, 1, 1, 16, 8, 8, 8),
-    "depth first, 16 bit": WeightOrder(False, False, 21, 37, 3, 3, 1, 1, 16, 8, 8, 16),
-    "part kernel": WeightOrder(False, True, 21, 37, 3, 3, 1, 1, 16, 8, 8, 8),
-    "part kernel, 16 bit": WeightOrder(False, True, 21, 9, 3, 3, 1, 1, 16, 8, 8, 16),
-    "part kernel, large": WeightOrder(False, True, 9, 5, 9, 10, 1, 1, 8, 8, 8, 8),
-    "part kernel, dilated": WeightOrder(False, True, 9, 5, 5, 6, 2, 1, 8, 8, 8, 8),
-    "depth first, large": WeightOrder(False, False, 9, 5, 17, 1, 1, 2, 8, 8, 8, 8),
-    "micro-blocks of four": WeightOrder(False, True, 10, 20, 3, 3, 1, 1, 12, 4, 8, 8),
-    "depthwise": WeightOrder(True, False, 21, 1, 3, 3, 1, 1, 16, 8, 8, 8),
-    "depthwise, large": WeightOrder(True, False, 21, 1, 9, 9, 1, 1, 16, 4, 8, 8),
-    "point": WeightOrder(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8),
+    "depth first": WeightOrderU55(False, False, 21, 37, 3, 3, 1, 1, 16, 8, 8, 8),
+    "depth first, 16 bit": WeightOrderU55(False, False, 21, 37, 3, 3, 1, 1, 16, 8, 8, 16),
+    "part kernel": WeightOrderU55(False, True, 21, 37, 3, 3, 1, 1, 16, 8, 8, 8),
+    "part kernel, 16 bit": WeightOrderU55(False, True, 21, 9, 3, 3, 1, 1, 16, 8, 8, 16),
+    "part kernel, large": WeightOrderU55(False, True, 9, 5, 9, 10, 1, 1, 8, 8, 8, 8),
+    "part kernel, dilated": WeightOrderU55(False, True, 9, 5, 5, 6, 2, 1, 8, 8, 8, 8),
+    "depth first, large": WeightOrderU55(False, False, 9, 5, 17, 1, 1, 2, 8, 8, 8, 8),
+    "micro-blocks of four": WeightOrderU55(False, True, 10, 20, 3, 3, 1, 1, 12, 4, 8, 8),
+    "depthwise": WeightOrderU55(True, False, 21, 1, 3, 3, 1, 1, 16, 8, 8, 8),
+    "depthwise, large": WeightOrderU55(True, False, 21, 1, 9, 9, 1, 1, 16, 4, 8, 8),
+    "point": WeightOrderU55(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8),
 }
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-def test_order(order: WeightOrder) -> None:
+def test_order(order: WeightOrderU55) -> None:
     shape = (order.ofm_depth, order.height, order.width, order.ifm_depth)
     tensor = np.random.default_rng(0).integers(-128, 128, shape)
     stream = np.array(walk(order, tensor), np.int16)

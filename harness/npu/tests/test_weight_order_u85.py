@@ -14,7 +14,7 @@ import pytest
 from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled, encoded
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import ScaleLayout, WeightError
-from ethos_hil.harness.npu.weights.weight_order_u85 import SwdOrder
+from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.suites.lab.conformance.compiled import compile_graph
 
@@ -22,9 +22,9 @@ U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
 CODINGS = {"any coding": (), "MLW": ("--disable-fwd",)}
 
 
-def order_of(one: Encoded) -> SwdOrder:
+def order_of(one: Encoded) -> WeightOrderU85:
     """Its order, which is one of this generation."""
-    assert isinstance(one.order, SwdOrder)
+    assert isinstance(one.order, WeightOrderU85)
     return one.order
 
 
@@ -37,7 +37,7 @@ def test_weights_come_out_as_they_were_put_in(name: str, npu: str, flags: tuple[
         assert one.at.layout is (ScaleLayout.I48 if "16 bit" in name else ScaleLayout.I32)
 
 
-def everything() -> Iterator[SwdOrder]:
+def everything() -> Iterator[WeightOrderU85]:
     """The orders of all cases."""
     for npu in U85:
         for name in CASES:
@@ -71,7 +71,7 @@ def test_the_cases_have_every_kind_of_order() -> None:
     assert {order.depthwise_gap for order in everything() if order.depthwise} == {0, 2, 6}
 
 
-CHANGES: dict[str, tuple[str, Callable[[SwdOrder], Any]]] = {
+CHANGES: dict[str, tuple[str, Callable[[WeightOrderU85], Any]]] = {
     "part_kernel": ("3x3", lambda order: not order.part_kernel),
     "sparse": ("sparse, many blocks", lambda order: False),
     "stride_y": ("depthwise, strided", lambda order: 1),

@@ -10,11 +10,11 @@ import pytest
 
 from ethos_hil.harness.npu.tests.test_codec import encoded, some_weights
 from ethos_hil.harness.npu.weights import codec, decompress
-from ethos_hil.harness.npu.weights.decompress import Compressed, Order, ScaleLayout, WeightError
-from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrder
-from ethos_hil.harness.npu.weights.weight_order_u85 import SwdOrder
+from ethos_hil.harness.npu.weights.decompress import Compressed, ScaleLayout, WeightError, WeightOrder
+from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
+from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 
-ORDER = WeightOrder(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8)
+ORDER = WeightOrderU55(False, False, 100, 70, 1, 1, 1, 1, 32, 8, 8, 8)
 CORES = replace(ORDER, cores=2)
 
 
@@ -25,12 +25,12 @@ def _cold() -> Iterator[None]:
     decompress.forget()
 
 
-def key(seed: int, order: Order = ORDER) -> tuple[Compressed, Order]:
+def key(seed: int, order: WeightOrder = ORDER) -> tuple[Compressed, WeightOrder]:
     """Streams for an order."""
     return tuple(encoded(some_weights(length, seed + n)) for n, length in enumerate(order.lengths)), order
 
 
-def expected(seed: int, order: Order = ORDER) -> np.ndarray:
+def expected(seed: int, order: WeightOrder = ORDER) -> np.ndarray:
     """The weights in them."""
     return order.restore([some_weights(length, seed + n).astype(np.int16) for n, length in enumerate(order.lengths)])
 
@@ -113,16 +113,16 @@ def test_registers_that_ask_for_too_much_are_refused_before_anything_is_allocate
     decompress.prefetch([((b"",), huge)])
     with pytest.raises(WeightError, match="describe 4294967296 weights"):
         decompress.decode((b"",), huge)
-    fast = SwdOrder(False, False, False, True, 1 << 16, 1 << 16, 1, 1, 1, 1, 1, 1, 64, 16, 8, 512, 2)
+    fast = WeightOrderU85(False, False, False, True, 1 << 16, 1 << 16, 1, 1, 1, 1, 1, 1, 64, 16, 8, 512, 2)
     with pytest.raises(WeightError, match="describe 4294967296 weights"):
         decompress.decode((bytes(32),), fast)
     assert not batches
 
 
 @pytest.mark.parametrize(
-    "order", [ORDER, SwdOrder(True, False, False, False, 1, 1, 1, 1, 1, 1, 1, 1, 16, 16, 8, 512, 2)]
+    "order", [ORDER, WeightOrderU85(True, False, False, False, 1, 1, 1, 1, 1, 1, 1, 1, 16, 16, 8, 512, 2)]
 )
-def test_a_kernel_beyond_reason_is_refused_at_once(order: Order, batches: list[int]) -> None:
+def test_a_kernel_beyond_reason_is_refused_at_once(order: WeightOrder, batches: list[int]) -> None:
     huge = replace(order, ofm_depth=1, ifm_depth=1, height=300, width=300)  # type: ignore[type-var]
     with pytest.raises(WeightError, match="a kernel of 300 x 300"):
         decompress.decode((b"",) * len(huge.lengths), huge)

@@ -75,7 +75,7 @@ OUTPUT: dict[str, OutputRates | ChainRates] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class MacEngine:
     """Cycles of the MAC engine for some work.
 
     Attributes:
@@ -88,17 +88,17 @@ class Engine:
     active: float = 0
     decoding: float = 0
 
-    def __add__(self, other: Engine) -> Engine:
-        return Engine(self.cycles + other.cycles, self.active + other.active, self.decoding + other.decoding)
+    def __add__(self, other: MacEngine) -> MacEngine:
+        return MacEngine(self.cycles + other.cycles, self.active + other.active, self.decoding + other.decoding)
 
-    def __mul__(self, times: int) -> Engine:
-        return Engine(self.cycles * times, self.active * times, self.decoding * times)
+    def __mul__(self, times: int) -> MacEngine:
+        return MacEngine(self.cycles * times, self.active * times, self.decoding * times)
 
 
-def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> Engine:
+def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> MacEngine:
     """What the MAC engine takes for an OFM block of the size of `part`."""
     if isinstance(kernel, Elementwise | Resize):
-        return Engine()
+        return MacEngine()
     high, wide, deep = _ublock(kernel, configuration)
     positions = -(-part.height // high) * -(-part.width // wide)
     depth = part.depth
@@ -107,16 +107,16 @@ def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> En
     slices = -(-depth // deep)
     if isinstance(kernel, Pool) and kernel.mode not in (PoolMode.REDUCE_SUM, PoolMode.NONE):
         busy = _pool(kernel, configuration) * positions * slices
-        return Engine(busy, busy)
+        return MacEngine(busy, busy)
     if isinstance(kernel, Pool) and kernel.mode is PoolMode.NONE:
-        return Engine(4 * positions * slices, 4 * positions * slices)
-    work = Engine()
+        return MacEngine(4 * positions * slices, 4 * positions * slices)
+    work = MacEngine()
     loading = _weight_cycles(kernel, deep, configuration)
     for elements, times in _subkernels(kernel):
         steps, each, passes = _steps(kernel, elements, positions, configuration)
         pause = _pause(kernel, positions, slices, steps, configuration)
         rounds = steps * slices * passes
-        work += Engine(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
+        work += MacEngine(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
     return work
 
 

@@ -34,7 +34,7 @@ from ethos_hil.harness.npu.isa.operations import Block, Dma, Elementwise, Op, Po
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.hazards import LIMITS
 from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, SYSTEMS, System
-from ethos_hil.harness.npu.timing.throughput import Engine, multiplying, scale_cycles, storing
+from ethos_hil.harness.npu.timing.throughput import MacEngine, multiplying, scale_cycles, storing
 from ethos_hil.harness.npu.timing.traffic import Transfer, transfer
 
 ISSUE = 8  # cycles between two operations: the registers that are written between them, one a cycle
@@ -93,7 +93,7 @@ class Cost:
         block: of one block, on average.
     """
 
-    engine: Engine
+    engine: MacEngine
     output: float
     transfers: Transfer
     fill: float
@@ -154,9 +154,9 @@ def cost(op: Op, configuration: Configuration, system: System, ports: Mapping[in
     """One operation, as if nothing else ran."""
     moved = transfer(op, system, ports)
     if isinstance(op, Dma):
-        return Cost(Engine(), 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
+        return Cost(MacEngine(), 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
     number = blocks.count(op)
-    engine = sum((multiplying(op, part, configuration) * n for part, n in _parts(op)), Engine())
+    engine = sum((multiplying(op, part, configuration) * n for part, n in _parts(op)), MacEngine())
     each = storing(op, configuration)
     output = each * op.ofm.elements
     output = max(output, scale_cycles(min(op.block.depth, op.ofm.depth), moved.scales) * number)

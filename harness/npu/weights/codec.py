@@ -37,7 +37,7 @@ class CorruptStream(Exception):
     """A stream does not hold the weights it should."""
 
 
-class _Worker:
+class _DecoderProcess:
     """The process that decodes, and the file through which it exchanges data with this one.
 
     Attributes:
@@ -110,7 +110,7 @@ class _Worker:
 
 
 _lock = RLock()
-_worker: _Worker | None = None
+_worker: _DecoderProcess | None = None
 
 
 class Batch:
@@ -165,7 +165,7 @@ class Batch:
             stop()  # which of its answers are still to come is not known
             raise
 
-    def _receive(self, worker: _Worker) -> Weights | CorruptStream:
+    def _receive(self, worker: _DecoderProcess) -> Weights | CorruptStream:
         """The next result."""
         _, expected = self._streams[len(self._results)]
         count = worker.answer()
@@ -201,13 +201,13 @@ def stop() -> str:
         return worker.end() if worker is not None else ""
 
 
-def _running() -> _Worker:
+def _running() -> _DecoderProcess:
     """The worker, started if there is none, or if somebody ended it while it had nothing to do."""
     global _worker
     if _worker is not None and (_worker.batch is None or _worker.batch.done) and _worker.process.poll() is not None:
         stop()
     if _worker is None:
-        _worker = _Worker()
+        _worker = _DecoderProcess()
     return _worker
 
 

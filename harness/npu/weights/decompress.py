@@ -27,7 +27,7 @@ MOST_ELEMENTS = 1 << 16  # in a kernel; Vela makes at most 64 x 64
 MOST_WEIGHTS = 1 << 26  # in one operation, and in a batch; a bound on the memory that a corrupt stream can ask for
 
 
-class Order(Protocol):
+class WeightOrder(Protocol):
     """Shape, coding and order of the weight streams of an operation; immutable and hashable."""
 
     @property
@@ -88,7 +88,7 @@ class _Cache:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        self.entries: OrderedDict[tuple[Compressed, Order], Array] = OrderedDict()
+        self.entries: OrderedDict[tuple[Compressed, WeightOrder], Array] = OrderedDict()
         self._lock = Lock()
 
     def clear(self) -> None:
@@ -96,14 +96,14 @@ class _Cache:
             self.entries.clear()
             self.used = 0
 
-    def get(self, key: tuple[Compressed, Order]) -> Array | None:
+    def get(self, key: tuple[Compressed, WeightOrder]) -> Array | None:
         with self._lock:
             found = self.entries.get(key)
             if found is not None:
                 self.entries.move_to_end(key)
             return found
 
-    def put(self, key: tuple[Compressed, Order], weights: Array) -> None:
+    def put(self, key: tuple[Compressed, WeightOrder], weights: Array) -> None:
         with self._lock:
             if key in self.entries:
                 return
@@ -115,7 +115,9 @@ class _Cache:
 
 
 _cache = _Cache(CACHE_BYTES)
-_pending: dict[tuple[Compressed, Order], tuple[codec.Batch, int]] = {}  # the batch, and where in it the streams start
+_pending: dict[
+    tuple[Compressed, WeightOrder], tuple[codec.Batch, int]
+] = {}  # the batch, and where in it the streams start
 
 
 def forget() -> None:
@@ -124,7 +126,7 @@ def forget() -> None:
     _pending.clear()
 
 
-def decode(compressed: Compressed, order: Order) -> Array:
+def decode(compressed: Compressed, order: WeightOrder) -> Array:
     """The weight tensor (ofm_depth, height, width, ifm_depth), read-only, from its compressed streams; cached.
 
     Type int8 where all values fit, else int16 (weights have 9 bits). Raises WeightError.
@@ -138,7 +140,7 @@ def decode(compressed: Compressed, order: Order) -> Array:
     return weights
 
 
-def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
+def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
     """Starts to decode what `decode` will be asked for, in that order, up to MOST_WEIGHTS; errors are left for then."""
     streams: list[tuple[bytes, int]] = []
     starts, kept, total = {}, {}, 0
@@ -162,7 +164,7 @@ def prefetch(wanted: Iterable[tuple[Compressed, Order]]) -> None:
         _pending.update(kept | {key: (batch, start) for key, start in starts.items()})
 
 
-def _decode(key: tuple[Compressed, Order]) -> list[Array]:
+def _decode(key: tuple[Compressed, WeightOrder]) -> list[Array]:
     """The weights of each stream, in stream order."""
     wanted = _streams(*key)
     batch, start = _pending.pop(key, (codec.Batch(wanted), 0))
@@ -180,7 +182,7 @@ def _decode(key: tuple[Compressed, Order]) -> list[Array]:
     return streams
 
 
-def _streams(compressed: Compressed, order: Order) -> list[tuple[bytes, int]]:
+def _streams(compressed: Compressed, order: WeightOrder) -> list[tuple[bytes, int]]:
     """Each stream with the number of weights it should have. Raises WeightError where that is beyond reason."""
     lengths = order.lengths
     if len(compressed) != len(lengths):

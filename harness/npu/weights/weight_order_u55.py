@@ -24,7 +24,7 @@ WORD = 8  # weights along the IFM channels that always stay together: a micro-bl
 
 
 @dataclass(frozen=True, slots=True)
-class WeightOrder:
+class WeightOrderU55:
     """Shape and order of the weight streams of an operation.
 
     Attributes:

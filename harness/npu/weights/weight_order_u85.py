@@ -47,7 +47,7 @@ class SubKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class SwdOrder:
+class WeightOrderU85:
     """Shape, coding and order of the weight streams of an operation.
 
     Attributes:

@@ -11,8 +11,8 @@ import pytest
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.image.pack import Image, Plan, pack
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Model
+from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Fvp
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
@@ -58,7 +58,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     $uart is where its UART should go; it starts in the folder of semihosting.
     """
 
-    def make(body: str, version: str = ARMS_VERSION, model: Model = CORSTONE_300_U55) -> Path:
+    def make(body: str, version: str = ARMS_VERSION, model: Fvp = CORSTONE_300_U55) -> Path:
         folder = tmp_path / "fvps"
         folder.mkdir(exist_ok=True)
         path = folder / model.executable
@@ -72,7 +72,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1) -> Image:
     """A packed image of a recorded program."""
-    return pack(find_firmware(soc), recorded.pte, [recorded.inputs], Plan(1, len(recorded.inputs), repeat))
+    return pack(find_firmware(soc), recorded.pte, [recorded.inputs], RunPlan(1, len(recorded.inputs), repeat))
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
-from ethos_hil.harness.image.preflight import Place, examine
+from ethos_hil.harness.image.preflight import Destination, examine
 from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Metric, Record
 
 SLACK = 8 << 10
@@ -50,7 +50,7 @@ def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_on(model: TorchModel, npu: str, target: str, mode: str | None = None, **options: object) -> Report:
     chosen = None if mode is None else MemoryMode.parse(mode)
-    return run(model, Npu.parse(npu), target=target, memory_mode=chosen, **options)  # type: ignore[arg-type]
+    return run(model, NpuName.parse(npu), target=target, memory_mode=chosen, **options)  # type: ignore[arg-type]
 
 
 def value(record: Record, name: str) -> float:
@@ -76,7 +76,7 @@ def test_it_is_verified_and_the_record_says_all_of_it(
     report = run_on(model, npu, target, mode)
     record = report.record
     assert record.verdict == "verified"
-    expected = MemoryMode.chosen(mode, Npu.parse(npu))
+    expected = MemoryMode.chosen(mode, NpuName.parse(npu))
     assert record.memory_mode == expected.name
     cycles = record.metric("npu_cycles")
     assert cycles is not None
@@ -88,7 +88,7 @@ def test_it_is_verified_and_the_record_says_all_of_it(
     soc = record.target.soc
     firmware = Firmware.read(find_firmware(soc))
     footprint = Footprint.of(report.artifact)
-    checks = examine(report.artifact, Place(npu, soc, firmware), footprint, input_sets=1)
+    checks = examine(report.artifact, Destination(npu, soc, firmware), footprint, input_sets=1)
     assert not [check for check in checks if check.status == "fail"]
     placed = {"SRAM": 0, "DDR": 0}
     for check in checks:

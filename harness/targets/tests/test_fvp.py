@@ -19,7 +19,7 @@ import pytest
 
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
-from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.socs.fvps import CORSTONE_320
@@ -28,10 +28,10 @@ from ethos_hil.harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 TIMEOUT = 60.0
-U55 = Npu("u55", 128)
+U55 = NpuName("u55", 128)
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("soc", ["corstone-300", "corstone-320"])
 def test_outputs_equal_the_reference_and_cycles_are_modelled(use_launchers: Path, soc: str) -> None:
     recorded = load("convolutions", soc)
-    target = FvpTarget(soc, Npu.parse(NPUS[soc]))
+    target = FvpTarget(soc, NpuName.parse(NPUS[soc]))
     outcome = run(image_of(recorded, soc, repeat=2), target)
     assert len(outcome.runs) == 2
     for one in outcome.runs:
@@ -159,7 +159,7 @@ def test_command_lines_are_those_of_upstream(fake: Fake) -> None:
         *("--timelimit", "16"),
     ]
     path = fake("exit 0", model=CORSTONE_320)
-    target = FvpTarget("corstone-320", Npu("u85", 1024))
+    target = FvpTarget("corstone-320", NpuName("u85", 1024))
     assert target.command({}, Path("/x/image.elf"), 10)[:9] == [
         str(path),
         *("-C", "mps4_board.subsystem.ethosu.num_macs=1024"),
@@ -173,7 +173,7 @@ def test_a_packed_image_boots_with_its_uart_in_a_file_and_no_end_mark(fake: Fake
     """Frames may hold byte 0x04, which shutdown_on_eot would take for the end; stdout is the FVP's own."""
     fake(f'printf "%s\\n" "$@" > {tmp_path / "arguments"}; exit 1')
     with pytest.raises(TargetNotAvailable):
-        run(Image(b"elf", bytes(16), bytes(32), bytes(32), Plan(1, 0)))
+        run(Image(b"elf", bytes(16), bytes(32), bytes(32), RunPlan(1, 0)))
     arguments = (tmp_path / "arguments").read_text().splitlines()
     assert "mps3_board.uart0.unbuffered_output=1" in arguments
     (uart,) = [argument for argument in arguments if "out_file" in argument]
@@ -192,7 +192,7 @@ def test_a_packed_image_boots_with_its_uart_in_a_file_and_no_end_mark(fake: Fake
 )
 def test_an_npu_that_the_corstone_does_not_have_names_the_one_that_does(soc: str, npu: str, hint: str) -> None:
     with pytest.raises(UsageError, match=npu) as caught:
-        make_target(soc, Npu.parse(npu))
+        make_target(soc, NpuName.parse(npu))
     assert hint in str(caught.value.hint)
 
 
@@ -240,7 +240,7 @@ def test_a_missing_library_is_named_before_anything_is_lowered(tmp_path: Path, m
     path.chmod(0o755)
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
     with pytest.raises(TargetNotAvailable, match=r"libpython3\.9\.so\.1\.0") as caught:
-        make_target("corstone-320", Npu("u85", 256))
+        make_target("corstone-320", NpuName("u85", 256))
     assert caught.value.kind == "not-launched"
     assert "LD_LIBRARY_PATH" in str(caught.value.hint)
 
@@ -276,7 +276,7 @@ def test_a_file_that_cannot_be_executed_is_not_launched(tmp_path: Path, monkeypa
     path.chmod(0o755)
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
     with pytest.raises(TargetNotAvailable, match="could not be started") as caught:
-        make_target("corstone-320", Npu("u85", 256))
+        make_target("corstone-320", NpuName("u85", 256))
     assert caught.value.kind == "not-launched"
 
 

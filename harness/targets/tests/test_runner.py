@@ -13,7 +13,7 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.targets.base import Capability
-from ethos_hil.harness.targets.executor_runner import Job, command_line, run_program
+from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
 from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import NPUS, Fake
@@ -21,24 +21,24 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import Recorded
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 TIMEOUT = 60.0
-U55 = Npu("u55", 128)
+U55 = NpuName("u55", 128)
 PMU = """I [executorch:arm_perf_monitor.cpp:172 StopMeasurements()] NPU Inferences : 2
 I [executorch:arm_perf_monitor.cpp:227 StopMeasurements()] ethosu_pmu_cycle_cntr : % 2468 (1234.00 per inference)
 I [executorch:arm_executor_runner.cpp:771 log_mem_status()] method_allocator_planned:  192 bytes"""
 
 
-def job_of(recorded: Recorded, repeat: int = 1) -> Job:
+def job_of(recorded: Recorded, repeat: int = 1) -> RunnerJob:
     outputs = Program.parse(recorded.pte).plan().output_tensors
-    return Job(recorded.pte, [recorded.inputs], outputs, repeat)
+    return RunnerJob(recorded.pte, [recorded.inputs], outputs, repeat)
 
 
 ADD = job_of(load("add", "corstone-300"))
 
 
-def run(job: Job = ADD, *, fast: bool = False, timeout: float = TIMEOUT) -> Outcome:
+def run(job: RunnerJob = ADD, *, fast: bool = False, timeout: float = TIMEOUT) -> Outcome:
     return run_program(FvpTarget("corstone-300", U55, fast=fast), b"the runner", job, timeout=timeout)
 
 
@@ -55,7 +55,7 @@ def fails(timeout: float = TIMEOUT) -> TargetError:
 @pytest.mark.parametrize("name", ["virtual", "fvp"])
 def test_outputs_and_cycles_are_those_of_the_packed_image(use_launchers: Path, name: str, soc: str) -> None:
     recorded = load("convolutions", soc)
-    target = make_target("virtual" if name == "virtual" else soc, Npu.parse(NPUS[soc]))
+    target = make_target("virtual" if name == "virtual" else soc, NpuName.parse(NPUS[soc]))
     assert Capability.SEMIHOSTING in target.capabilities()
     told: list[tuple[int, int]] = []
     outcome = run_program(
@@ -80,7 +80,7 @@ def test_an_error_of_our_firmware_keeps_its_kind() -> None:
     recorded = load("add", "corstone-300")
     damaged = bytearray(recorded.pte)
     damaged[recorded.pte.index(b"quantize_per_tensor")] ^= 1
-    job = Job(bytes(damaged), [recorded.inputs], ADD.outputs)
+    job = RunnerJob(bytes(damaged), [recorded.inputs], ADD.outputs)
     with pytest.raises(TargetError, match="exit status 1") as caught:
         run_program(VirtualTarget(str(U55)), find_firmware(), job, timeout=TIMEOUT)
     assert caught.value.kind == "unsupported"

@@ -15,7 +15,7 @@ from torch import nn
 
 from ethos_hil.harness.cli.render import console, summary
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.outcome import Outcome, Progress, Run
 from ethos_hil.harness.run import find_firmware, run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
@@ -24,10 +24,10 @@ from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Divergence, Record
 
-NPU = Npu.parse("ethos-u55-128")
+NPU = NpuName.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118
 FLIPPED = 0x40  # a bit whose change survives the layers behind
 
@@ -146,7 +146,7 @@ def breaking(monkeypatch: pytest.MonkeyPatch, op: NpuOp, index: tuple[int, int, 
     """Lets the functional NPU, wherever it is used, flip a bit of one element of what `op` computes."""
     right = ConvolutionStep.run
 
-    def wrong(self: ConvolutionStep, memory: Memory) -> None:
+    def wrong(self: ConvolutionStep, memory: RegionMemory) -> None:
         right(self, memory)
         ofm = self.op.ofm
         if self.op.offset == op.end_offset:
@@ -281,7 +281,7 @@ def test_what_the_replay_cannot_tell_is_found_by_recompilation(five: Artifact, m
     nameless = dataclasses.replace(five, delegates=(dataclasses.replace(delegate, npu_ops=rows),))
     right = ConvolutionStep.run
 
-    def wrong(self: ConvolutionStep, memory: Memory) -> None:
+    def wrong(self: ConvolutionStep, memory: RegionMemory) -> None:
         right(self, memory)
         if self.op.ofm.shape == (7, 7, 24):
             self.op.ofm.store(memory, np.array(self.op.ofm.load(memory)) ^ 1)
@@ -298,7 +298,7 @@ def test_recompilation_names_the_operation_that_a_tensor_is_part_of(
     op = row(five, "c")
     right, compare = ConvolutionStep.run, diagnosis.replay
 
-    def wrong(self: ConvolutionStep, memory: Memory) -> None:
+    def wrong(self: ConvolutionStep, memory: RegionMemory) -> None:
         right(self, memory)
         if self.op.ofm.shape == (7, 7, 24):
             self.op.ofm.store(memory, np.array(self.op.ofm.load(memory)) ^ 1)

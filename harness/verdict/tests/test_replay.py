@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu import Configuration, Npu
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.npu.npu import Observer
 from ethos_hil.harness.verdict import replay as module
@@ -106,7 +106,7 @@ def breaking(offset: int) -> Callable[..., DelegateResult]:
     """run_delegate, but for the result of the operation at `offset`."""
 
     def run(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Observer) -> DelegateResult:
-        def broken(op: Op, memory: Memory) -> None:
+        def broken(op: Op, memory: RegionMemory) -> None:
             if op.offset == offset:
                 if isinstance(op, Dma):
                     (place,) = [access for access in op.accesses if access.write]

@@ -12,10 +12,10 @@ from ethos_hil.harness.verdict import trace_file
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.models.stacks import STACKS
 
-NPU = Npu.parse("ethos-u55-128")
+NPU = NpuName.parse("ethos-u55-128")
 
 
 def model() -> TorchModel:

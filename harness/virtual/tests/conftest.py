@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.image.pack import Image, Plan, pack
+from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.soc import CORSTONE_300, Soc
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
@@ -61,7 +61,7 @@ def make_image(firmware: bytes) -> Callable[..., Image]:
     def make(program: str | Recorded = "add", input_sets: int = 1, **plan: object) -> Image:
         recorded = load(program) if isinstance(program, str) else program
         sets = [recorded.inputs] * input_sets
-        return pack(firmware, recorded.pte, sets, Plan(input_sets, len(recorded.inputs), **plan))  # type: ignore[arg-type]
+        return pack(firmware, recorded.pte, sets, RunPlan(input_sets, len(recorded.inputs), **plan))  # type: ignore[arg-type]
 
     return make
 

@@ -71,12 +71,12 @@ def record(npu: str = NPU, folder: Path = DATA) -> None:
     """Compile both for `npu` and write them, with their answers, to `folder`."""
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import from_module
-    from ethos_hil.lowering.npu_name import Npu
+    from ethos_hil.lowering.npu_name import NpuName
     from ethos_hil.lowering.oracle.reference import Reference
 
     folder.mkdir(exist_ok=True)
     for name, (module, inputs) in _models().items():
-        artifact = lower(from_module(module, inputs, label=name), Npu.parse(npu))
+        artifact = lower(from_module(module, inputs, label=name), NpuName.parse(npu))
         arrays = [tensor.numpy() for tensor in inputs]
         run = Reference(artifact).run(arrays)
         (answers,) = run.delegate_outputs.values()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.clock import Deadline
-from ethos_hil.harness.virtual.board import Board
+from ethos_hil.harness.virtual.board import QemuBoard
 
 _PAGE = 1 << 10
 _RAM_ZERO, _RAM_SIZES, _RAM_PAGE, _RAM_END, _RAM_SAME_BLOCK = 0x02, 0x04, 0x08, 0x10, 0x20
@@ -21,7 +21,7 @@ _END, _START, _FULL, _SUBSECTION, _CONFIGURATION, _FOOTER = 0, 1, 4, 5, 7, 0x7E
 State = dict[str, bytes]
 
 
-def state_of(board: Board, folder: Path) -> State:
+def state_of(board: QemuBoard, folder: Path) -> State:
     """Every field and every page that is not zero, by name. The board can only be stopped afterwards."""
     file = folder / "state"
     deadline = Deadline(60)

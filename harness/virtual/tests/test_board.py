@@ -13,11 +13,11 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.soc import CORSTONE_300, SOCS, Soc
-from ethos_hil.harness.virtual.board import Board, _contents
-from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.board import QemuBoard, _contents
+from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import Machine
-from ethos_hil.harness.virtual.pool import Pool, new_board
+from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.harness.virtual.tests.state import state_of
 from ethos_hil.harness.virtual.tests.test_machine import PARK, SEND, words
@@ -124,18 +124,18 @@ class Begun(Exception):
 class Endless(Engine):
     """An NPU whose first job is where the test goes on."""
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: NpuJob) -> JobResult:
         raise Begun
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
-    with Pool() as made:
+def pool() -> Iterator[BoardPool]:
+    with BoardPool() as made:
         yield made
     assert qemu_processes(os.getpid()) == set()
 
 
-def run_to_job(board: Board) -> Board | None:
+def run_to_job(board: QemuBoard) -> QemuBoard | None:
     """Run a board's program until it starts the NPU; the board, if it is worth keeping."""
     machine = Machine(board, U55, Deadline(SECONDS), engine=Endless)
     try:
@@ -145,13 +145,13 @@ def run_to_job(board: Board) -> Board | None:
         return machine.release()
 
 
-def run_for_words(board: Board, count: int) -> tuple[list[int], Board | None]:
+def run_for_words(board: QemuBoard, count: int) -> tuple[list[int], QemuBoard | None]:
     """What a board's program sends; and the board, if it is worth keeping."""
     machine = Machine(board, U55, Deadline(SECONDS))
     return words(machine, count), machine.release()
 
 
-def all_of(board: Board, folder: Path) -> dict[str, bytes]:
+def all_of(board: QemuBoard, folder: Path) -> dict[str, bytes]:
     """All state of a machine that is about to start, and all of its RAM that is not zero, by name. It can only be
     stopped afterwards."""
     board.begin()
@@ -167,7 +167,9 @@ def different(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
 
 
 @pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
-def test_after_garbage_everywhere_a_board_is_as_new(assemble: Assemble, pool: Pool, tmp_path: Path, soc: Soc) -> None:
+def test_after_garbage_everywhere_a_board_is_as_new(
+    assemble: Assemble, pool: BoardPool, tmp_path: Path, soc: Soc
+) -> None:
     image = find_firmware(soc.name)
     fresh = new_board(soc, image)
     expected = all_of(fresh, tmp_path)
@@ -196,7 +198,7 @@ def teller(number: int) -> str:
 
 
 @pytest.mark.parametrize("address", [0x10000000, 0x11000000, 0x31000000, 0x70000000])
-def test_code_of_the_last_image_is_not_executed_again(assemble: Assemble, pool: Pool, address: int) -> None:
+def test_code_of_the_last_image_is_not_executed_again(assemble: Assemble, pool: BoardPool, address: int) -> None:
     soc = dataclasses.replace(CORSTONE_300, vectors=address)
     processes = set()
     for number in (1, 2, 1, 3):
@@ -209,7 +211,7 @@ def test_code_of_the_last_image_is_not_executed_again(assemble: Assemble, pool: 
 
 
 def test_memory_that_is_not_emptied_by_qemu_would_be_noticed(
-    assemble: Assemble, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    assemble: Assemble, pool: BoardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Why it is: past QEMU the new code is there, and the old one is executed."""
     soc = dataclasses.replace(CORSTONE_300, vectors=0x70000000)
@@ -224,7 +226,9 @@ def test_memory_that_is_not_emptied_by_qemu_would_be_noticed(
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_code_that_was_written_past_qemu_is_not_taken_for_known(assemble: Assemble, pool: Pool, known: bool) -> None:
+def test_code_that_was_written_past_qemu_is_not_taken_for_known(
+    assemble: Assemble, pool: BoardPool, known: bool
+) -> None:
     """As an NPU may write it: it is in memory, and of what was there before QEMU has a translation."""
     soc = dataclasses.replace(CORSTONE_300, vectors=0x31000000)
     one, two = assemble(teller(1), soc), assemble(teller(2), soc)
@@ -247,7 +251,7 @@ def test_code_that_was_written_past_qemu_is_not_taken_for_known(assemble: Assemb
     [("the processor's vectors", 0x58021110), ("SPI", 0x59202000), ("guards", 0x50080120), ("Ethernet", 0x41400000)],
 )
 def test_a_board_whose_other_devices_were_used_is_not_kept(
-    assemble: Assemble, pool: Pool, device: str, address: int
+    assemble: Assemble, pool: BoardPool, device: str, address: int
 ) -> None:
     """These are not as new after a reset; but programs may use them."""
     body = f"ldr r1, =0x{address:08x}\n movs r2, #0x80\n str r2, [r1]\n ldr r4, [r1]\n str r2, [r1, #4]\n"

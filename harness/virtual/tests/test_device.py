@@ -6,7 +6,7 @@ import pytest
 
 from ethos_hil.harness.npu import Configuration, Execution, Fault, OpRecord
 from ethos_hil.harness.npu.timing.timing_model import Timing
-from ethos_hil.harness.virtual.device import Device, Job, Result, Unmodelled
+from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
 
 ID, STATUS, CMD, RESET, QBASE0, QBASE1, QREAD, QCONFIG, QSIZE, PROT, CONFIG = range(0, 0x2C, 4)
 REGIONCFG, AXI_LIMIT0, BASEP0 = 0x3C, 0x40, 0x80
@@ -28,11 +28,11 @@ class Bench:
     """A device, with an engine that does as it is told."""
 
     def __init__(self, npu: str = "ethos-u55-128") -> None:
-        self.jobs: list[Job] = []
-        self.answer: Result | Exception | None = Result(EXECUTION, 0xFFFF)
+        self.jobs: list[NpuJob] = []
+        self.answer: JobResult | Exception | None = JobResult(EXECUTION, 0xFFFF)
         self.device = Device(Configuration.parse(npu), self)
 
-    def run(self, job: Job) -> Result | None:
+    def run(self, job: NpuJob) -> JobResult | None:
         self.jobs.append(job)
         if isinstance(self.answer, Exception):
             raise self.answer

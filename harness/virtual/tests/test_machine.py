@@ -10,7 +10,7 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.socs.soc import CORSTONE_300, CORSTONE_320, SOCS, Soc
-from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, locate
@@ -185,7 +185,7 @@ class Probe(Engine):
         self.memory = memory
         self.seen: dict[int, tuple[bytes, bytes]] = {}
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: NpuJob) -> JobResult:
         written = bytes(range(256)) * 5
         memory = self.memory
         for address in self.addresses:
@@ -199,7 +199,7 @@ class Probe(Engine):
         assert memory._blocks is not None
         assert None not in memory._blocks._hosts.values(), "/proc/<pid>/mem is expected to work here"
         empty = self.npu.run(self.npu.decode((0xFFFF0000).to_bytes(4, "little")), {})
-        return Result(empty, 0xFFFF)
+        return JobResult(empty, 0xFFFF)
 
 
 class Probe320(Probe):

@@ -18,9 +18,9 @@ from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.socs.soc import CORSTONE_300, CORSTONE_320
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual import board, machine
-from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.harness.virtual.pool import Pool
+from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
 from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
@@ -31,14 +31,14 @@ TIMEOUT = 60.0
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
-    with Pool() as made:
+def pool() -> Iterator[BoardPool]:
+    with BoardPool() as made:
         yield made
     assert qemu_processes(os.getpid()) == set()
 
 
 def run(
-    image: Image, pool: Pool | None, kind: type[VirtualTarget] = VirtualTarget, timeout: float = TIMEOUT
+    image: Image, pool: BoardPool | None, kind: type[VirtualTarget] = VirtualTarget, timeout: float = TIMEOUT
 ) -> Outcome:
     target = kind(NPU, pool=pool)
     target.load(image)
@@ -67,7 +67,9 @@ def _bits(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_runs_does_not_matter(make_image: MakeImage, assemble: Assemble, pool: Pool, seed: int) -> None:
+def test_the_order_of_runs_does_not_matter(
+    make_image: MakeImage, assemble: Assemble, pool: BoardPool, seed: int
+) -> None:
     """Every answer and every modelled cycle is that of a new board, whatever ran before, and all is one QEMU."""
     programs: dict[str, dict[str, Any]] = {
         "add": {},
@@ -93,7 +95,7 @@ def test_the_order_of_runs_does_not_matter(make_image: MakeImage, assemble: Asse
 class BusyEngine(Engine):
     """An NPU that never finishes."""
 
-    def run(self, job: Job) -> Result | None:  # type: ignore[override]
+    def run(self, job: NpuJob) -> JobResult | None:  # type: ignore[override]
         return None
 
 
@@ -104,7 +106,7 @@ class BusyTarget(VirtualTarget):
 class KilledEngine(Engine):
     """QEMU ends while the NPU works."""
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: NpuJob) -> JobResult:
         os.kill(waiting(), signal.SIGKILL)
         return super().run(job)
 
@@ -116,7 +118,7 @@ class KilledTarget(VirtualTarget):
 class DefectiveEngine(Engine):
     """A model with a defect."""
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: NpuJob) -> JobResult:
         raise ZeroDivisionError("a defect of the model")
 
 
@@ -153,7 +155,7 @@ def damaged_program(make_image: MakeImage) -> Image:
     ids=["the firmware's timeout", "timeout", "killed", "damaged", "fault", "defect of the model"],
 )
 def test_a_board_on_which_a_run_failed_is_not_used_again(
-    make_image: MakeImage, pool: Pool, kind: type[VirtualTarget], plan: dict[str, Any] | None, error: str | None
+    make_image: MakeImage, pool: BoardPool, kind: type[VirtualTarget], plan: dict[str, Any] | None, error: str | None
 ) -> None:
     expected = told(run(make_image("add"), pool))
     before = waiting()
@@ -166,7 +168,7 @@ def test_a_board_on_which_a_run_failed_is_not_used_again(
     assert waiting() != before
 
 
-def test_a_board_that_ended_while_it_waited_is_replaced(make_image: MakeImage, pool: Pool) -> None:
+def test_a_board_that_ended_while_it_waited_is_replaced(make_image: MakeImage, pool: BoardPool) -> None:
     expected = told(run(make_image("add"), pool))
     before = waiting()
     os.kill(before, signal.SIGKILL)
@@ -176,7 +178,7 @@ def test_a_board_that_ended_while_it_waited_is_replaced(make_image: MakeImage, p
 
 @pytest.mark.parametrize(("module", "limit"), [(board, "_WORTH_KEEPING"), (machine, "_ACCESSES")])
 def test_a_board_that_takes_longer_to_make_as_new_than_a_start_is_not_kept(
-    make_image: MakeImage, pool: Pool, monkeypatch: pytest.MonkeyPatch, module: Any, limit: str
+    make_image: MakeImage, pool: BoardPool, monkeypatch: pytest.MonkeyPatch, module: Any, limit: str
 ) -> None:
     run(make_image("add"), pool)
     assert waiting()
@@ -185,7 +187,7 @@ def test_a_board_that_takes_longer_to_make_as_new_than_a_start_is_not_kept(
     assert qemu_processes(os.getpid()) == set()
 
 
-def test_one_board_of_each_kind_waits(assemble: Assemble, pool: Pool) -> None:
+def test_one_board_of_each_kind_waits(assemble: Assemble, pool: BoardPool) -> None:
     for soc in (CORSTONE_300, CORSTONE_320):
         two = [pool.take(soc, assemble(teller(1), soc)) for _ in range(2)]
         assert two[0].qemu.pid != two[1].qemu.pid
@@ -199,7 +201,7 @@ def test_one_board_of_each_kind_waits(assemble: Assemble, pool: Pool) -> None:
     assert qemu_processes(os.getpid()) == set()
 
 
-def test_other_threads_start_their_own(make_image: MakeImage, pool: Pool) -> None:
+def test_other_threads_start_their_own(make_image: MakeImage, pool: BoardPool) -> None:
     """QEMU ends with the thread that started it: what one thread keeps, another must not rely on."""
     outcomes = [run(make_image("add"), pool)]
     before = waiting()

@@ -13,7 +13,7 @@ from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.soc import CORSTONE_300
-from ethos_hil.harness.virtual.board import Board
+from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
@@ -93,7 +93,7 @@ def test_start_up_needs_the_answer(tmp_path: Path, answered: bool) -> None:
     path = build("corstone-300", tmp_path / "guest.elf")
     with path.open("rb") as file:
         heapinfo = SEMIHOSTING.heapinfo_calls(file, segments(file)) if answered else None
-    board = Board(CORSTONE_300, Qemu(path, semihosting=SEMIHOSTING))
+    board = QemuBoard(CORSTONE_300, Qemu(path, semihosting=SEMIHOSTING))
     deadline = Deadline(20 if answered else 1)
     console = b""
     with Machine(board, Configuration.parse("ethos-u55-128"), deadline, heapinfo=heapinfo) as machine:

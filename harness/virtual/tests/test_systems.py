@@ -17,9 +17,9 @@ from torch import nn
 
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.image.pack import Image, Plan, pack
+from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.soc import Window
@@ -29,7 +29,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 
 SYSTEMS = [
     ("ethos-u55-32", "Shared_Sram"),
@@ -63,7 +63,7 @@ class Net(nn.Module):
 def lowered(npu: str, mode: str) -> Artifact:
     torch.manual_seed(3)
     example = (torch.randn(1, 3, 16, 16), torch.randn(1, 24, 4, 4))
-    return lower(from_module(Net().eval(), example, [example]), Npu.parse(npu), memory_mode=MemoryMode.parse(mode))
+    return lower(from_module(Net().eval(), example, [example]), NpuName.parse(npu), memory_mode=MemoryMode.parse(mode))
 
 
 class Counting(VirtualTarget):
@@ -131,7 +131,7 @@ def packed(artifact: Artifact, soc: str, **plan: Any) -> Image:
     """An image without the host's own checks, so that the device's are seen."""
     tensors = artifact.plan.input_tensors
     inputs = [[tensor.to_bytes(value) for tensor, value in zip(tensors, artifact.example_inputs, strict=True)]]
-    return pack(find_firmware(soc), artifact.pte, inputs, Plan(1, len(tensors), **plan))
+    return pack(find_firmware(soc), artifact.pte, inputs, RunPlan(1, len(tensors), **plan))
 
 
 def run_image(image: Image, npu: str) -> Outcome:
@@ -238,7 +238,7 @@ def test_the_first_wrong_operation_is_named(npu: str, mode: str, monkeypatch: py
     right = ConvolutionStep.run
     victim = next(op for op in artifact.npu_ops if op.module == "last" and "Conv2D" in op.npu_op)
 
-    def wrong(self: ConvolutionStep, memory: Memory) -> None:
+    def wrong(self: ConvolutionStep, memory: RegionMemory) -> None:
         right(self, memory)
         if self.op.offset == victim.end_offset:
             values = np.array(self.op.ofm.load(memory))

@@ -23,7 +23,7 @@ from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.virtual.device import Job, Result
+from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
@@ -133,7 +133,7 @@ class BusyEngine(Engine):
 
     entered = threading.Event()
 
-    def run(self, job: Job) -> Result | None:  # type: ignore[override]
+    def run(self, job: NpuJob) -> JobResult | None:  # type: ignore[override]
         self.entered.set()
         return None
 
@@ -199,7 +199,7 @@ def in_mid_run(number: signal.Signals, *, to_self: bool = False) -> Iterator[Non
 class BrokenEngine(Engine):
     """A model with a defect."""
 
-    def run(self, job: Job) -> Result:
+    def run(self, job: NpuJob) -> JobResult:
         raise ZeroDivisionError("a defect of the model")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Operation
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, TosaOperation
 
 Array = np.ndarray
 
@@ -18,52 +18,52 @@ def moved(move: Callable[..., Array], *inputs: Bounded) -> Bounded:
     )
 
 
-def _identity(_: Operation, x: Bounded) -> Bounded:
+def _identity(_: TosaOperation, x: Bounded) -> Bounded:
     return x
 
 
-def _reshape(operation: Operation, x: Bounded, _shape: Bounded) -> Bounded:
+def _reshape(operation: TosaOperation, x: Bounded, _shape: Bounded) -> Bounded:
     return moved(lambda array: array.reshape(operation.output.shape), x)
 
 
-def _transpose(operation: Operation, x: Bounded) -> Bounded:
+def _transpose(operation: TosaOperation, x: Bounded) -> Bounded:
     return moved(lambda array: array.transpose(operation.vector("Perms")), x)
 
 
-def _reverse(operation: Operation, x: Bounded) -> Bounded:
+def _reverse(operation: TosaOperation, x: Bounded) -> Bounded:
     return moved(lambda array: np.flip(array, operation.scalar("Axis")), x)
 
 
-def _concatenate(operation: Operation, *inputs: Bounded) -> Bounded:
+def _concatenate(operation: TosaOperation, *inputs: Bounded) -> Bounded:
     return moved(lambda *arrays: np.concatenate(arrays, operation.scalar("Axis")), *inputs)
 
 
-def _slice(_: Operation, x: Bounded, start: Bounded, size: Bounded) -> Bounded:
+def _slice(_: TosaOperation, x: Bounded, start: Bounded, size: Bounded) -> Bounded:
     part = tuple(slice(first, first + count) for first, count in zip(start.value, size.value, strict=True))
     return moved(lambda array: array[part], x)
 
 
-def _tile(_: Operation, x: Bounded, multiples: Bounded) -> Bounded:
+def _tile(_: TosaOperation, x: Bounded, multiples: Bounded) -> Bounded:
     return moved(lambda array: np.tile(array, multiples.value.tolist()), x)
 
 
-def _pad(_: Operation, x: Bounded, padding: Bounded, constant: Bounded) -> Bounded:
+def _pad(_: TosaOperation, x: Bounded, padding: Bounded, constant: Bounded) -> Bounded:
     widths = padding.value.reshape(-1, 2)
     return moved(lambda array, filler: np.pad(array, widths, constant_values=filler.reshape(())), x, constant)
 
 
-def _certain(operation: Operation, indices: Bounded) -> Array:
+def _certain(operation: TosaOperation, indices: Bounded) -> Array:
     if not indices.is_exact:
         raise NoBound(f"{operation.op} by indices that may differ has no error bound")
     return indices.integers
 
 
-def _gather(operation: Operation, values: Bounded, indices: Bounded) -> Bounded:
+def _gather(operation: TosaOperation, values: Bounded, indices: Bounded) -> Bounded:
     rows = _certain(operation, indices)[..., None]
     return moved(lambda array: np.take_along_axis(array, rows, axis=1), values)
 
 
-def _scatter(operation: Operation, values: Bounded, indices: Bounded, updates: Bounded) -> Bounded:
+def _scatter(operation: TosaOperation, values: Bounded, indices: Bounded, updates: Bounded) -> Bounded:
     rows = _certain(operation, indices)[..., None]
 
     def put(array: Array, update: Array) -> Array:

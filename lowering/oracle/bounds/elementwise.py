@@ -20,7 +20,7 @@ from ethos_hil.lowering.oracle.bounds.value import (
     STEPS_OF_FLOAT32,
     Bounded,
     NoBound,
-    Operation,
+    TosaOperation,
     known,
     within,
 )
@@ -43,28 +43,28 @@ class Monotone:
     """
 
     function: Function
-    own: Callable[[Operation, Array, Array], Array]
+    own: Callable[[TosaOperation, Array, Array], Array]
 
-    def __call__(self, operation: Operation, x: Bounded) -> Bounded:
+    def __call__(self, operation: TosaOperation, x: Bounded) -> Bounded:
         value, ends = self.function(x.value), (self.function(x.low), self.function(x.high))
         passed = within(value, np.minimum(*ends), np.maximum(*ends), x)
         return operation.floats(value, passed, self.own(operation, x.magnitude, np.abs(value) + passed))
 
 
-def _ulps(number: float) -> Callable[[Operation, Array, Array], Array]:
+def _ulps(number: float) -> Callable[[TosaOperation, Array, Array], Array]:
     return lambda operation, _, y: number * operation.ulp(y)
 
 
-def _absolute(operation: Operation, magnitude: Array, factor: Array | float, least: Array | float = 0.0) -> Array:
+def _absolute(operation: TosaOperation, magnitude: Array, factor: Array | float, least: Array | float = 0.0) -> Array:
     """calcAbsErrorBound of the specification's pseudocode, with a divisor of 1."""
     return 2 * operation.unit * np.maximum(magnitude * factor, least) + operation.ulp(np.zeros(()))
 
 
-def _exponential(operation: Operation, x: Array, y: Array) -> Array:
+def _exponential(operation: TosaOperation, x: Array, y: Array) -> Array:
     return _absolute(operation, y, 2 * x + (3 if operation.dtype == "FP32" else 1))
 
 
-def _tanh(operation: Operation, x: Array, y: Array) -> Array:
+def _tanh(operation: TosaOperation, x: Array, y: Array) -> Array:
     return _absolute(operation, y, 4 * (2 * x + (3 if operation.dtype == "FP32" else 1)), 0.5)
 
 
@@ -76,7 +76,7 @@ def _each(function: Callable[[float], float]) -> Function:
     return lambda x: np.array([function(item) for item in x.ravel().tolist()]).reshape(x.shape)
 
 
-def _reciprocal(operation: Operation, x: Bounded) -> Bounded:
+def _reciprocal(operation: TosaOperation, x: Bounded) -> Bounded:
     value, ends = 1 / x.value, (1 / x.low, 1 / x.high)
     passed = within(value, np.minimum(*ends), np.maximum(*ends), x)
     # Between numbers of either sign lies the pole.
@@ -84,17 +84,17 @@ def _reciprocal(operation: Operation, x: Bounded) -> Bounded:
     return operation.floats(value, passed, operation.ulp(np.abs(value) + passed))
 
 
-def _wave(function: Function) -> Callable[[Operation, Bounded], Bounded]:
+def _wave(function: Function) -> Callable[[TosaOperation, Bounded], Bounded]:
     """A sine: it changes at most as fast as its argument, and by no more than 2."""
 
-    def rule(operation: Operation, x: Bounded) -> Bounded:
+    def rule(operation: TosaOperation, x: Bounded) -> Bounded:
         value, passed = function(x.value), np.minimum(x.error, 2.0)
         return operation.floats(value, passed, _C_LIBRARY_ULPS * operation.ulp(np.abs(value) + passed))
 
     return rule
 
 
-def _power(operation: Operation, x: Bounded, y: Bounded) -> Bounded:
+def _power(operation: TosaOperation, x: Bounded, y: Bounded) -> Bounded:
     """Monotone in each argument where x > 0, so that its extremes are at the corners."""
     value = np.power(x.value, y.value)
     base_low = np.where(x.value >= 0, np.maximum(x.low, 0.0), x.low)
@@ -110,7 +110,7 @@ def _power(operation: Operation, x: Bounded, y: Bounded) -> Bounded:
     return operation.floats(value, passed, np.where(x.magnitude == 0, 0.0, own))
 
 
-def _add(operation: Operation, a: Bounded, b: Bounded) -> Bounded:
+def _add(operation: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
     sign = -1 if operation.op == "SUB" else 1
     value, passed = a.value + sign * b.value, known(a.error + b.error, a, b)
     if operation.takes_floats:
@@ -120,7 +120,7 @@ def _add(operation: Operation, a: Bounded, b: Bounded) -> Bounded:
     return operation.quantised(value, passed, STEPS_OF_FLOAT32 * FLOAT32_UNIT * (a.magnitude + b.magnitude))
 
 
-def _multiply(operation: Operation, a: Bounded, b: Bounded, shift: Bounded) -> Bounded:
+def _multiply(operation: TosaOperation, a: Bounded, b: Bounded, shift: Bounded) -> Bounded:
     value = a.value * b.value
     passed = known(np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error, a, b)
     if operation.takes_floats:
@@ -135,22 +135,22 @@ def _multiply(operation: Operation, a: Bounded, b: Bounded, shift: Bounded) -> B
     return _unrounded(operation, value, real, passed, own)
 
 
-def _unrounded(operation: Operation, value: Array, real: Array, passed: Array, own: Array) -> Bounded:
+def _unrounded(operation: TosaOperation, value: Array, real: Array, passed: Array, own: Array) -> Bounded:
     """An integer of the program's alone: PyTorch goes on with the real number it was rounded from."""
     if operation.rounding.random is not None:
         return operation.quantised(real, passed, own)
     return operation.quantised(value, passed + np.abs(value - real), own)
 
 
-def _extreme(pick: Callable[[Array, Array], Array]) -> Callable[[Operation, Bounded, Bounded], Bounded]:
-    def rule(_: Operation, a: Bounded, b: Bounded) -> Bounded:
+def _extreme(pick: Callable[[Array, Array], Array]) -> Callable[[TosaOperation, Bounded, Bounded], Bounded]:
+    def rule(_: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
         value = pick(a.value, b.value)
         return Bounded(value, within(value, pick(a.low, b.low), pick(a.high, b.high), a, b), a.scaled or b.scaled)
 
     return rule
 
 
-def _clamp(operation: Operation, x: Bounded) -> Bounded:
+def _clamp(operation: TosaOperation, x: Bounded) -> Bounded:
     least, most = (_attribute(operation, name) for name in ("MinVal", "MaxVal"))
     value, low, high = (np.clip(end, least, most) for end in (x.value, x.low, x.high))
     error = within(value, low, high, x)
@@ -161,7 +161,7 @@ def _clamp(operation: Operation, x: Bounded) -> Bounded:
     return operation.floats(value, error, np.where(cut, operation.unit * np.abs(value), 0.0))
 
 
-def _attribute(operation: Operation, name: str) -> float | int:
+def _attribute(operation: TosaOperation, name: str) -> float | int:
     data = operation.vector(name).tobytes()
     if operation.dtype == "BF16":
         return float(np.frombuffer(b"\0\0" + data[:2], "<f4")[0])
@@ -170,21 +170,21 @@ def _attribute(operation: Operation, name: str) -> float | int:
     return int.from_bytes(data, "little", signed=True)
 
 
-def _negate(operation: Operation, x: Bounded, input_zero: Bounded, output_zero: Bounded) -> Bounded:
+def _negate(operation: TosaOperation, x: Bounded, input_zero: Bounded, output_zero: Bounded) -> Bounded:
     if operation.takes_floats:
         return Bounded(-x.value, x.error)
     value = np.clip(output_zero.number - (x.value - input_zero.number), *RANGES[operation.dtype])
     return Bounded(value, x.error, x.scaled)
 
 
-def _absolute_value(_: Operation, x: Bounded) -> Bounded:
+def _absolute_value(_: TosaOperation, x: Bounded) -> Bounded:
     return Bounded(np.abs(x.value), x.error, x.scaled)
 
 
-def _compare(function: Function) -> Callable[[Operation, Bounded, Bounded], Bounded]:
+def _compare(function: Function) -> Callable[[TosaOperation, Bounded, Bounded], Bounded]:
     """A comparison, in doubt where the numbers are closer than their errors."""
 
-    def rule(_: Operation, a: Bounded, b: Bounded) -> Bounded:
+    def rule(_: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
         doubt = a.error + b.error
         with np.errstate(invalid="ignore"):
             unsure = (doubt > 0) & ~(np.abs(a.value - b.value) > doubt)
@@ -196,18 +196,18 @@ def _compare(function: Function) -> Callable[[Operation, Bounded, Bounded], Boun
 def _logical(function: Function) -> Callable[..., Bounded]:
     """Monotone in both: in doubt where the most and the least give different results."""
 
-    def rule(_: Operation, *inputs: Bounded) -> Bounded:
+    def rule(_: TosaOperation, *inputs: Bounded) -> Bounded:
         least, most = function(*(one.low for one in inputs)), function(*(one.high for one in inputs))
         return Bounded(function(*(one.value for one in inputs)), (least != most).astype(float), scaled=False)
 
     return rule
 
 
-def _exclusive_or(_: Operation, a: Bounded, b: Bounded) -> Bounded:
+def _exclusive_or(_: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
     return Bounded(a.value ^ b.value, np.maximum(a.error, b.error), scaled=False)
 
 
-def _select(_: Operation, condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
+def _select(_: TosaOperation, condition: Bounded, a: Bounded, b: Bounded) -> Bounded:
     value = np.where(condition.value, a.value, b.value)
     error = np.where(condition.value, a.error, b.error)
     other, other_error = np.where(condition.value, b.value, a.value), np.where(condition.value, b.error, a.error)
@@ -220,7 +220,7 @@ def _select(_: Operation, condition: Bounded, a: Bounded, b: Bounded) -> Bounded
 def _exactly(function: Callable[..., Array]) -> Callable[..., Bounded]:
     """An operator on integers that are no quantised numbers; nothing is known of it where they have errors."""
 
-    def rule(operation: Operation, *inputs: Bounded) -> Bounded:
+    def rule(operation: TosaOperation, *inputs: Bounded) -> Bounded:
         if not all(one.is_exact for one in inputs):
             raise NoBound(f"{operation.op} of integers that may differ has no error bound")
         value = function(*(one.integers for one in inputs))
@@ -229,7 +229,7 @@ def _exactly(function: Callable[..., Array]) -> Callable[..., Bounded]:
     return rule
 
 
-def _right_shift(operation: Operation, x: Bounded, places: Bounded) -> Bounded:
+def _right_shift(operation: TosaOperation, x: Bounded, places: Bounded) -> Bounded:
     def shift(values: Array, by: Array) -> Array:
         last = (values >> np.maximum(by - 1, 0)) & 1 if operation.scalar("Round") else 0
         return (values >> by) + np.where(by > 0, last, 0)
@@ -237,17 +237,17 @@ def _right_shift(operation: Operation, x: Bounded, places: Bounded) -> Bounded:
     return _exactly(shift)(operation, x, places)
 
 
-def _unsigned(operation: Operation, x: Array) -> Array:
+def _unsigned(operation: TosaOperation, x: Array) -> Array:
     low, _ = RANGES[operation.dtype]
     return x & (-2 * low - 1)
 
 
-def _signed(operation: Operation, x: Array) -> Array:
+def _signed(operation: TosaOperation, x: Array) -> Array:
     low, high = RANGES[operation.dtype]
     return ((x - low) & (high - low)) + low
 
 
-def _logical_shift(operation: Operation, x: Bounded, places: Bounded) -> Bounded:
+def _logical_shift(operation: TosaOperation, x: Bounded, places: Bounded) -> Bounded:
     left = operation.op == "LOGICAL_LEFT_SHIFT"
 
     def shift(values: Array, by: Array) -> Array:
@@ -256,7 +256,7 @@ def _logical_shift(operation: Operation, x: Bounded, places: Bounded) -> Bounded
     return _exactly(shift)(operation, x, places)
 
 
-def _leading_zeros(operation: Operation, x: Bounded) -> Bounded:
+def _leading_zeros(operation: TosaOperation, x: Bounded) -> Bounded:
     return _exactly(lambda values: 32 - np.frexp(_unsigned(operation, values).astype(float))[1])(operation, x)
 
 
@@ -266,7 +266,7 @@ def _divide(a: Array, b: Array) -> Array:
     return quotient
 
 
-def _cast(operation: Operation, x: Bounded) -> Bounded:
+def _cast(operation: TosaOperation, x: Bounded) -> Bounded:
     dtype = operation.dtype
     if dtype == "BOOL":
         unsure = (x.error > 0) & (np.abs(x.value) <= x.error)
@@ -284,7 +284,7 @@ def _cast(operation: Operation, x: Bounded) -> Bounded:
     return Bounded(whole, error, scaled=False)
 
 
-def _table(operation: Operation, x: Bounded, table: Bounded) -> Bounded:
+def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
     """A table of 256 is PyTorch's answer for each number of 8 bits; of 513, its answers in steps of 128.
 
     Between two of those the program interpolates a straight line. The function departs from it by at most half the
@@ -324,7 +324,7 @@ def _table(operation: Operation, x: Bounded, table: Bounded) -> Bounded:
 
 
 def _rescale(
-    operation: Operation, x: Bounded, multiplier: Bounded, shift: Bounded, input_zero: Bounded, output_zero: Bounded
+    operation: TosaOperation, x: Bounded, multiplier: Bounded, shift: Bounded, input_zero: Bounded, output_zero: Bounded
 ) -> Bounded:
     if operation.scalar("InputUnsigned") or operation.scalar("OutputUnsigned"):
         raise NoBound("RESCALE of unsigned integers has no error bound")

@@ -12,14 +12,14 @@ from tosa.TosaGraph import TosaGraph as Buffer
 
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.oracle.bounds import arrange, elementwise, sums
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Operation, Rounding, of_constant
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation, of_constant
 
 RULES: dict[str, Callable[..., Bounded]] = {**arrange.RULES, **elementwise.RULES, **sums.RULES}
 _ATTRIBUTES: dict[int, str] = {value: name for name, value in vars(Attribute).items() if not name.startswith("_")}
 _FORMATS = {"FP32": "<f4", "FP16": "<f2", "INT8": "i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "BOOL": "?"}
 
 
-def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: Rounding) -> tuple[Bounded, ...]:
+def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: RoundingPolicy) -> tuple[Bounded, ...]:
     """The program's outputs.
 
     Args:
@@ -46,7 +46,7 @@ def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: Rounding) -> tupl
 
 
 def _apply(
-    operator: TosaOperator, attributes: Any, graph: TosaGraph, values: dict[str, Bounded], rounding: Rounding
+    operator: TosaOperator, attributes: Any, graph: TosaGraph, values: dict[str, Bounded], rounding: RoundingPolicy
 ) -> Bounded:
     rule = RULES.get(operator.op)
     if rule is None:
@@ -56,14 +56,14 @@ def _apply(
     inputs = tuple(graph.tensors[name] for name in operator.inputs if name in graph.tensors)
     output = graph.tensors[operator.outputs[0]]
     result = rule(
-        Operation(operator.op, attributes, inputs, output, rounding), *(values[name] for name in operator.inputs)
+        TosaOperation(operator.op, attributes, inputs, output, rounding), *(values[name] for name in operator.inputs)
     )
     if result.value.shape != output.shape:
         raise NoBound(f"the rule of {operator.op} gives {list(result.value.shape)}, the program {list(output.shape)}")
     return result
 
 
-def _constants(block: Any, graph: TosaGraph, rounding: Rounding) -> Iterator[tuple[str, Bounded]]:
+def _constants(block: Any, graph: TosaGraph, rounding: RoundingPolicy) -> Iterator[tuple[str, Bounded]]:
     """Those with data of a type that is known. Shapes are integers like others."""
     for index in range(block.TensorsLength()):
         raw = block.Tensors(index)

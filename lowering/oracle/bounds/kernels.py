@@ -10,14 +10,14 @@ import numpy as np
 
 from ethos_hil.lowering.formats.pte_model import KernelCall, Tensor
 from ethos_hil.lowering.oracle import kernels
-from ethos_hil.lowering.oracle.bounds.memory import Memory, arranged
+from ethos_hil.lowering.oracle.bounds.memory import PlanMemory, arranged
 from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, snapped
 
 QUANTISE = ("quantized_decomposed::quantize_per_tensor.out", "cortex_m::quantize_per_tensor.out")
 DEQUANTISE = ("quantized_decomposed::dequantize_per_tensor.out", "cortex_m::dequantize_per_tensor.out")
 
 
-def run(call: KernelCall, memory: Memory, *, quantised: bool) -> None:
+def run(call: KernelCall, memory: PlanMemory, *, quantised: bool) -> None:
     """Evaluates one.
 
     Args:
@@ -44,7 +44,7 @@ def run(call: KernelCall, memory: Memory, *, quantised: bool) -> None:
 class _Store(kernels.Store):
     """Reads what one of the two answers has in a tensor, and keeps what is written."""
 
-    def __init__(self, memory: Memory, operator: str, mine: bool, *, double: bool) -> None:
+    def __init__(self, memory: PlanMemory, operator: str, mine: bool, *, double: bool) -> None:
         super().__init__(memory.plan)
         self._bounds = memory
         self._operator = operator
@@ -76,7 +76,7 @@ class _Store(kernels.Store):
         self.written[index] = np.array(array)
 
 
-def _quantise(call: KernelCall, memory: Memory) -> None:
+def _quantise(call: KernelCall, memory: PlanMemory) -> None:
     """As `lowering.oracle.kernels` does it, whose reciprocal of the scale may be rounded otherwise than PyTorch's."""
     x, (scale, zero, low, high) = memory.get(call.args[0]), (memory.number(index) for index in call.args[1:5])
     value = _steps(x.value, np.float32(1) / np.float32(scale), zero, low, high)
@@ -97,7 +97,7 @@ def _steps(values: np.ndarray, inverse: np.float32, zero: int, low: int, high: i
     return np.clip(np.nan_to_num(steps, nan=low), low, high).astype(np.int64)
 
 
-def _dequantise(call: KernelCall, memory: Memory) -> None:
+def _dequantise(call: KernelCall, memory: PlanMemory) -> None:
     """The same float32 product as PyTorch's: equal where the integers are, else each rounded for itself."""
     x, (scale, zero) = memory.get(call.args[0]), (memory.number(index) for index in call.args[1:3])
 
@@ -113,7 +113,7 @@ def _dequantise(call: KernelCall, memory: Memory) -> None:
     memory.set(call.args[-1], Bounded(value, error))
 
 
-def _copy(call: KernelCall, memory: Memory) -> None:
+def _copy(call: KernelCall, memory: PlanMemory) -> None:
     """Another memory layout, another shape, or another type."""
     x, out = memory.get(call.args[0]), memory.tensor(call.args[-1])
     x = arranged(x, lambda array: array.reshape(out.sizes))
@@ -129,7 +129,7 @@ def _copy(call: KernelCall, memory: Memory) -> None:
         memory.set(call.args[-1], Bounded(x.value.astype(float), x.error + 2 * FLOAT32_UNIT * np.abs(x.value)))
 
 
-_RULES: dict[str, Callable[[KernelCall, Memory], None]] = {
+_RULES: dict[str, Callable[[KernelCall, PlanMemory], None]] = {
     **dict.fromkeys(QUANTISE, _quantise),
     **dict.fromkeys(DEQUANTISE, _dequantise),
     "dim_order_ops::_to_dim_order_copy.out": _copy,

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.formats.pte_model import Plan, Tensor
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Rounding, of_constant
+from ethos_hil.lowering.formats.pte_model import ExecutionPlan, Tensor
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, of_constant
 
 
-class Memory:
+class PlanMemory:
     """The tensors of a plan. Those at the same place are the same, in another shape (`oracle.kernels.Store`)."""
 
-    def __init__(self, plan: Plan, rounding: Rounding) -> None:
+    def __init__(self, plan: ExecutionPlan, rounding: RoundingPolicy) -> None:
         self.plan = plan
         self.rounding = rounding
         self._values = list(plan.values)

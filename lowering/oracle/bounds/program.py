@@ -10,12 +10,12 @@ import numpy as np
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import DelegateCall, FreeCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.oracle.bounds import graph, kernels
-from ethos_hil.lowering.oracle.bounds.memory import Memory, arranged, logical
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Rounding
+from ethos_hil.lowering.oracle.bounds.memory import PlanMemory, arranged, logical
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy
 from ethos_hil.lowering.oracle.reference import check_inputs
 
 
-def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: Rounding) -> tuple[Bounded, ...]:
+def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: RoundingPolicy) -> tuple[Bounded, ...]:
     """The program's outputs, in their logical shapes.
 
     Args:
@@ -28,7 +28,7 @@ def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: Rounding
         UsageError: inputs of another count, shape or type than the program's.
     """
     plan = artifact.plan
-    memory = Memory(plan, rounding)
+    memory = PlanMemory(plan, rounding)
     tensors = [index for index in plan.inputs if isinstance(plan.values[index], Tensor)]
     for index, array in zip(tensors, check_inputs([plan.tensor(index) for index in tensors], inputs), strict=True):
         # An 8-bit input is a quantised one; wider integers are indices and the like, which PyTorch does not round.
@@ -45,7 +45,7 @@ def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: Rounding
     return tuple(memory.get(index) for index in plan.outputs)
 
 
-def _delegate(tosa: bytes | None, call: DelegateCall, memory: Memory) -> None:
+def _delegate(tosa: bytes | None, call: DelegateCall, memory: PlanMemory) -> None:
     if tosa is None:
         raise NoBound("a delegate that was not lowered here has no TOSA program, so no error bound")
     count = len(graph.TosaGraph.parse(tosa).inputs)

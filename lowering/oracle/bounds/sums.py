@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from tosa.ResizeMode import ResizeMode
 
-from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, RANGES, STEPS_OF_FLOAT32, Bounded, Operation
+from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, RANGES, STEPS_OF_FLOAT32, Bounded, TosaOperation
 
 Array = np.ndarray
 Bilinear = Callable[[Array, Array], Array]
@@ -21,12 +21,14 @@ its product with the norm's weight, and of that with the convolution's. Those of
 difference of, for which the largest bias stands."""
 
 
-def _roundings(operation: Operation, terms: int) -> float:
+def _roundings(operation: TosaOperation, terms: int) -> float:
     """How many of the sum of magnitudes a sum may be off by: one each, or their root where they are drawn at random."""
     return terms if operation.rounding.random is None else terms**0.5
 
 
-def _products(operation: Operation, a: Bounded, b: Bounded, terms: int, combine: Bilinear, folded: int = 0) -> Bounded:
+def _products(
+    operation: TosaOperation, a: Bounded, b: Bounded, terms: int, combine: Bilinear, folded: int = 0
+) -> Bounded:
     """Sums of `terms` products of an element of a and one of b, as `combine` adds them up."""
     value = combine(a.value.astype(float), b.value.astype(float))
     size = combine(np.abs(a.value).astype(float), np.abs(b.value).astype(float))
@@ -39,7 +41,7 @@ def _products(operation: Operation, a: Bounded, b: Bounded, terms: int, combine:
     )
 
 
-def _whole(value: Array, operation: Operation) -> Array:
+def _whole(value: Array, operation: TosaOperation) -> Array:
     """Sums of integers, which float64 holds exactly; or of real numbers, where roundings are drawn at random."""
     return value if operation.rounding.random is not None else np.rint(value).astype(np.int64)
 
@@ -54,11 +56,11 @@ def _centred(x: Bounded, zero: Bounded) -> Bounded:
     return Bounded(x.value - zero.number, x.error, x.scaled)
 
 
-def _matmul(operation: Operation, a: Bounded, b: Bounded, a_zero: Bounded, b_zero: Bounded) -> Bounded:
+def _matmul(operation: TosaOperation, a: Bounded, b: Bounded, a_zero: Bounded, b_zero: Bounded) -> Bounded:
     return _products(operation, _centred(a, a_zero), _centred(b, b_zero), a.value.shape[-1], np.matmul)
 
 
-def _with_bias(operation: Operation, sums: Bounded, bias: Bounded) -> Bounded:
+def _with_bias(operation: TosaOperation, sums: Bounded, bias: Bounded) -> Bounded:
     value, passed = sums.value + bias.value, sums.error + bias.error
     if not operation.takes_floats:
         return operation.quantised(value, passed, STEPS_OF_FLOAT32 * FLOAT32_UNIT * np.abs(bias.value))
@@ -86,7 +88,7 @@ def _padded(array: Array, pads: Sequence[int], filler: float = 0.0) -> Array:
 
 
 def _convolution(
-    operation: Operation, x: Bounded, weight: Bounded, bias: Bounded, x_zero: Bounded, weight_zero: Bounded
+    operation: TosaOperation, x: Bounded, weight: Bounded, bias: Bounded, x_zero: Bounded, weight_zero: Bounded
 ) -> Bounded:
     x, weight = _centred(x, x_zero), _centred(weight, weight_zero)
     pads, stride, dilation = (operation.vector(name) for name in ("Pad", "Stride", "Dilation"))
@@ -110,7 +112,7 @@ def _convolution(
 
 
 def _transposed_convolution(
-    operation: Operation, x: Bounded, weight: Bounded, bias: Bounded, x_zero: Bounded, weight_zero: Bounded
+    operation: TosaOperation, x: Bounded, weight: Bounded, bias: Bounded, x_zero: Bounded, weight_zero: Bounded
 ) -> Bounded:
     x, weight = _centred(x, x_zero), _centred(weight, weight_zero)
     stride, pads = operation.vector("Stride"), operation.vector("OutPad")
@@ -138,7 +140,7 @@ def _sides(pads: Array, sizes: Sequence[int]) -> Iterator:
     return zip(pads.reshape(2, 2).tolist(), sizes, strict=True)
 
 
-def _average(operation: Operation, x: Bounded, x_zero: Bounded, out_zero: Bounded) -> Bounded:
+def _average(operation: TosaOperation, x: Bounded, x_zero: Bounded, out_zero: Bounded) -> Bounded:
     x = _centred(x, x_zero)
     kernel, stride, pads = (operation.vector(name) for name in ("Kernel", "Stride", "Pad"))
 
@@ -159,7 +161,7 @@ def _average(operation: Operation, x: Bounded, x_zero: Bounded, out_zero: Bounde
     return operation.snapped(np.clip(rounded + zero, *RANGES[operation.dtype]), value / count, doubt, zero)
 
 
-def _max_pool(operation: Operation, x: Bounded) -> Bounded:
+def _max_pool(operation: TosaOperation, x: Bounded) -> Bounded:
     kernel, stride, pads = (operation.vector(name) for name in ("Kernel", "Stride", "Pad"))
 
     def largest(values: Array) -> Array:
@@ -172,7 +174,7 @@ def _max_pool(operation: Operation, x: Bounded) -> Bounded:
     return Bounded(value.astype(x.value.dtype), error, x.scaled)
 
 
-def _sum(operation: Operation, x: Bounded) -> Bounded:
+def _sum(operation: TosaOperation, x: Bounded) -> Bounded:
     axis = operation.scalar("Axis")
     terms, value = x.value.shape[axis], x.value.sum(axis, keepdims=True)
     size, passed = x.magnitude.sum(axis, keepdims=True), x.error.sum(axis, keepdims=True)
@@ -183,17 +185,17 @@ def _sum(operation: Operation, x: Bounded) -> Bounded:
     return operation.quantised(value, passed, (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size)
 
 
-def _product(operation: Operation, x: Bounded) -> Bounded:
+def _product(operation: TosaOperation, x: Bounded) -> Bounded:
     axis = operation.scalar("Axis")
     value, size = x.value.prod(axis, keepdims=True), x.magnitude.prod(axis, keepdims=True)
     passed = _known(size - np.abs(x.value).prod(axis, keepdims=True), x)
     return operation.floats(value, passed, size * np.expm1(x.value.shape[axis] * np.log1p(operation.unit)))
 
 
-def _reduction(function: Callable[..., Array]) -> Callable[[Operation, Bounded], Bounded]:
+def _reduction(function: Callable[..., Array]) -> Callable[[TosaOperation, Bounded], Bounded]:
     """A maximum or minimum, or any or all of truth values: monotone in all."""
 
-    def rule(operation: Operation, x: Bounded) -> Bounded:
+    def rule(operation: TosaOperation, x: Bounded) -> Bounded:
         value, least, most = (
             function(array, axis=operation.scalar("Axis"), keepdims=True) for array in (x.value, x.low, x.high)
         )
@@ -204,7 +206,7 @@ def _reduction(function: Callable[..., Array]) -> Callable[[Operation, Bounded],
     return rule
 
 
-def _argmax(operation: Operation, x: Bounded) -> Bounded:
+def _argmax(operation: TosaOperation, x: Bounded) -> Bounded:
     """In doubt where more than one element may be the largest: then it is any of those."""
     axis = operation.scalar("Axis")
     value = np.argmax(x.value, axis)
@@ -215,7 +217,7 @@ def _argmax(operation: Operation, x: Bounded) -> Bounded:
     return Bounded(value.astype(np.int64), distance.astype(float), scaled=False)
 
 
-def _resize(operation: Operation, x: Bounded, scale: Bounded, offset: Bounded, _border: Bounded) -> Bounded:
+def _resize(operation: TosaOperation, x: Bounded, scale: Bounded, offset: Bounded, _border: Bounded) -> Bounded:
     """The matrix of each axis has a row for each output, with the share of each input in it."""
     nearest = operation.scalar("Mode") == ResizeMode.NEAREST
     matrices = []

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.pte_model import KernelCall, Plan
+from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall
 from ethos_hil.lowering.oracle.bounds.approximated import approximation
 from ethos_hil.lowering.oracle.bounds.kernels import DEQUANTISE
 from ethos_hil.lowering.oracle.bounds.program import bounded
-from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, Rounding
+from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy
 
 TIGHT = 2.0**-10
 """Of an output's largest magnitude: up to there, or up to one step, the worst case is good enough."""
@@ -74,12 +74,12 @@ def tolerances(
         artifact: with the TOSA programs of its delegates.
         inputs: one input set.
         wanted: PyTorch's answer to it, of the outputs' shapes.
-        sides: as of `Rounding`.
+        sides: as of `RoundingPolicy`.
 
     Raises:
         NoBound: there is no bound, or even that one is meaningless.
     """
-    worst = bounded(artifact, inputs, Rounding(sides))
+    worst = bounded(artifact, inputs, RoundingPolicy(sides))
     steps = [_step(artifact.plan, index) for index in artifact.plan.outputs]
     if all(_within(TIGHT, one, one.error, step) for one, step in zip(worst, steps, strict=True)):
         return _worst(artifact, worst)
@@ -116,7 +116,7 @@ def _drawn(
     runs = max(3, *(math.ceil(_SAMPLES / max(one.value.size, 1)) for one in worst))
     squares = np.zeros(len(worst))
     for run in range(runs):
-        moved = bounded(artifact, inputs, Rounding(sides, np.random.default_rng(run)))
+        moved = bounded(artifact, inputs, RoundingPolicy(sides, np.random.default_rng(run)))
         squares += [_mean_square(one.value, two.value) for one, two in zip(moved, worst, strict=True)]
     extra, found = approximation(artifact), []
     for index, (one, deviation) in enumerate(zip(worst, np.sqrt(squares / runs).tolist(), strict=True)):
@@ -184,11 +184,11 @@ def _ways(
     """As the program says, as real numbers are rounded, and at random."""
     yield tuple(one.value for one in worst)
     for number, size in zip(range(WAYS), itertools.cycle(_SIZES), strict=False):
-        drawn = bounded(artifact, inputs, Rounding(random=np.random.default_rng(number), size=size))
+        drawn = bounded(artifact, inputs, RoundingPolicy(random=np.random.default_rng(number), size=size))
         yield tuple(one.value for one in drawn)
 
 
-def _step(plan: Plan, output: int) -> float:
+def _step(plan: ExecutionPlan, output: int) -> float:
     """The difference between neighbouring values of a quantised output; 0 of another."""
     for call in plan.instructions:
         if isinstance(call, KernelCall) and call.operator in DEQUANTISE and call.args[-1] == output:

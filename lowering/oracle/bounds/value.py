@@ -34,7 +34,7 @@ class Bounded:
     """A tensor's value, and how far from it the same tensor may be in the answers compared, both taken together.
 
     Attributes:
-        value: float64, int64 or bool. Where roundings are drawn at random (`Rounding`), integers may be float64 too.
+        value: float64, int64 or bool. Where roundings are drawn (`RoundingPolicy`), integers may be float64 too.
         error: float64 of the same shape, never negative. inf where nothing is known; 1 of a bool that may be either;
             0 of a NaN or infinity that must be one.
         scaled: whether it stands for real numbers: a float, or integers that are quantised ones. Other integers are
@@ -99,7 +99,7 @@ class Bounded:
 
 
 @dataclass(frozen=True)
-class Rounding:
+class RoundingPolicy:
     """How the operators' own roundings are taken.
 
     Attributes:
@@ -121,7 +121,7 @@ class Rounding:
 
 
 @dataclass(frozen=True)
-class Operation:
+class TosaOperation:
     """One operator of a TOSA program, as its rule sees it.
 
     Attributes:
@@ -136,7 +136,7 @@ class Operation:
     attributes: Any
     inputs: tuple[TosaTensor, ...]
     output: TosaTensor
-    rounding: Rounding = Rounding()
+    rounding: RoundingPolicy = RoundingPolicy()
 
     @property
     def dtype(self) -> str:
@@ -200,9 +200,9 @@ class Operation:
 
 
 def snapped(
-    value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any, low: int, high: int, rounding: Rounding
+    value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any, low: int, high: int, rounding: RoundingPolicy
 ) -> Bounded:
-    """As `Operation.snapped`, with what both answers are clipped to."""
+    """As `TosaOperation.snapped`, with what both answers are clipped to."""
     if rounding.random is not None:
         return Bounded(np.clip(np.rint(rounding.made(real, doubt)) + zero, low, high), np.zeros(np.shape(real)))
     least, most = (np.clip(np.rint(edge) + zero, low, high) for edge in (real - doubt, real + doubt))
@@ -220,7 +220,7 @@ def known(error: np.ndarray, *inputs: Bounded) -> np.ndarray:
     return np.where(certain, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
-def of_constant(value: np.ndarray, dtype: str, rounding: Rounding) -> Bounded:
+def of_constant(value: np.ndarray, dtype: str, rounding: RoundingPolicy) -> Bounded:
     """A constant of the program. Of a float the compiler rounded the number that the model has, and what it folded.
 
     A number of at most 12 significant bits (of float32's 24) is taken for what was written: the threshold in x > 0.5.

@@ -9,7 +9,7 @@ import tosa_serializer as ts  # type: ignore[import-untyped]
 from ethos_hil.lowering.testing.tosa_graph.tensors import Tensors, Value
 
 
-class Layout(Tensors):
+class AxisOperators(Tensors):
     """Builds operators along axes."""
 
     def reduce(self, name: str, source: Value, axis: int) -> Value:

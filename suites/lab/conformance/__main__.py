@@ -16,11 +16,11 @@ from ethos_hil.harness.cli.progress import Live
 from ethos_hil.harness.cli.render import console
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.conformance import coverage, report
 from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.check import Verdict
+from ethos_hil.suites.lab.conformance.check import CheckResult
 from ethos_hil.suites.lab.conformance.compiled import TARGETS, modes_of
 from ethos_hil.suites.lab.conformance.pool import run
 
@@ -44,7 +44,7 @@ def main(
     ] = None,
 ) -> None:
     """Compile TOSA programs with Vela, run them on the functional NPU, and compare with tosa_reference_model."""
-    npus = [Npu.parse(name).name for name in npu] if npu else list(TARGETS)
+    npus = [NpuName.parse(name).name for name in npu] if npu else list(TARGETS)
     places = [(one, kind) for one in npus for kind in modes_of(one) if not mode or kind in mode]
     programs = [name for name in PROGRAMS if program in name]
     if not programs or not places:
@@ -54,7 +54,7 @@ def main(
             hint=f"there are {len(PROGRAMS)} programs, such as {next(iter(PROGRAMS))}; memory modes: {known}",
         )
     total = len(programs) * len(places)
-    verdicts: list[Verdict] = []
+    verdicts: list[CheckResult] = []
     with Live() as live:
         reporter: Reporter = live if total > MANY else Silent()
         reporter.stage(f"Checking {len(programs)} programs at {len(places)} places")

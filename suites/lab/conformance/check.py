@@ -11,9 +11,9 @@ import numpy as np
 
 from ethos_hil.harness.npu import Fault
 from ethos_hil.lowering.testing.tosa_graph import Array
-from ethos_hil.lowering.testing.tosa_program import Program
+from ethos_hil.lowering.testing.tosa_program import TosaProgram
 from ethos_hil.suites.lab.conformance.compiled import (
-    Compiled,
+    CompiledGraph,
     NotComparableError,
     NotCompiledError,
     compile_graph,
@@ -22,7 +22,7 @@ from ethos_hil.suites.lab.conformance.compiled import (
 from ethos_hil.suites.lab.conformance.coverage import kinds_of
 
 
-class Outcome(StrEnum):
+class CheckEnding(StrEnum):
     """How a check ends. The last two are failures; what they say is a defect of the NPU's model (or of an oracle)."""
 
     EXACT = "exact"
@@ -35,11 +35,11 @@ class Outcome(StrEnum):
     @property
     def failed(self) -> bool:
         """Whether this must not be."""
-        return self in (Outcome.MISMATCH, Outcome.BROKEN)
+        return self in (CheckEnding.MISMATCH, CheckEnding.BROKEN)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """The end of one check.
 
     Attributes:
@@ -55,7 +55,7 @@ class Verdict:
     program: str
     npu: str
     mode: str
-    outcome: Outcome
+    outcome: CheckEnding
     detail: str = ""
     kinds: tuple[str, ...] = ()
     sets: int = 0
@@ -74,7 +74,7 @@ class Expected:
     reason: str = ""
 
 
-def expectations(program: Program) -> list[Expected]:
+def expectations(program: TosaProgram) -> list[Expected]:
     """Runs the reference on every input set of a program."""
     made = []
     for name, inputs in program.input_sets():
@@ -88,18 +88,18 @@ def expectations(program: Program) -> list[Expected]:
 class Checker:
     """Checks one program on any number of configurations; the reference runs once, equal streams run once."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: TosaProgram) -> None:
         self.program = program
         self._expected: list[Expected] | None = None
-        self._known: dict[tuple[object, ...], Verdict] = {}
+        self._known: dict[tuple[object, ...], CheckResult] = {}
 
-    def check(self, npu: str, mode: str) -> Verdict:
+    def check(self, npu: str, mode: str) -> CheckResult:
         """Compiles, runs and compares. Input sets without a defined answer are left out, unless all are."""
         name = self.program.name
         try:
             compiled = compile_graph(self.program.tosa, npu, *self.program.flags, mode=mode)
         except NotCompiledError as error:
-            return Verdict(name, npu, mode, Outcome.NOT_COMPILED, str(error))
+            return CheckResult(name, npu, mode, CheckEnding.NOT_COMPILED, str(error))
         if self._expected is None:
             self._expected = expectations(self.program)
         key = (npu, compiled.stream, compiled.weights.tobytes(), compiled.inputs, compiled.outputs)
@@ -108,17 +108,17 @@ class Checker:
         return replace(self._known[key], mode=mode)
 
 
-def check(program: Program, npu: str, mode: str) -> Verdict:
+def check(program: TosaProgram, npu: str, mode: str) -> CheckResult:
     """Checks one program on one configuration."""
     return Checker(program).check(npu, mode)
 
 
-def compare(compiled: Compiled, expected: Sequence[Expected], name: str) -> Verdict:
+def compare(compiled: CompiledGraph, expected: Sequence[Expected], name: str) -> CheckResult:
     """Runs a compiled program on every input set that has an answer, up to the first difference or fault.
 
     What is exact must also be free of hazards: the compiler sets waits and block dependencies rightly.
     """
-    outcome, detail, sets = Outcome.NOT_COMPARABLE, "no input set", 0
+    outcome, detail, sets = CheckEnding.NOT_COMPARABLE, "no input set", 0
     for one in expected:
         if one.outputs is None:
             detail = detail if sets else f"{one.name}: {one.reason}"
@@ -126,16 +126,16 @@ def compare(compiled: Compiled, expected: Sequence[Expected], name: str) -> Verd
         try:
             outputs, _ = compiled.run(one.inputs)
         except Fault as fault:
-            return Verdict(name, compiled.npu, compiled.mode, Outcome.FAULTED, fault_name(fault))
+            return CheckResult(name, compiled.npu, compiled.mode, CheckEnding.FAULTED, fault_name(fault))
         problem = next(differences(outputs, one.outputs), None)
         if problem:
-            return Verdict(name, compiled.npu, compiled.mode, Outcome.MISMATCH, f"{one.name}: {problem}")
-        outcome, detail, sets = Outcome.EXACT, "", sets + 1
-    hazards = compiled.program().hazards if outcome is Outcome.EXACT else ()
+            return CheckResult(name, compiled.npu, compiled.mode, CheckEnding.MISMATCH, f"{one.name}: {problem}")
+        outcome, detail, sets = CheckEnding.EXACT, "", sets + 1
+    hazards = compiled.program().hazards if outcome is CheckEnding.EXACT else ()
     if hazards:
-        return Verdict(name, compiled.npu, compiled.mode, Outcome.BROKEN, str(hazards[0]))
-    kinds = kinds_of(compiled.program()) if outcome is Outcome.EXACT else ()
-    return Verdict(name, compiled.npu, compiled.mode, outcome, detail, kinds, sets)
+        return CheckResult(name, compiled.npu, compiled.mode, CheckEnding.BROKEN, str(hazards[0]))
+    kinds = kinds_of(compiled.program()) if outcome is CheckEnding.EXACT else ()
+    return CheckResult(name, compiled.npu, compiled.mode, outcome, detail, kinds, sets)
 
 
 def differences(outputs: Sequence[bytes], expected: Sequence[Array]) -> Iterator[str]:

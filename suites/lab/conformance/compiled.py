@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import tosa_reference_model
 
-from ethos_hil.harness.npu import Configuration, Execution, Npu, Program
-from ethos_hil.lowering.npu_name import Npu as Target
+from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.silence_tools import quiet
 
 Array = npt.NDArray[Any]
 
 POISON = 0x5A  # what memory holds before a run, so that reading what nobody wrote shows
 WEIGHTS, SCRATCH, FAST = 0, 1, 2  # Vela's regions: constants, the arena, and its fast part when there is one
-TARGETS = Target.VALID
+TARGETS = NpuName.VALID
 # The system of each family that ExecuTorch 1.4.1 compiles for by default, and the memory modes of Arm/vela.ini that
 # Vela accepts with it, ExecuTorch's default first.
 SYSTEMS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_High_End", "u85": "Ethos_U85_SYS_DRAM_Mid"}
@@ -57,7 +57,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledGraph:
     """What Vela made of a graph: everything a run needs.
 
     Attributes:
@@ -84,7 +84,7 @@ class Compiled:
     fast_bytes: int = 0
     database: str = ""
 
-    def program(self) -> Program:
+    def program(self) -> NpuProgram:
         """The decoded stream."""
         return Npu(Configuration.parse(self.npu)).decode(self.stream)
 
@@ -123,10 +123,10 @@ def standard_output(path: Path) -> Iterator[Path]:
 
 def modes_of(npu: str) -> tuple[str, ...]:
     """The memory modes of a configuration, ExecuTorch's default first."""
-    return MODES[Target.parse(npu).family]
+    return MODES[NpuName.parse(npu).family]
 
 
-def compile_graph(tosa: bytes, npu: str, *flags: str, mode: str | None = None) -> Compiled:
+def compile_graph(tosa: bytes, npu: str, *flags: str, mode: str | None = None) -> CompiledGraph:
     """Compiles with Vela, in this process; for the default memory mode unless `mode` names another.
 
     Raises NotCompiledError.
@@ -142,7 +142,7 @@ def compile_graph(tosa: bytes, npu: str, *flags: str, mode: str | None = None) -
             f"--accelerator-config={npu}",
             "--output-format=raw",
             "--config=Arm/vela.ini",
-            f"--system-config={SYSTEMS[Target.parse(npu).family]}",
+            f"--system-config={SYSTEMS[NpuName.parse(npu).family]}",
             f"--memory-mode={mode}",
             f"--output-dir={folder}",
             *flags,
@@ -157,7 +157,7 @@ def compile_graph(tosa: bytes, npu: str, *flags: str, mode: str | None = None) -
             fast_bytes = int(file["scratch_fast_size"])
             regions = int(file["weight_region"]), int(file["scratch_region"]), int(file["scratch_fast_region"])
             assert regions[: 2 + bool(fast_bytes)] == (WEIGHTS, SCRATCH, FAST)[: 2 + bool(fast_bytes)], regions
-            return Compiled(
+            return CompiledGraph(
                 npu,
                 mode,
                 register_stream(file["cmd_data"].tobytes()),

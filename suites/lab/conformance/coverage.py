@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from ethos_hil.harness.npu import Program
+from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Elementwise, MatMul, Op, Pool, Resize
 
@@ -29,7 +29,7 @@ class Checked(Protocol):
         """Kinds of operation that ran."""
 
 
-def kinds_of(program: Program) -> tuple[str, ...]:
+def kinds_of(program: NpuProgram) -> tuple[str, ...]:
     """The kinds of a program's operations, each once, sorted."""
     return tuple(sorted({kind for op in program.ops for kind in kinds(op)}))
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from time import monotonic
 from traceback import format_exception_only
 
-from ethos_hil.lowering.testing.tosa_program import Program
-from ethos_hil.suites.lab.conformance.check import Checker, Outcome, Verdict
+from ethos_hil.lowering.testing.tosa_program import TosaProgram
+from ethos_hil.suites.lab.conformance.check import CheckEnding, Checker, CheckResult
 
-Find = Callable[[str], Program]  # a function of a module: workers import it
+Find = Callable[[str], TosaProgram]  # a function of a module: workers import it
 Place = tuple[str, str]  # configuration, memory mode
 CONTEXT: SpawnContext | ForkContext = get_context("spawn")  # workers share nothing with the process that reports
 LIMIT_SECONDS = 60.0  # for one check; the slowest, MobileNetV2's first with the reference, takes seconds
@@ -47,9 +47,9 @@ class Worker:
         self.program, self.left, self.since = program, list(places), monotonic()
         self.connection.send((program, self.left))
 
-    def take(self) -> Verdict:
+    def take(self) -> CheckResult:
         """Its next verdict. EOFError when it died."""
-        verdict: Verdict = self.connection.recv()
+        verdict: CheckResult = self.connection.recv()
         self.left.pop(0)
         self.since = monotonic()
         if not self.left:
@@ -63,7 +63,7 @@ class Worker:
         self.process.join()
 
 
-def catalogued(name: str) -> Program:
+def catalogued(name: str) -> TosaProgram:
     """A program of the conformance run."""
     from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
 
@@ -76,7 +76,7 @@ def run(
     jobs: int,
     limit: float = LIMIT_SECONDS,
     find: Find = catalogued,
-) -> Iterator[Verdict]:
+) -> Iterator[CheckResult]:
     """Checks every program at every place; verdicts come as they are made. Workers find programs by their names."""
     waiting: list[tuple[str, Sequence[Place]]] = [(program, places) for program in reversed(programs)]
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +103,7 @@ def run(
                         reason = f"no answer within {limit:g} seconds"
                     if reason:
                         npu, mode = worker.left.pop(0)
-                        yield Verdict(worker.program, npu, mode, Outcome.BROKEN, reason)
+                        yield CheckResult(worker.program, npu, mode, CheckEnding.BROKEN, reason)
                         if worker.left:
                             waiting.append((worker.program, worker.left))
                         worker.stop()
@@ -138,7 +138,7 @@ def _work(connection: Connection, said: Path, find: Find) -> None:
                 verdict = checker.check(npu, mode)
             except Exception as error:
                 reason = "".join(format_exception_only(error)).strip()
-                verdict = Verdict(name, npu, mode, Outcome.BROKEN, f"{reason}{_origin(error)}")
+                verdict = CheckResult(name, npu, mode, CheckEnding.BROKEN, f"{reason}{_origin(error)}")
             connection.send(verdict)
 
 

@@ -10,13 +10,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.suites.lab.conformance.check import Outcome, Verdict
+from ethos_hil.suites.lab.conformance.check import CheckEnding, CheckResult
 
 
-def summary(verdicts: Sequence[Verdict]) -> RenderableType:
+def summary(verdicts: Sequence[CheckResult]) -> RenderableType:
     """Everything worth reading about a run."""
     parts: list[RenderableType] = [outcomes(verdicts)]
-    for outcome in (Outcome.FAULTED, Outcome.NOT_COMPARABLE, Outcome.NOT_COMPILED):
+    for outcome in (CheckEnding.FAULTED, CheckEnding.NOT_COMPARABLE, CheckEnding.NOT_COMPILED):
         reasons = by_reason(verdicts, outcome)
         if reasons:
             parts += ["", f"{outcome}, by reason:"]
@@ -36,23 +36,23 @@ def _shortened(places: Sequence[str]) -> str:
     return "; ".join(places[:2]) + (f"; and {more} more" if more > 0 else "")
 
 
-def outcomes(verdicts: Sequence[Verdict]) -> Table:
+def outcomes(verdicts: Sequence[CheckResult]) -> Table:
     """Counts of programs by outcome, for each configuration and memory mode, and their sum."""
-    counts: dict[tuple[str, str], Counter[Outcome]] = defaultdict(Counter)
+    counts: dict[tuple[str, str], Counter[CheckEnding]] = defaultdict(Counter)
     for verdict in verdicts:
         counts[verdict.npu, verdict.mode][verdict.outcome] += 1
-    total: Counter[Outcome] = sum(counts.values(), Counter())
+    total: Counter[CheckEnding] = sum(counts.values(), Counter())
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
     table.add_column("configuration", footer="total")
     table.add_column("memory mode")
-    for outcome in Outcome:
+    for outcome in CheckEnding:
         table.add_column(str(outcome), justify="right", footer=f"{total[outcome]:,}")
     for (npu, mode), row in counts.items():
-        table.add_row(npu, mode, *(f"{row[outcome]:,}" for outcome in Outcome))
+        table.add_row(npu, mode, *(f"{row[outcome]:,}" for outcome in CheckEnding))
     return table
 
 
-def by_reason(verdicts: Sequence[Verdict], outcome: Outcome) -> list[tuple[str, set[str]]]:
+def by_reason(verdicts: Sequence[CheckResult], outcome: CheckEnding) -> list[tuple[str, set[str]]]:
     """Each reason for an outcome and the programs that had it, the most frequent first."""
     reasons: dict[str, set[str]] = defaultdict(set)
     for verdict in verdicts:
@@ -61,13 +61,13 @@ def by_reason(verdicts: Sequence[Verdict], outcome: Outcome) -> list[tuple[str, 
     return sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def to_json(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def to_json(verdicts: Sequence[CheckResult]) -> dict[str, Any]:
     """Counts, and every check that was not exact."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return {
         "programs": len({verdict.program for verdict in verdicts}),
         "configurations": sorted({verdict.npu for verdict in verdicts}),
-        "outcomes": {str(outcome): counts[outcome] for outcome in Outcome},
+        "outcomes": {str(outcome): counts[outcome] for outcome in CheckEnding},
         "verdicts": [
             {
                 "program": verdict.program,

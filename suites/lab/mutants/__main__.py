@@ -22,7 +22,7 @@ from ethos_hil.harness.socs.soc import soc_for
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report
 from ethos_hil.suites.lab.mutants.mutate import Original
-from ethos_hil.suites.lab.mutants.session import Session
+from ethos_hil.suites.lab.mutants.session import MutantSession
 from ethos_hil.suites.lab.mutants.trial import Ending
 
 
@@ -39,7 +39,7 @@ def main(
     started = time.monotonic()
     endings: list[Ending] = []
     socs = {soc_for(Configuration.parse(original.npu)).name for original in originals}
-    session = Session(tuple(originals), {soc: find_firmware(soc) for soc in socs}, seed, folder)
+    session = MutantSession(tuple(originals), {soc: find_firmware(soc) for soc in socs}, seed, folder)
     with Live() as live:
         live.stage(f"Booting {count:,} damaged programs")
         for ending in session.run(range(first, first + count), jobs):

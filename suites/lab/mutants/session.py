@@ -12,11 +12,11 @@ from ethos_hil.suites.lab.mutants.mutate import Original, make
 from ethos_hil.suites.lab.mutants.trial import Ending, examine
 
 _CHUNK = 10
-_session: Session
+_session: MutantSession
 
 
 @dataclass(frozen=True)
-class Session:
+class MutantSession:
     """What all mutants of a session share.
 
     Attributes:
@@ -46,7 +46,7 @@ class Session:
         return ending
 
 
-def _begin(session: Session) -> None:
+def _begin(session: MutantSession) -> None:
     global _session
     _session = session
 

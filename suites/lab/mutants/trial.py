@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import FrameType
 
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.image.formats import MemoryMode
-from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.image.formats import DeviceMemoryMode
+from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.suites.lab.mutants.mutate import Mutant
 
@@ -112,9 +112,9 @@ def _give_up(number: int, frame: FrameType | None) -> None:
 
 def _boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float) -> tuple[str, str]:
     inputs = mutant.inputs
-    mode = list(MemoryMode)[mutant.number % len(MemoryMode)]
-    fast_scratch = _FAST_SCRATCH if mode is MemoryMode.DEDICATED_SRAM else 0
-    plan = Plan(1, len(inputs), memory_mode=mode, fast_scratch_bytes=fast_scratch)
+    mode = list(DeviceMemoryMode)[mutant.number % len(DeviceMemoryMode)]
+    fast_scratch = _FAST_SCRATCH if mode is DeviceMemoryMode.DEDICATED_SRAM else 0
+    plan = RunPlan(1, len(inputs), memory_mode=mode, fast_scratch_bytes=fast_scratch)
     target = VirtualTarget(mutant.original.npu)
     try:
         target.load(pack(firmware[target.soc], mutant.pte, [inputs], plan))

@@ -20,25 +20,25 @@ from rich.table import Table
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.cli.progress import Live
 from ethos_hil.harness.cli.render import console
-from ethos_hil.harness.image.pack import Plan, pack
+from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.npu import Configuration, Npu, forget
 from ethos_hil.harness.run import Report, find_firmware, run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.run_delegate import run_delegate
-from ethos_hil.harness.virtual.pool import Pool
+from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.npu_name import Npu as Profile
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.suites.lab.self_bench import npu, suite_tests, timing_model
 
-SIZE = Profile.parse("ethos-u55-128")
+SIZE = NpuName.parse("ethos-u55-128")
 ROUNDS = 7
 
 
 @dataclass(frozen=True)
-class Row:
+class Figure:
     """One figure and what was asked of it."""
 
     what: str
@@ -108,44 +108,46 @@ def npu_against_reference(artifact: Artifact) -> tuple[float, float, float]:
     return statistics.median(cold), statistics.median(warm), statistics.median(oracle)
 
 
-def measure(live: Live) -> list[Row]:
+def measure(live: Live) -> list[Figure]:
     """All figures."""
     firmware = find_firmware()
-    rows = [Row("firmware, code and constants", f"{firmware_size(firmware) / 1024:,.1f} KiB", "< 96 KiB")]
+    rows = [Figure("firmware, code and constants", f"{firmware_size(firmware) / 1024:,.1f} KiB", "< 96 KiB")]
     live.stage("Packing")
     program = np.random.default_rng(0).bytes(4 << 20)
-    packing = median_time(lambda: pack(firmware, program, [[bytes(3 * 224 * 224)]], Plan(1, 1)))
-    rows.append(Row("packing a 4 MB program", milliseconds(packing), "< 100 ms"))
+    packing = median_time(lambda: pack(firmware, program, [[bytes(3 * 224 * 224)]], RunPlan(1, 1)))
+    rows.append(Figure("packing a 4 MB program", milliseconds(packing), "< 100 ms"))
 
     digits = run(load_model("ethos_hil.suites.models.digits:digits"), SIZE, repeat=50, reporter=live)
     launches: tuple[list[float], list[float]] = ([], [])
-    with Pool() as pool:
+    with BoardPool() as pool:
         for _ in range(1 + ROUNDS):
             for times, waiting in zip(launches, (None, pool), strict=True):
                 board = make_target("virtual", SIZE, pool=waiting)
                 again = run_artifact(digits.artifact, board, firmware, label="digits", reporter=live)
                 times.append(again.outcome.seconds["launch"])
     fresh, kept = (statistics.median(times[1:]) for times in launches)
-    rows.append(Row("QEMU launch to first frame, median", milliseconds(fresh), "< 500 ms"))
-    rows.append(Row("the same on a board that stays up", f"{milliseconds(kept)}, ratio {kept / fresh:.2f}", ""))
-    rows.append(Row("host overhead an inference, digits", milliseconds(per_inference(digits)), "< 100 ms"))
+    rows.append(Figure("QEMU launch to first frame, median", milliseconds(fresh), "< 500 ms"))
+    rows.append(Figure("the same on a board that stays up", f"{milliseconds(kept)}, ratio {kept / fresh:.2f}", ""))
+    rows.append(Figure("host overhead an inference, digits", milliseconds(per_inference(digits)), "< 100 ms"))
 
     mobilenet = run(load_model("ethos_hil.suites.models:mobilenet_v2"), SIZE, reporter=live)
     started = time.perf_counter()
     run_artifact(mobilenet.artifact, make_target("virtual", SIZE), firmware, label="mobilenet_v2", reporter=live)
     whole = time.perf_counter() - started
-    rows.append(Row("MobileNetV2 224x224, lowered: pack, boot, run, verify", milliseconds(whole), "< 10,000 ms"))
-    rows.append(Row("host overhead an inference, MobileNetV2", milliseconds(per_inference(mobilenet)), "< 100 ms"))
+    rows.append(Figure("MobileNetV2 224x224, lowered: pack, boot, run, verify", milliseconds(whole), "< 10,000 ms"))
+    rows.append(Figure("host overhead an inference, MobileNetV2", milliseconds(per_inference(mobilenet)), "< 100 ms"))
 
     live.stage("Timing the NPU model against tosa_reference_model")
     for name, report, first, further in (("MobileNetV2", mobilenet, 0.4, 0.17), ("digits", digits, 1.0, 1.0)):
         cold, warm, oracle = npu_against_reference(report.artifact)
-        rows.append(Row(f"{name}: tosa_reference_model", milliseconds(oracle), ""))
+        rows.append(Figure(f"{name}: tosa_reference_model", milliseconds(oracle), ""))
         rows.append(
-            Row(f"{name}: NPU model, cold", f"{milliseconds(cold)}, ratio {cold / oracle:.2f}", f"ratio <= {first}")
+            Figure(f"{name}: NPU model, cold", f"{milliseconds(cold)}, ratio {cold / oracle:.2f}", f"ratio <= {first}")
         )
         rows.append(
-            Row(f"{name}: NPU model, again", f"{milliseconds(warm)}, ratio {warm / oracle:.2f}", f"ratio <= {further}")
+            Figure(
+                f"{name}: NPU model, again", f"{milliseconds(warm)}, ratio {warm / oracle:.2f}", f"ratio <= {further}"
+            )
         )
     return rows
 

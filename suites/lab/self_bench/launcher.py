@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.harness.fvp_stand_in.install import install
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, Model
+from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, Fvp
 from ethos_hil.harness.virtual.qemu import MACHINE, find_qemu
 from ethos_hil.lowering.errors import ToolError
 
@@ -37,7 +37,7 @@ _ENDS_AT_ONCE = (
 
 
 @dataclass(frozen=True)
-class Budget:
+class LauncherTimes:
     """Seconds of one run.
 
     Attributes:
@@ -81,7 +81,9 @@ class Budget:
         return "".join(f"{name:55} {seconds:7.3f} s\n" for name, seconds in rows)
 
 
-def measure(runner: Path, program: bytes, inputs: Sequence[bytes], outputs: Sequence[bytes] | None = None) -> Budget:
+def measure(
+    runner: Path, program: bytes, inputs: Sequence[bytes], outputs: Sequence[bytes] | None = None
+) -> LauncherTimes:
     """Time the fastest of several runs.
 
     Args:
@@ -101,7 +103,7 @@ def measure(runner: Path, program: bytes, inputs: Sequence[bytes], outputs: Sequ
         return min((_once(command, folder, outputs, boot) for _ in range(_RUNS)), key=lambda budget: budget.over)
 
 
-def _command(model: Model, folder: Path, runner: Path, program: bytes, inputs: Sequence[bytes]) -> list[str]:
+def _command(model: Fvp, folder: Path, runner: Path, program: bytes, inputs: Sequence[bytes]) -> list[str]:
     (folder / "program.pte").write_bytes(program)
     line = "executor_runner -m program.pte -o out"
     for index, data in enumerate(inputs):
@@ -135,7 +137,7 @@ def _boot(folder: Path) -> float:
     return time.perf_counter() - started
 
 
-def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boot: float) -> Budget:
+def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boot: float) -> LauncherTimes:
     started = time.perf_counter()
     done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False)
     wrong = [i for i, right in enumerate(outputs or ()) if (folder / f"out-{i}.bin").read_bytes() != right]
@@ -144,7 +146,7 @@ def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boo
         said = (done.stdout + done.stderr).decode(errors="replace")
         raise ToolError(f"the run ended with status {done.returncode}, wrong outputs {wrong}: {said}")
     rows = {name: float(seconds) for name, seconds in _ROW.findall(done.stdout.decode())}
-    return Budget(
+    return LauncherTimes(
         total,
         boot,
         rows["QEMU boot and imports"],

@@ -28,10 +28,10 @@ from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph
-from ethos_hil.lowering.testing.tosa_program import Program
+from ethos_hil.lowering.testing.tosa_program import TosaProgram
 from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
 from ethos_hil.suites.lab.conformance.compiled import (
-    Compiled,
+    CompiledGraph,
     NotComparableError,
     NotCompiledError,
     compile_graph,
@@ -80,7 +80,7 @@ def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     return min(times)
 
 
-def inference(compiled: Compiled, npu: Npu, inputs: Sequence[Array], *, cold: bool) -> float:
+def inference(compiled: CompiledGraph, npu: Npu, inputs: Sequence[Array], *, cold: bool) -> float:
     """Wall seconds of one inference; what fills the memory before does not count."""
     memory = compiled.memory(inputs)
     if cold:
@@ -90,7 +90,7 @@ def inference(compiled: Compiled, npu: Npu, inputs: Sequence[Array], *, cold: bo
     return time.perf_counter() - started
 
 
-def macs(compiled: Compiled) -> int:
+def macs(compiled: CompiledGraph) -> int:
     """Multiplications of convolutions."""
     total = 0
     for op in compiled.program().ops:
@@ -100,7 +100,7 @@ def macs(compiled: Compiled) -> int:
     return total
 
 
-def measure(name: str, tosa: bytes, compiled: Sequence[Compiled], inputs: Sequence[Array]) -> Iterator[Speed]:
+def measure(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
     """Times one graph on its configurations and the reference, in turn. Raises Fault."""
     npus = [Npu(Configuration.parse(one.npu)) for one in compiled]
     reference: list[float] = []
@@ -116,7 +116,7 @@ def measure(name: str, tosa: bytes, compiled: Sequence[Compiled], inputs: Sequen
         yield Speed(name, one.npu, operations, macs(one), min(reference), min(cold), min(warm))
 
 
-def speeds(program: Program, npus: Sequence[str]) -> Iterator[Speed]:
+def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
     """Of a program of the conformance run, on those configurations for which it has a defined answer."""
     compiled = []
     for npu in npus:

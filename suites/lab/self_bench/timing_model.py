@@ -26,7 +26,7 @@ from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import Compiled, compile_graph, modes_of
+from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph, modes_of
 from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
 
 DEBUG_FLAGS = ("--enable-debug-db", "--verbose-performance")
@@ -87,7 +87,7 @@ def ports_of(mode: str) -> Mapping[int, int]:
     return next(ports for name, ports in MODES.items() if mode.startswith(name))
 
 
-def by_operation(compiled: Compiled) -> Iterator[tuple[str, int, int]]:
+def by_operation(compiled: CompiledGraph) -> Iterator[tuple[str, int, int]]:
     """Class, modelled and estimated cycles of every operation that Vela scheduled, chains as one."""
     tables = read_tables(compiled.database)
     leaders = {row["id"]: row["group_id"] for row in tables.get("group", [])}

@@ -24,7 +24,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.upstream import session, table
 from ethos_hil.suites.lab.upstream.known import diagnosis_of, load
-from ethos_hil.suites.lab.upstream.records import NPUS, Result, npu_of, read
+from ethos_hil.suites.lab.upstream.records import NPUS, TestResult, npu_of, read
 from ethos_hil.suites.lab.upstream.sample import spread
 from ethos_hil.suites.lab.upstream.setting import PACKAGES, REPOSITORY, Setting
 
@@ -95,13 +95,13 @@ def _verify(out: Path, ran: list[str], count: int, seed: int, jobs: int) -> None
     session.run(setting, todo, out / _WITHOUT, jobs=jobs, keep=None)
 
 
-def _without(out: Path) -> dict[str, Result]:
+def _without(out: Path) -> dict[str, TestResult]:
     """Results of tests that were really run without FVPs, under the versions of packages that are installed."""
     build = Setting.without(out).build
     return {item: result for item, result in read(out / _WITHOUT).items() if result.build == build}
 
 
-def _report(out: Path, results: list[Result], document: Path | None) -> None:
+def _report(out: Path, results: list[TestResult], document: Path | None) -> None:
     """Prints the table, writes it if asked to, and fails if a failure is not diagnosed."""
     known = load()
     really = _without(out)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.suites.lab.upstream.records import Result
+from ethos_hil.suites.lab.upstream.records import TestResult
 
 KNOWN = Path(__file__).with_name("known.toml")
 Diagnosis = Literal["ours", "upstream", "fvp-difference"]
@@ -39,12 +39,12 @@ def load(path: Path = KNOWN) -> tuple[Known, ...]:
     return tuple(Known(**entry) for entry in entries)
 
 
-def diagnosis_of(result: Result, known: Iterable[Known]) -> Known | None:
+def diagnosis_of(result: TestResult, known: Iterable[Known]) -> Known | None:
     """The entry that explains what is wrong with a test."""
     return next((entry for entry in known if entry.covers(result.id)), None)
 
 
-def stale(results: Iterable[Result], known: Iterable[Known]) -> list[Known]:
+def stale(results: Iterable[TestResult], known: Iterable[Known]) -> list[Known]:
     """Entries whose tests were run and are not wrong any more."""
     ran = list(results)
     covered = {entry: [result for result in ran if entry.covers(result.id)] for entry in known}

@@ -22,7 +22,7 @@ import pytest
 
 from ethos_hil.lowering.upstream.patches import shortcuts
 from ethos_hil.suites.lab.upstream.exact import Oracle, compare
-from ethos_hil.suites.lab.upstream.records import Call, Result, append, npu_of
+from ethos_hil.suites.lab.upstream.records import DeviceCall, TestResult, append, npu_of
 from ethos_hil.suites.lab.upstream.rule import Outcome, Xfail, without_device
 
 _RUNNER_UTILS = "executorch.backends.arm.test.runner_utils"
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """A worker runs and observes; the process that hears all reports records; without xdist one does both."""
     if config.getoption("upstream_catalogue"):
-        config.pluginmanager.register(Catalogue(Path(config.getoption("upstream_catalogue"))))
+        config.pluginmanager.register(TestLister(Path(config.getoption("upstream_catalogue"))))
     if config.getoption("upstream_items"):
         config.pluginmanager.register(Observer(config))
         if not hasattr(config, "workerinput"):
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
             )
 
 
-class Catalogue:
+class TestLister:
     """Writes the tests for Ethos-U that pytest finds, and the files that can't be imported, with the reason."""
 
     def __init__(self, path: Path) -> None:
@@ -88,7 +88,7 @@ class Observer:
         self._keep = Path(keep) if keep else None
         self._without: bool = config.getoption("upstream_without")
         self._item = ""
-        self._calls: list[Call] = []
+        self._calls: list[DeviceCall] = []
         self._oracle = Oracle()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -126,7 +126,7 @@ class Observer:
             finally:
                 seconds = round(time.perf_counter() - start, 3)
                 equal, note = compare(self._oracle, folder) if status == 0 else (None, "the FVP failed")
-                self._calls.append(Call(command[0], seconds, status, equal, note))
+                self._calls.append(DeviceCall(command[0], seconds, status, equal, note))
                 if self._keep is not None:
                     self._save(command, folder, self._keep)
             return result
@@ -225,20 +225,20 @@ class Recorder:
             append(self._path, result_of(item, reports, self._warnings.pop(item, []), self._build))
 
 
-def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], build: str) -> Result:
+def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], build: str) -> TestResult:
     """Folds the reports of a test's phases; the first phase that did not simply pass decides."""
     decisive = next((one for one in reports if outcome_of(one) != "passed"), reports[-1])
     facts = _facts(decisive)
     failed = outcome_of(decisive) in ("failed", "error")
     calls = max((_facts(report).get("calls", []) for report in reports), key=len)
-    return Result(
+    return TestResult(
         id=item,
         npu=npu_of(item) or "",
         outcome=outcome_of(decisive),
         seconds=round(sum(report.duration for report in reports), 3),
         build=build,
         without=facts.get("without", "failed"),
-        calls=tuple(Call(*call) for call in calls),
+        calls=tuple(DeviceCall(*call) for call in calls),
         message=facts.get("message")
         or (_last_line(decisive.longreprtext) if failed else str(getattr(decisive, "wasxfail", ""))),
         log=decisive.caplog[-_LOG_END:] if failed else "",

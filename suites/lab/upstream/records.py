@@ -23,7 +23,7 @@ def npu_of(item: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Call:
+class DeviceCall:
     """One start of an FVP by a test."""
 
     fvp: str
@@ -34,7 +34,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Result:
+class TestResult:
     """How one test went."""
 
     id: str  # file::test[parameters], the file relative to executorch/backends/arm/test
@@ -43,7 +43,7 @@ class Result:
     seconds: float
     build: str  # of what it ran on: see setting.py
     without: Outcome  # what it would report without FVPs: see rule.py
-    calls: tuple[Call, ...] = ()
+    calls: tuple[DeviceCall, ...] = ()
     message: str = ""  # what it raised; for one that passed unexpectedly, the reason to expect that it fails
     log: str = ""  # end of the captured log of a test that failed: FVP command line and console
     warnings: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Result:
         return self.outcome in FAILURES
 
     @property
-    def differing(self) -> Call | None:
+    def differing(self) -> DeviceCall | None:
         """The first device run whose outputs were not the reference's."""
         return next((call for call in self.calls if call.equal is False), None)
 
@@ -79,10 +79,10 @@ class Result:
         return json.dumps(dataclasses.asdict(self)) + "\n"
 
     @classmethod
-    def from_line(cls, line: str) -> Result:
+    def from_line(cls, line: str) -> TestResult:
         """Reads such a line."""
         fields = json.loads(line)
-        fields["calls"] = tuple(Call(**call) for call in fields["calls"])
+        fields["calls"] = tuple(DeviceCall(**call) for call in fields["calls"])
         fields["warnings"] = tuple(fields["warnings"])
         return cls(**fields)
 
@@ -98,13 +98,13 @@ def gist(message: str) -> str:
     return lines[0] if lines else ""
 
 
-def read(path: Path) -> dict[str, Result]:
+def read(path: Path) -> dict[str, TestResult]:
     """The last result of each test in a results file; a line that an interrupt cut off is left out."""
     lines = path.read_text().splitlines() if path.exists() else []
-    return {result.id: result for result in (Result.from_line(line) for line in lines if line.endswith("}"))}
+    return {result.id: result for result in (TestResult.from_line(line) for line in lines if line.endswith("}"))}
 
 
-def append(path: Path, result: Result) -> None:
+def append(path: Path, result: TestResult) -> None:
     """Adds a result, on a line of its own even after one that was cut off."""
     with path.open("a+b") as file:
         if file.tell() and not _ends_line(file):

@@ -23,21 +23,21 @@ _OK, _TESTS_FAILED, _INTERRUPTED, _NOTHING_COLLECTED = 0, 1, 2, 5  # pytest's ex
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class TestCatalogue:
     """What there is to run."""
 
     items: tuple[str, ...]
     unusable: dict[str, dict[str, object]]  # file -> reason, and whether it speaks of Ethos-U at all
 
 
-def catalogue(setting: Setting, files: Sequence[str], expression: str) -> Catalogue:
+def catalogue(setting: Setting, files: Sequence[str], expression: str) -> TestCatalogue:
     """Collects the tests for Ethos-U in `files` (all, if none), as pytest's -k selects them."""
     path = setting.folder / "catalogue.json"
     path.unlink(missing_ok=True)
     options = ["--collect-only", "--continue-on-collection-errors", "--upstream-catalogue", str(path.resolve())]
     _pytest(setting, 1, [*options, "-k", expression], files)
     found = json.loads(path.read_text())
-    return Catalogue(tuple(found["items"]), found["unusable"])
+    return TestCatalogue(tuple(found["items"]), found["unusable"])
 
 
 def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int, keep: Path | None) -> None:

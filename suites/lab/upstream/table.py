@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.suites.lab.upstream.known import Known, diagnosis_of, stale
-from ethos_hil.suites.lab.upstream.records import Result
+from ethos_hil.suites.lab.upstream.records import TestResult
 from ethos_hil.suites.lab.upstream.rule import Outcome
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -20,7 +20,7 @@ _COUNTS = ("on device", "compared", "equal")
 
 
 @dataclass
-class Row:
+class FileCounts:
     """Counts of one file's tests for one NPU, or of all."""
 
     name: str
@@ -31,7 +31,7 @@ class Row:
     outcomes: Counter[str] = field(default_factory=Counter)
     without: Counter[str] = field(default_factory=Counter)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: TestResult) -> None:
         """Counts a test."""
         self.tests += 1
         self.on_device += bool(result.calls)
@@ -47,12 +47,12 @@ class Row:
         return [self.name, *(str(count or "") for count in (*counts, *(self.without[one] for one in without)))]
 
 
-def rows(results: Iterable[Result]) -> tuple[list[Row], Row]:
+def rows(results: Iterable[TestResult]) -> tuple[list[FileCounts], FileCounts]:
     """A row per file, and the sum."""
-    files: dict[str, Row] = {}
-    total = Row("total")
+    files: dict[str, FileCounts] = {}
+    total = FileCounts("total")
     for result in sorted(results, key=lambda one: one.id):
-        files.setdefault(result.file, Row(short(result.file))).add(result)
+        files.setdefault(result.file, FileCounts(short(result.file))).add(result)
         total.add(result)
     return list(files.values()), total
 
@@ -62,20 +62,20 @@ def short(file: str) -> str:
     return file.removesuffix(".py").replace("/test_", "/").removeprefix("test_")
 
 
-def by_npu(results: Iterable[Result]) -> dict[str, list[Result]]:
+def by_npu(results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
     """Results grouped by NPU, in order of its name."""
-    groups: dict[str, list[Result]] = {}
+    groups: dict[str, list[TestResult]] = {}
     for result in sorted(results, key=lambda one: one.npu):
         groups.setdefault(result.npu, []).append(result)
     return groups
 
 
-def columns(total: Row) -> tuple[list[str], list[str]]:
+def columns(total: FileCounts) -> tuple[list[str], list[str]]:
     """The outcomes that occur, with launchers and without."""
     return [one for one in OUTCOMES if total.outcomes[one]], [one for one in OUTCOMES if total.without[one]]
 
 
-def terminal(results: Sequence[Result], known: Sequence[Known]) -> RenderableType:
+def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> RenderableType:
     """Everything for the terminal."""
     parts: list[RenderableType] = []
     for npu, group in by_npu(results).items():
@@ -97,7 +97,7 @@ def terminal(results: Sequence[Result], known: Sequence[Known]) -> RenderableTyp
     return Group(*parts)
 
 
-def to_json(results: Sequence[Result], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:
+def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:
     """The same for machines: counts per file, and each test that did not simply pass."""
     return {
         "schema_version": 1,
@@ -129,7 +129,7 @@ def to_json(results: Sequence[Result], known: Sequence[Known], facts: dict[str, 
     }
 
 
-def markdown(results: Sequence[Result], known: Sequence[Known], facts: dict[str, object]) -> str:
+def markdown(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> str:
     """docs/upstream.md."""
     lines = [_HEAD, "## What was run\n"]
     lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in facts.items() if not isinstance(value, dict)]
@@ -161,7 +161,7 @@ def markdown(results: Sequence[Result], known: Sequence[Known], facts: dict[str,
     return "\n".join(lines) + "\n"
 
 
-def _entry(result: Result, entry: Known | None) -> str:
+def _entry(result: TestResult, entry: Known | None) -> str:
     told = f"{entry.diagnosis}: {entry.evidence}" if entry else "not diagnosed"
     return f"- `{result.id}` ({told})\n  {result.outcome}: `{result.problem}`"
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.trial.declared_test import DeclaredModel
@@ -40,7 +40,7 @@ class Classifier(nn.Module):
 @pytest.fixture(scope="module")
 def artifact() -> Artifact:
     torch.manual_seed(0)
-    assert isinstance(U55.target, Npu)
+    assert isinstance(U55.target, NpuName)
     found = lower(from_module(Classifier(), (torch.randn(1, 16),), label="classifier"), U55.target)
     assert "aten::argmax.out" in found.cpu_ops
     return found

@@ -11,16 +11,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu import Configuration
-from ethos_hil.harness.npu import Npu as FunctionalNpu
-from ethos_hil.harness.npu.isa.feature_map import Memory
+from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op, Pool
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 
-NPU = Npu.parse("ethos-u55-128")
+NPU = NpuName.parse("ethos-u55-128")
 VICTIMS = 25
 """Of each model at most, evenly spread over its operations."""
 DAMAGES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (lambda x: ~x, lambda x: x ^ np.iinfo(x.dtype).max // 3)
@@ -35,7 +34,7 @@ CHANNELS = 4
 def test_one_wrong_channel_anywhere_reaches_the_answer(name: str) -> None:
     artifact = lower(f"ethos_hil.suites.models:{name}", NPU)
     inputs = Reference(artifact).run(artifact.example_inputs).delegate_inputs
-    functional = FunctionalNpu(Configuration.parse(NPU.name))
+    functional = Npu(Configuration.parse(NPU.name))
     for delegate in artifact.delegates:
         given = [value.tobytes() for value in inputs[delegate.instruction]]
         right = run_delegate(functional, delegate.blob, given).outputs
@@ -54,10 +53,12 @@ def moves(op: Op) -> bool:
     return isinstance(op, Pool) and (op.kernel.height, op.kernel.width) == (1, 1)
 
 
-def damaging(victim: Op, channel: int, damage: Callable[[np.ndarray], np.ndarray]) -> Callable[[Op, Memory], None]:
+def damaging(
+    victim: Op, channel: int, damage: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[Op, RegionMemory], None]:
     """What does it to a channel of what the victim stores, when told that an operation has been executed."""
 
-    def after(op: Op, memory: Memory) -> None:
+    def after(op: Op, memory: RegionMemory) -> None:
         if op is victim and not isinstance(op, Dma):
             stored = op.ofm.load(memory).copy()
             stored[:, :, channel] = damage(stored[:, :, channel])

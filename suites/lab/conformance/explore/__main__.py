@@ -15,10 +15,10 @@ from rich.text import Text
 
 from ethos_hil.harness.cli.progress import Live
 from ethos_hil.harness.cli.render import console
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.conformance import report
-from ethos_hil.suites.lab.conformance.check import Verdict
+from ethos_hil.suites.lab.conformance.check import CheckResult
 from ethos_hil.suites.lab.conformance.compiled import TARGETS, modes_of
 from ethos_hil.suites.lab.conformance.explore.forms import named, program, seed_of
 from ethos_hil.suites.lab.conformance.pool import run
@@ -39,10 +39,10 @@ def main(
 
     Every memory mode of a configuration is tried. Forms that Vela itself is known to compile wrongly are not drawn.
     """
-    places = [(one, mode) for one in (Npu.parse(name).name for name in npu or TARGETS) for mode in modes_of(one)]
+    places = [(one, mode) for one in (NpuName.parse(name).name for name in npu or TARGETS) for mode in modes_of(one)]
     names = [program(number).name for number in range(seed, seed + count)]
     total = count * len(places)
-    verdicts: list[Verdict] = []
+    verdicts: list[CheckResult] = []
     with Live() as live:
         live.stage(f"Checking {count:,} random graphs at {len(places)} places")
         for verdict in run(names, places, jobs, find=named):

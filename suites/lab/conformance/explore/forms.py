@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Limits, Program, Rng
+from ethos_hil.lowering.testing.tosa_program import Limits, Rng, TosaProgram
 from ethos_hil.suites.lab.conformance.explore import elementwise, layouts, networks, windows
 from ethos_hil.suites.lab.conformance.explore.dice import Dice, Form
 
@@ -44,7 +44,7 @@ LIMITS: dict[Form, tuple[Limits, ...]] = {elementwise.rescaling_of_int32: ((-(2*
 FLAGS = ((), (), ("--optimise=Size",), *((f"--arena-cache-size={size}",) for size in (8000, 20000, 60000)))
 
 
-def program(seed: int) -> Program:
+def program(seed: int) -> TosaProgram:
     """The random program with this seed: always the same, and unlike any with another."""
     form = FORMS[seed % len(FORMS)]
 
@@ -52,7 +52,7 @@ def program(seed: int) -> Program:
         return form(Dice(rng), graph)
 
     flags = Dice(np.random.default_rng(seed)).pick(*FLAGS)
-    return Program(f"seed {seed}, {form.__name__.replace('_', ' ')}", build, LIMITS.get(form, ()), flags=flags)
+    return TosaProgram(f"seed {seed}, {form.__name__.replace('_', ' ')}", build, LIMITS.get(form, ()), flags=flags)
 
 
 def seed_of(name: str) -> int:
@@ -60,6 +60,6 @@ def seed_of(name: str) -> int:
     return int(name.removeprefix("seed ").partition(",")[0])
 
 
-def named(name: str) -> Program:
+def named(name: str) -> TosaProgram:
     """A program by its name."""
     return program(seed_of(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.lowering.testing.tosa_program import Program
+from ethos_hil.lowering.testing.tosa_program import TosaProgram
 from ethos_hil.suites.lab.conformance.operators.arithmetic import ARITHMETIC
 from ethos_hil.suites.lab.conformance.operators.convolutions import CONVOLUTIONS
 from ethos_hil.suites.lab.conformance.operators.layouts import LAYOUTS
@@ -12,7 +12,7 @@ from ethos_hil.suites.lab.conformance.operators.products import PRODUCTS
 from ethos_hil.suites.lab.conformance.operators.scales import SCALES
 from ethos_hil.suites.lab.conformance.operators.schedules import SCHEDULES
 
-OPERATORS: dict[str, Program] = {}
+OPERATORS: dict[str, TosaProgram] = {}
 for _catalogue in (CONVOLUTIONS, POOLS, ARITHMETIC, LOGIC, SCALES, PRODUCTS, LAYOUTS, SCHEDULES):
     for _name, _program in _catalogue.items():
         if _name in OPERATORS:

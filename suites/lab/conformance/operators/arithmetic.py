@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 from ethos_hil.suites.lab.conformance.operators.pieces import added, widened
 
-ARITHMETIC = Catalogue()
+ARITHMETIC = ProgramCatalogue()
 SHAPE = (1, 5, 6, 7)
 FULL = (-(2**31), 2**31 - 1)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Catalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import ProgramCatalogue, Rng
 from ethos_hil.suites.lab.conformance.operators.pieces import convolution, depthwise, per_channel, requantized, weights
 
-CONVOLUTIONS = Catalogue()
+CONVOLUTIONS = ProgramCatalogue()
 EDGE = (1, 1, 1, 1)
 
 for name, build in {

@@ -7,10 +7,10 @@ from itertools import permutations
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 from ethos_hil.suites.lab.conformance.operators.pieces import layer, one
 
-LAYOUTS = Catalogue()
+LAYOUTS = ProgramCatalogue()
 SHAPE = (1, 5, 6, 19)
 
 

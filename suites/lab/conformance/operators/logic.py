@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Limits, Rng
+from ethos_hil.lowering.testing.tosa_program import Build, Limits, ProgramCatalogue, Rng
 from ethos_hil.suites.lab.conformance.operators.pieces import one
 
-LOGIC = Catalogue()
+LOGIC = ProgramCatalogue()
 SHAPE = (1, 5, 6, 7)
 NEAR = (-3, 3)  # so that equal values occur
 

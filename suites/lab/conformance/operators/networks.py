@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Catalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import ProgramCatalogue, Rng
 from ethos_hil.suites.lab.conformance.operators.pieces import added, depthwise_layer, layer, per_channel, weights
 
-NETWORKS = Catalogue()
+NETWORKS = ProgramCatalogue()
 Function = Callable[[np.ndarray], np.ndarray]
 ZERO = -128  # zero point of what a rectifier leaves
 ALWAYS = ("random", "extremes")

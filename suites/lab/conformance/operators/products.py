@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 
-PRODUCTS = Catalogue()
+PRODUCTS = ProgramCatalogue()
 
 
 def product(batch: int, height: int, depth: int, width: int, dtype: str = "int8", target: str | None = None) -> Build:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value, multiplier_shift
-from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 from ethos_hil.suites.lab.conformance.operators.pieces import one, per_channel
 
-SCALES = Catalogue()
+SCALES = ProgramCatalogue()
 SHAPE = (1, 5, 6, 7)
 RAMP = (1, 32, 32, 8)
 WORDS = (-(2**30), 2**30 - 1)  # TOSA wants values below half of 2 ** shift, which is at least 31

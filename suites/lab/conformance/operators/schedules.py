@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Build, Catalogue, Rng
+from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 from ethos_hil.suites.lab.conformance.operators.pieces import added, depthwise_layer, layer, per_channel, weights
 
-SCHEDULES = Catalogue()
+SCHEDULES = ProgramCatalogue()
 # Vela cascades, in rolling buffers, what else would not fit; for size, as long as it can.
 SIZES: dict[str, tuple[str, ...]] = {
     "": (),

@@ -23,16 +23,16 @@ from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.decode import fields_u55, fields_u85
 from ethos_hil.harness.npu.isa.operations import Elementwise
 from ethos_hil.harness.npu.isa.scaling import Rounding
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Program, Rng
+from ethos_hil.lowering.testing.tosa_program import Rng, TosaProgram
 from ethos_hil.suites.lab.conformance import check as checking
 from ethos_hil.suites.lab.conformance import coverage, pool, report
-from ethos_hil.suites.lab.conformance.check import Checker, Outcome, Verdict, check
+from ethos_hil.suites.lab.conformance.check import CheckEnding, Checker, CheckResult, check
 from ethos_hil.suites.lab.conformance.compiled import (
     MODES,
     TARGETS,
-    Compiled,
+    CompiledGraph,
     NotCompiledError,
     Slot,
     compile_graph,
@@ -58,22 +58,22 @@ REFUSED = {
 }
 
 
-def settled(verdict: Verdict, program: Program) -> None:
+def settled(verdict: CheckResult, program: TosaProgram) -> None:
     """Fails unless a verdict is what it has to be: Ethos-U85 runs everything, the others what Vela documents for them.
 
     Input sets that the reference calls unpredictable are left out of a comparison; there must not be any.
     """
-    if verdict.outcome is Outcome.EXACT:
+    if verdict.outcome is CheckEnding.EXACT:
         assert verdict.sets == len(program.kinds) + len(program.given)
-    family = Npu.parse(verdict.npu).family
+    family = NpuName.parse(verdict.npu).family
     refusal = REFUSED.get((verdict.program, family))
     if refusal is not None:
-        assert verdict.outcome is Outcome.FAULTED, verdict
+        assert verdict.outcome is CheckEnding.FAULTED, verdict
         assert refusal in verdict.detail
     elif family == "u85":
-        assert verdict.outcome is Outcome.EXACT, verdict
+        assert verdict.outcome is CheckEnding.EXACT, verdict
     else:
-        assert verdict.outcome in (Outcome.EXACT, Outcome.NOT_COMPILED), verdict
+        assert verdict.outcome in (CheckEnding.EXACT, CheckEnding.NOT_COMPILED), verdict
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -144,7 +144,7 @@ def test_memory_modes_put_weights_and_maps_where_they_say(npu: str) -> None:
     for mode in modes_of(npu):
         compiled = compile_graph(program.tosa, npu, mode=mode)
         assert bool(compiled.fast_bytes) == mode.startswith("Dedicated")
-        assert check(program, npu, mode).outcome is Outcome.EXACT
+        assert check(program, npu, mode).outcome is CheckEnding.EXACT
         fast = any(access.region == 2 for op in compiled.program().ops for access in op.accesses)
         assert fast == mode.startswith("Dedicated")
         streams.add(compiled.stream)
@@ -172,7 +172,7 @@ SENSITIVE = (
 )
 
 
-def outcomes(npu: str) -> set[Outcome]:
+def outcomes(npu: str) -> set[CheckEnding]:
     """How the programs end that rounding matters for."""
     forget()
     return {check(OPERATORS[name], npu, modes_of(npu)[0]).outcome for name in SENSITIVE}
@@ -194,11 +194,11 @@ def test_a_wrong_rounding_is_a_mismatch_on_u55(
     true: Rounding, false: Rounding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounding: Callable[..., Rounding] = fields_u55.FieldsU55.rounding
-    assert Outcome.MISMATCH not in outcomes("ethos-u55-128")
+    assert CheckEnding.MISMATCH not in outcomes("ethos-u55-128")
     monkeypatch.setattr(
         fields_u55.FieldsU55, "rounding", lambda *given: false if rounding(*given) is true else rounding(*given)
     )
-    assert Outcome.MISMATCH in outcomes("ethos-u55-128")
+    assert CheckEnding.MISMATCH in outcomes("ethos-u55-128")
 
 
 @pytest.mark.usefixtures("cold")
@@ -208,11 +208,11 @@ def test_a_wrong_rounding_is_a_mismatch_on_u55(
     ids=lambda rounding: rounding.name,
 )
 def test_wrong_rounding_is_a_mismatch_on_u85(true: Rounding, false: Rounding, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Outcome.MISMATCH not in outcomes("ethos-u85-256")
+    assert CheckEnding.MISMATCH not in outcomes("ethos-u85-256")
     (number,) = (number for number, rounding in fields_u85.OFM_ROUNDING.items() if rounding is true)
     monkeypatch.setitem(fields_u85.OFM_ROUNDING, number, false)
     # A plain shift that is to round like DOUBLE is refused before it can differ.
-    expected = Outcome.FAULTED if (true, false) == (Rounding.FLOOR, Rounding.DOUBLE) else Outcome.MISMATCH
+    expected = CheckEnding.FAULTED if (true, false) == (Rounding.FLOOR, Rounding.DOUBLE) else CheckEnding.MISMATCH
     assert expected in outcomes("ethos-u85-256")
 
 
@@ -236,10 +236,10 @@ def undefined(graph: Graph, rng: Rng) -> Value:
 
 
 def test_what_tosa_does_not_define_is_not_comparable() -> None:
-    program = Program("overflow", undefined, kinds=("extremes",))
+    program = TosaProgram("overflow", undefined, kinds=("extremes",))
     verdict = check(program, "ethos-u55-128", "Shared_Sram")
     assert (verdict.outcome, verdict.detail) == (
-        Outcome.NOT_COMPARABLE,
+        CheckEnding.NOT_COMPARABLE,
         "extremes: the reference's status is TOSA_UNPREDICTABLE",
     )
 
@@ -247,13 +247,13 @@ def test_what_tosa_does_not_define_is_not_comparable() -> None:
 def test_what_vela_refuses_is_not_compiled() -> None:
     verdict = check(OPERATORS["int8 bitwise xor"], "ethos-u55-128", "Shared_Sram")
     assert (verdict.outcome, verdict.detail) == (
-        Outcome.NOT_COMPILED,
+        CheckEnding.NOT_COMPILED,
         "Non-passthrough operation (Xor) could not run on NPU",
     )
 
 
 def test_inputs_and_outputs_may_lie_in_any_region() -> None:
-    memory = Compiled("ethos-u65-512", "", b"", np.zeros(0, np.uint8), 8, (Slot(4, 4, 2),), (), "", 16).memory(
+    memory = CompiledGraph("ethos-u65-512", "", b"", np.zeros(0, np.uint8), 8, (Slot(4, 4, 2),), (), "", 16).memory(
         [np.array([1, 2, 3, 4], np.int8)]
     )
     assert memory[2].tolist() == [0x5A] * 4 + [1, 2, 3, 4] + [0x5A] * 8
@@ -262,7 +262,7 @@ def test_inputs_and_outputs_may_lie_in_any_region() -> None:
 
 def test_programs_are_the_same_every_time() -> None:
     for catalogue, name in ((OPERATORS, "conv 9x9"), (NETWORKS, "keywords")):
-        again = Program(name, catalogue[name].build, kinds=catalogue[name].kinds)
+        again = TosaProgram(name, catalogue[name].build, kinds=catalogue[name].kinds)
         assert again.tosa == catalogue[name].tosa
         for (_, first), (_, second) in zip(again.input_sets(), catalogue[name].input_sets(), strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
@@ -279,7 +279,7 @@ def test_mobilenet_v2_has_the_shapes_of_the_model() -> None:
 # --- worker processes
 
 
-def hang(self: Checker, npu: str, mode: str) -> Verdict:
+def hang(self: Checker, npu: str, mode: str) -> CheckResult:
     """Instead of Checker.check: crashes, hangs or raises, by memory mode."""
     if mode == "crash":
         os._exit(3)
@@ -287,7 +287,7 @@ def hang(self: Checker, npu: str, mode: str) -> Verdict:
         time.sleep(1000)
     if mode == "raise":
         raise ZeroDivisionError("oh")
-    return Verdict(self.program.name, npu, mode, Outcome.EXACT)
+    return CheckResult(self.program.name, npu, mode, CheckEnding.EXACT)
 
 
 def test_what_hangs_or_crashes_is_broken_and_the_rest_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,8 +353,8 @@ def test_unusable_arguments_are_named(arguments: list[str], said: str) -> None:
 
 
 def test_the_report_shows_failures_once_with_where_they_are() -> None:
-    verdicts = [Verdict("add", npu, "Sram_Only", Outcome.MISMATCH, "output 0") for npu in TARGETS[:4]]
-    verdicts += [Verdict("mul", TARGETS[0], "Sram_Only", Outcome.EXACT, kinds=("CONV", "CONV, stride"), sets=3)]
+    verdicts = [CheckResult("add", npu, "Sram_Only", CheckEnding.MISMATCH, "output 0") for npu in TARGETS[:4]]
+    verdicts += [CheckResult("mul", TARGETS[0], "Sram_Only", CheckEnding.EXACT, kinds=("CONV", "CONV, stride"), sets=3)]
     shown = console()
     with shown.capture() as text:
         shown.print(report.summary(verdicts))

@@ -17,8 +17,8 @@ from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.decode import fields_u55
 from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.lowering.testing.tosa_program import Build, Program, Rng
-from ethos_hil.suites.lab.conformance.check import Checker, Outcome, Verdict
+from ethos_hil.lowering.testing.tosa_program import Build, Rng, TosaProgram
+from ethos_hil.suites.lab.conformance.check import CheckEnding, Checker, CheckResult
 from ethos_hil.suites.lab.conformance.compiled import modes_of
 from ethos_hil.suites.lab.conformance.explore import __main__ as command
 from ethos_hil.suites.lab.conformance.explore.forms import FORMS, named, program, seed_of
@@ -30,16 +30,16 @@ NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 def test_random_graphs_are_exact() -> None:
     """One of each form; what they are made of is in suites/lab/conformance/explore."""
-    outcomes: dict[str, Counter[Outcome]] = {npu: Counter() for npu in NPUS}
+    outcomes: dict[str, Counter[CheckEnding]] = {npu: Counter() for npu in NPUS}
     for seed in range(len(FORMS)):
         checker = Checker(program(seed))
         for npu in NPUS:
             verdict = checker.check(npu, modes_of(npu)[0])
-            assert verdict.outcome in (Outcome.EXACT, Outcome.NOT_COMPILED), verdict
+            assert verdict.outcome in (CheckEnding.EXACT, CheckEnding.NOT_COMPILED), verdict
             outcomes[npu][verdict.outcome] += 1
     # Graphs that do not get beyond the compiler test nothing.
-    assert outcomes["ethos-u85-256"] == {Outcome.EXACT: len(FORMS)}
-    assert min(outcomes[npu][Outcome.EXACT] for npu in NPUS) > len(FORMS) // 2
+    assert outcomes["ethos-u85-256"] == {CheckEnding.EXACT: len(FORMS)}
+    assert min(outcomes[npu][CheckEnding.EXACT] for npu in NPUS) > len(FORMS) // 2
 
 
 def test_a_seed_is_all_that_a_graph_depends_on() -> None:
@@ -91,8 +91,8 @@ def padded_table_of_a_transposed_map(graph: Graph, rng: Rng) -> Value:
 )
 def test_what_is_not_drawn_is_still_compiled_wrongly(build: Build, npus: Sequence[str]) -> None:
     """Defects of Vela 5.1, each clear from its stream; when this test fails, the form can be drawn again."""
-    checker = Checker(Program(build.__name__, build))
-    assert [checker.check(npu, modes_of(npu)[0]).outcome for npu in npus] == [Outcome.MISMATCH] * len(npus)
+    checker = Checker(TosaProgram(build.__name__, build))
+    assert [checker.check(npu, modes_of(npu)[0]).outcome for npu in npus] == [CheckEnding.MISMATCH] * len(npus)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def cold() -> Iterator[None]:
     forget()
 
 
-def here(programs: Sequence[str], places: Sequence[Place], jobs: int, find: Find) -> Iterator[Verdict]:
+def here(programs: Sequence[str], places: Sequence[Place], jobs: int, find: Find) -> Iterator[CheckResult]:
     """Instead of pool.run: in this process, which has the sabotage."""
     for name in programs:
         yield from (Checker(find(name)).check(*place) for place in places)

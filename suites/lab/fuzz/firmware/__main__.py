@@ -17,7 +17,7 @@ from ethos_hil.harness.cli.render import console
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.fuzz.firmware import seeds
-from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES, Fuzzer, Session
+from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES, Fuzzer, FuzzerRun
 
 _FIRMWARE = Path(__file__).resolve().parents[4] / "firmware"
 
@@ -68,7 +68,7 @@ def fuzzer(name: str, binaries: Path, work: Path) -> Fuzzer:
     return Fuzzer(name, binary, work / "seeds" / name, _FIRMWARE / "fuzz" / "regressions" / name, work)
 
 
-def _table(sessions: list[Session]) -> Table:
+def _table(sessions: list[FuzzerRun]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("fuzzer")
     for column in ("seconds", "executions", "a second", "edges covered", "corpus", "findings"):

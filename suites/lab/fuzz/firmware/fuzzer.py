@@ -32,7 +32,7 @@ _CORPUS_SECONDS = 600
 
 
 @dataclass(frozen=True)
-class Session:
+class FuzzerRun:
     """What a run came to.
 
     Attributes:
@@ -77,7 +77,7 @@ class Fuzzer:
         """Inputs it found worth keeping; the next session goes on from there."""
         return self.work / "corpus" / self.name
 
-    def run(self, seconds: int, seed: int = 1) -> Session:
+    def run(self, seconds: int, seed: int = 1) -> FuzzerRun:
         """Fuzz for some time, or until something is found."""
         self.corpus.mkdir(parents=True, exist_ok=True)
         findings = self.work / "findings"
@@ -93,7 +93,7 @@ class Fuzzer:
         progress = [match.groups() for match in map(_PROGRESS.match, done.stderr.splitlines()) if match]
         executions, coverage, _, corpus = map(int, progress[-1]) if progress else (0, 0, 0, 0)
         finding, artifact = _finding(done)
-        return Session(self.name, seconds, executions, coverage, corpus, finding, artifact)
+        return FuzzerRun(self.name, seconds, executions, coverage, corpus, finding, artifact)
 
     def replay(self, files: Sequence[Path]) -> str | None:
         """Run inputs once each; what is wrong with one, or None."""

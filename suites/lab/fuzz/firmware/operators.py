@@ -31,7 +31,7 @@ def operators() -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """One call: its arguments, in the schema's order, and what they are written to."""
 
     name: str
@@ -54,7 +54,7 @@ class Call:
             "values": table.values,
             "inputs": inputs,
             "outputs": results,
-            "chains": [{"inputs": [], "outputs": [], "instructions": [_instruction("KernelCall", call)]}],
+            "chains": [{"inputs": [], "outputs": [], "instructions": [_instruction("OperatorCall", call)]}],
             "operators": [{"name": self.name, "overload": self.overload}],
             "delegates": [],
             "non_const_buffer_sizes": [0, table.planned],
@@ -62,7 +62,7 @@ class Call:
         return fields.write({"version": 0, "execution_plan": [plan]}, b"")
 
 
-def calls(name: str, overload: str) -> list[Call]:
+def calls(name: str, overload: str) -> list[OperatorCall]:
     """Some calls that PyTorch carries out; or one that is only of the right form, when no guess was right."""
     import torch
 
@@ -74,7 +74,7 @@ def calls(name: str, overload: str) -> list[Call]:
     schema = operator._schema
     outs = [argument for argument in schema.arguments if argument.is_out]
     given = [argument for argument in schema.arguments if not argument.is_out]
-    found: dict[tuple[str, int], Call] = {}
+    found: dict[tuple[str, int], OperatorCall] = {}
     for shape, dtype, numbers, like in itertools.product(SHAPES, DTYPES, LISTS, (0, 1, 2)):
         if len(found) == PER_OPERATOR:
             break
@@ -83,11 +83,11 @@ def calls(name: str, overload: str) -> list[Call]:
         arguments = [_guess(argument, shape, dtype, numbers, like) for argument in given]
         results = _carry_out(operator, given, arguments, outs, dtype)
         if results is not None:
-            found[dtype, len(shape)] = Call(name, overload, tuple(arguments), results)
+            found[dtype, len(shape)] = OperatorCall(name, overload, tuple(arguments), results)
     if found:
         return list(found.values())
     guesses = [_guess(argument, (1, 2, 4, 4), "float32", (1, 1), 0) for argument in given]
-    return [Call(name, overload, tuple(guesses), tuple(torch.ones(1, 2, 4, 4) for _ in outs))]
+    return [OperatorCall(name, overload, tuple(guesses), tuple(torch.ones(1, 2, 4, 4) for _ in outs))]
 
 
 def _carry_out(operator: Any, given: Any, arguments: Any, outs: Any, dtype: str) -> tuple[Any, ...] | None:

@@ -11,7 +11,7 @@ from ethos_hil.lowering.upstream.imports import import_executorch
 
 
 @dataclass(frozen=True)
-class Seed:
+class SeedProgram:
     """A program.
 
     Attributes:
@@ -27,7 +27,7 @@ class Seed:
     board: bool = True
 
 
-def seeds() -> tuple[Seed, ...]:
+def seeds() -> tuple[SeedProgram, ...]:
     """All programs."""
     import torch
     from torch import nn
@@ -42,7 +42,7 @@ def seeds() -> tuple[Seed, ...]:
         def forward(self, x: Any, y: Any) -> Any:
             return x + y
 
-    class Branch(nn.Module):
+    class BranchingNet(nn.Module):
         def forward(self, flag: Any, x: Any) -> Any:
             return torch.cond(
                 flag, lambda value: value.to(torch.int32), lambda value: (value * 2).to(torch.int32), (x,)
@@ -126,22 +126,22 @@ def seeds() -> tuple[Seed, ...]:
         "conv1d": nn.Sequential(nn.Flatten(1, 2), nn.Conv1d(24, 2, 3, padding=2)),
     }
 
-    def exports(name: str, module: Any) -> Seed:
-        return Seed(name, lambda: exported(module, image), board=False)
+    def exports(name: str, module: Any) -> SeedProgram:
+        return SeedProgram(name, lambda: exported(module, image), board=False)
 
     return (
         *(exports(name, Calls(call)) for name, call in calls.items()),
         *(exports(name, module) for name, module in convolutions.items()),
-        Seed("layers", lambda: exported(layers, image)),
-        Seed("branch", lambda: exported(Branch(), torch.tensor(True), torch.randn(4, 6))),
-        Seed("loop", lambda: exported(Loop(), torch.randn(5, 6), torch.randn(6))),
-        Seed("copies", lambda: exported(Copies(), torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4))),
-        Seed("add", lambda: delegated(Add(), *pair)),
-        Seed("network", lambda: delegated(network, image)),
-        Seed("segments", lambda: delegated(network, image, segments=True)),
-        Seed("sandwich", lambda: delegated(Sandwich(), image)),
-        Seed("network85", lambda: delegated(network, image, npu="ethos-u85-256"), "ethos-u85-256"),
-        Seed("bundle", lambda: bundled(Add(), *pair), board=False),
+        SeedProgram("layers", lambda: exported(layers, image)),
+        SeedProgram("branch", lambda: exported(BranchingNet(), torch.tensor(True), torch.randn(4, 6))),
+        SeedProgram("loop", lambda: exported(Loop(), torch.randn(5, 6), torch.randn(6))),
+        SeedProgram("copies", lambda: exported(Copies(), torch.randn(1, 2, 3, 4), torch.randn(1, 2, 3, 4))),
+        SeedProgram("add", lambda: delegated(Add(), *pair)),
+        SeedProgram("network", lambda: delegated(network, image)),
+        SeedProgram("segments", lambda: delegated(network, image, segments=True)),
+        SeedProgram("sandwich", lambda: delegated(Sandwich(), image)),
+        SeedProgram("network85", lambda: delegated(network, image, npu="ethos-u85-256"), "ethos-u85-256"),
+        SeedProgram("bundle", lambda: bundled(Add(), *pair), board=False),
     )
 
 

@@ -59,7 +59,7 @@ def make(folder: Path) -> None:
         (folders["frames"] / str(number)).write_bytes(conversation)
 
 
-def _write(seed: programs.Seed, pte: bytes, folders: dict[str, Path]) -> None:
+def _write(seed: programs.SeedProgram, pte: bytes, folders: dict[str, Path]) -> None:
     if seed.board:
         (folders["board"] / f"{seed.name}.{seed.npu}.pte").write_bytes(pte)
         for number, delegate in enumerate(Program.parse(pte).plan().delegates):

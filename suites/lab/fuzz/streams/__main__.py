@@ -17,12 +17,12 @@ from rich.text import Text
 from ethos_hil.harness.cli.progress import Live
 from ethos_hil.harness.cli.render import console
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.conformance.compiled import TARGETS
 from ethos_hil.suites.lab.fuzz.streams import report
-from ethos_hil.suites.lab.fuzz.streams.case import Case
-from ethos_hil.suites.lab.fuzz.streams.crew import BLOCK, Block, Crew, Examined, limit_memory
+from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
+from ethos_hil.suites.lab.fuzz.streams.crew import BLOCK, CaseRange, Crew, Examined, limit_memory
 from ethos_hil.suites.lab.fuzz.streams.trial import examine
 
 
@@ -45,7 +45,7 @@ def main(
     if replay:
         examined = _replayed(replay)
     else:
-        blocks = shares([Npu.parse(name).name for name in npu] if npu else list(TARGETS), seed, count, program)
+        blocks = shares([NpuName.parse(name).name for name in npu] if npu else list(TARGETS), seed, count, program)
         examined = []
         with Live() as live:
             live.stage(f"Running {count:,} damaged programs")
@@ -60,13 +60,13 @@ def main(
         raise typer.Exit(1)
 
 
-def shares(npus: list[str], seed: int, count: int, program: str = "") -> list[Block]:
+def shares(npus: list[str], seed: int, count: int, program: str = "") -> list[CaseRange]:
     """`count` cases in blocks, evenly over configurations."""
     blocks = []
     for number, npu in enumerate(npus):
         mine = count // len(npus) + (number < count % len(npus))
         blocks += [
-            Block(npu, seed, first // BLOCK, min(BLOCK, mine - first), program) for first in range(0, mine, BLOCK)
+            CaseRange(npu, seed, first // BLOCK, min(BLOCK, mine - first), program) for first in range(0, mine, BLOCK)
         ]
     return blocks
 
@@ -75,7 +75,7 @@ def _replayed(files: list[Path]) -> list[Examined]:
     examined = []
     for file in files:
         try:
-            case = Case.load(file)
+            case = StreamCase.load(file)
         except (OSError, ValueError, KeyError) as error:
             raise UsageError(f"{file} is no case: {error}") from error
         console().print(Text(f"{file}: {case}"))

@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Case:
+class StreamCase:
     """What is run.
 
     Attributes:
@@ -49,7 +49,7 @@ class Case:
         path.write_text(json.dumps(content, indent=1) + "\n")
 
     @classmethod
-    def load(cls, path: Path) -> Case:
+    def load(cls, path: Path) -> StreamCase:
         """What `save` wrote."""
         content = json.loads(path.read_text())
         return cls(

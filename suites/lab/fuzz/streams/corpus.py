@@ -10,19 +10,19 @@ from functools import cached_property
 
 import numpy as np
 
-from ethos_hil.harness.npu import Fault, Program
+from ethos_hil.harness.npu import Fault, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Access
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.lowering.testing.tosa_program import draw
 from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.compiled import WEIGHTS, Compiled, NotCompiledError, compile_graph, modes_of
+from ethos_hil.suites.lab.conformance.compiled import WEIGHTS, CompiledGraph, NotCompiledError, compile_graph, modes_of
 
 MAX_BYTES = 1 << 20  # of memory; larger programs take too much of the time
 KINDS = ("random", "extremes", "ramp")  # of inputs, see `program.draw`
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandSpan:
     """Bytes [begin, end) of a stream: one command."""
 
     begin: int
@@ -33,17 +33,17 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Seed:
+class CompiledSeed:
     """A compiled program that cases are made from."""
 
     name: str
-    compiled: Compiled
+    compiled: CompiledGraph
 
     @cached_property
-    def commands(self) -> tuple[Command, ...]:
+    def commands(self) -> tuple[CommandSpan, ...]:
         """The commands of its stream."""
         return tuple(
-            Command(
+            CommandSpan(
                 offset,
                 offset + (4 if payload is None else 8),
                 code,
@@ -54,7 +54,7 @@ class Seed:
         )
 
     @cached_property
-    def decoded(self) -> Program:
+    def decoded(self) -> NpuProgram:
         """What the NPU makes of it."""
         return self.compiled.program()
 
@@ -85,12 +85,12 @@ class Seed:
         return frozenset({WEIGHTS} - {n for n, extent in self.decoded.extents.items() if extent.write_end})
 
 
-def seeds(npu: str, rng: random.Random, count: int, only: str = "") -> list[Seed]:
+def seeds(npu: str, rng: random.Random, count: int, only: str = "") -> list[CompiledSeed]:
     """Programs for a configuration, drawn from the catalogue, or from those with `only` in their name."""
     return list(_drawn(npu, rng, count, [name for name in PROGRAMS if only in name]))
 
 
-def _drawn(npu: str, rng: random.Random, count: int, names: list[str]) -> Iterator[Seed]:
+def _drawn(npu: str, rng: random.Random, count: int, names: list[str]) -> Iterator[CompiledSeed]:
     for name in rng.sample(names, len(names)):
         if not count:
             return
@@ -103,5 +103,5 @@ def _drawn(npu: str, rng: random.Random, count: int, names: list[str]) -> Iterat
             continue
         with contextlib.suppress(Fault):  # what the NPU refuses as it is, is no start
             compiled.program()
-            yield Seed(name, compiled)
+            yield CompiledSeed(name, compiled)
             count -= 1

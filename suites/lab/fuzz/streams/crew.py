@@ -15,8 +15,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
 
-from ethos_hil.suites.lab.fuzz.streams.case import Case
-from ethos_hil.suites.lab.fuzz.streams.trial import Verdict, examine
+from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
+from ethos_hil.suites.lab.fuzz.streams.trial import CaseEnding, examine
 
 BLOCK = 250  # cases made from the same programs
 PROGRAMS = 12  # in a block
@@ -29,7 +29,7 @@ READY, DONE = "ready", "done"  # what a worker says before and after the cases o
 
 
 @dataclass(frozen=True)
-class Block:
+class CaseRange:
     """Cases [first, end) of number `index` of a configuration's blocks.
 
     Attributes:
@@ -50,7 +50,7 @@ class Block:
         """A source of randomness."""
         return random.Random(f"{self.seed}/{self.npu}/{self.index}/{purpose}")
 
-    def cases(self, first: int = 0) -> Iterator[Case]:
+    def cases(self, first: int = 0) -> Iterator[StreamCase]:
         """Makes the cases from number `first` on."""
         from ethos_hil.suites.lab.fuzz.streams.corpus import seeds
         from ethos_hil.suites.lab.fuzz.streams.mutate import make
@@ -66,7 +66,7 @@ class Examined:
     """A case's end; `file` has the case if there is something wrong with it."""
 
     npu: str
-    verdict: Verdict
+    verdict: CaseEnding
     file: Path | None = None
 
 
@@ -75,12 +75,12 @@ class _Worker:
     process: BaseProcess
     connection: Connection
     said: Path
-    block: Block | None = None
+    block: CaseRange | None = None
     done: int = 0
     ready: bool = False
     since: float = 0.0
 
-    def give(self, block: Block, first: int = 0) -> None:
+    def give(self, block: CaseRange, first: int = 0) -> None:
         self.block, self.done, self.ready, self.since = block, first, False, monotonic()
         self.connection.send((block, first))
 
@@ -107,7 +107,7 @@ class Crew:
     hang: float = HANG_SECONDS
     _workers: list[_Worker] = field(default_factory=list)
 
-    def run(self, blocks: Sequence[Block]) -> Iterator[Examined]:
+    def run(self, blocks: Sequence[CaseRange]) -> Iterator[Examined]:
         """Examines every case of the blocks, in any order."""
         waiting = [(block, 0) for block in reversed(blocks)]
         with tempfile.TemporaryDirectory() as folder:
@@ -128,7 +128,9 @@ class Crew:
                 for worker in self._workers:
                     worker.stop()
 
-    def _served(self, worker: _Worker, ready: bool, waiting: list[tuple[Block, int]], said: Path) -> Iterator[Examined]:
+    def _served(
+        self, worker: _Worker, ready: bool, waiting: list[tuple[CaseRange, int]], said: Path
+    ) -> Iterator[Examined]:
         """What a worker has to say, or the end of one that says nothing any more."""
         block = worker.block
         assert block is not None
@@ -153,7 +155,7 @@ class Crew:
             case = next(block.cases(worker.done))
             file = self.folder / f"{block.npu}-{block.seed}-{block.index}-{worker.done}.json"
             case.save(file, reason)
-            yield Examined(block.npu, Verdict(CRASHED, finding=reason), file)
+            yield Examined(block.npu, CaseEnding(CRASHED, finding=reason), file)
             if worker.done + 1 < block.count:
                 waiting.append((block, worker.done + 1))
             worker.stop()

@@ -10,14 +10,14 @@ import struct
 from collections.abc import Callable, Sequence
 
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, PAYLOAD_SHIFT
-from ethos_hil.suites.lab.fuzz.streams.case import Case
-from ethos_hil.suites.lab.fuzz.streams.corpus import Command, Seed
+from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
+from ethos_hil.suites.lab.fuzz.streams.corpus import CommandSpan, CompiledSeed
 
 ADDRESS_BITS = 40
-Mutation = Callable[[random.Random, Seed, Sequence[Seed], bytearray], str]
+Mutation = Callable[[random.Random, CompiledSeed, Sequence[CompiledSeed], bytearray], str]
 
 
-def make(rng: random.Random, seed: Seed, others: Sequence[Seed]) -> Case:
+def make(rng: random.Random, seed: CompiledSeed, others: Sequence[CompiledSeed]) -> StreamCase:
     """A case from a program, and parts of others for the same configuration."""
     stream = bytearray(seed.compiled.stream)
     regions = {number: bytearray(data) for number, data in seed.regions(rng).items()}
@@ -40,7 +40,7 @@ def make(rng: random.Random, seed: Seed, others: Sequence[Seed]) -> Case:
         else:
             read_only |= {number}
         done.append(f"region {number} {how}")
-    return Case(
+    return StreamCase(
         npu=seed.compiled.npu,
         stream=bytes(stream),
         regions={number: bytes(data) for number, data in regions.items()},
@@ -50,7 +50,7 @@ def make(rng: random.Random, seed: Seed, others: Sequence[Seed]) -> Case:
     )
 
 
-def _data(rng: random.Random, seed: Seed, regions: dict[int, bytearray]) -> str:
+def _data(rng: random.Random, seed: CompiledSeed, regions: dict[int, bytearray]) -> str:
     """Damages weights, scales or row numbers, or any part of a region."""
     if seed.tables and rng.random() < 0.8:
         at = rng.choice(seed.tables)
@@ -79,7 +79,7 @@ def _data(rng: random.Random, seed: Seed, regions: dict[int, bytearray]) -> str:
 # --- of the stream; commands are those of the undamaged one, so a second mutation may hit the middle of another
 
 
-def _register(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _register(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     """Another value for one register."""
     command = rng.choice([c for c in seed.commands if c.long or c.code >= FIRST_REGISTER])
     value = _value(rng, command, seed)
@@ -87,7 +87,7 @@ def _register(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearr
     return f"{_name(command)} at {command.begin:#x} from {command.value:#x} to {value:#x}"
 
 
-def _value(rng: random.Random, command: Command, seed: Seed) -> int:
+def _value(rng: random.Random, command: CommandSpan, seed: CompiledSeed) -> int:
     """A value somewhere near another, or far from it."""
     bits, old = (ADDRESS_BITS if rng.random() < 0.5 else 48, command.value) if command.long else (16, command.value)
     same = [c.value for c in seed.commands if (c.code, c.long) == (command.code, command.long)]
@@ -111,7 +111,7 @@ def _value(rng: random.Random, command: Command, seed: Seed) -> int:
     return int(new) & (1 << bits) - 1
 
 
-def _parameter(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _parameter(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     """Another parameter for an operation."""
     command = rng.choice(_operations(seed))
     value = rng.choice((rng.randrange(16), rng.randrange(64), rng.getrandbits(16)))
@@ -119,7 +119,7 @@ def _parameter(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytear
     return f"parameter of {_name(command)} at {command.begin:#x} to {value:#x}"
 
 
-def _opcode(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _opcode(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     """Another operation instead of one."""
     command = rng.choice(_operations(seed))
     code = rng.choice((rng.randrange(0x20), rng.choice(_operations(seed)).code))
@@ -127,7 +127,7 @@ def _opcode(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray
     return f"operation at {command.begin:#x} from {command.code:#x} to {code:#x}"
 
 
-def _bits(rng: random.Random, seed: Seed, others: Sequence[Seed], stream: bytearray) -> str:
+def _bits(rng: random.Random, seed: CompiledSeed, others: Sequence[CompiledSeed], stream: bytearray) -> str:
     at = rng.randrange(len(stream)) if stream else 0
     count = rng.choice((1, 1, 2, 8))
     for _ in range(count if stream else 0):
@@ -135,13 +135,13 @@ def _bits(rng: random.Random, seed: Seed, others: Sequence[Seed], stream: bytear
     return f"{count} bits at {at:#x}"
 
 
-def _word(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _word(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     at = rng.randrange(len(stream) // 4) * 4 if len(stream) >= 4 else 0
     stream[at : at + 4] = rng.randbytes(4)
     return f"random word at {at:#x}"
 
 
-def _swap(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _swap(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     """Two words change places."""
     words = len(stream) // 4
     one, other = (rng.randrange(words) * 4 if words else 0 for _ in range(2))
@@ -151,7 +151,7 @@ def _swap(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) 
     return f"words at {one:#x} and {other:#x} swapped"
 
 
-def _truncate(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _truncate(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     size = rng.randrange(len(stream) + 1)
     if rng.random() < 0.5:
         size = size // 4 * 4
@@ -159,14 +159,14 @@ def _truncate(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearr
     return f"cut to {size:#x} bytes"
 
 
-def _drop(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _drop(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     """Some commands in a row are missing."""
     begin, end = _span(rng, seed)
     del stream[begin:end]
     return f"{begin:#x} to {end:#x} removed"
 
 
-def _repeat(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray) -> str:
+def _repeat(rng: random.Random, seed: CompiledSeed, _: Sequence[CompiledSeed], stream: bytearray) -> str:
     """Some commands in a row come again and again."""
     begin, end = _span(rng, seed)
     count = rng.choice((1, 2, 10, 100))
@@ -174,7 +174,7 @@ def _repeat(rng: random.Random, seed: Seed, _: Sequence[Seed], stream: bytearray
     return f"{begin:#x} to {end:#x} repeated {count} times"
 
 
-def _splice(rng: random.Random, seed: Seed, others: Sequence[Seed], stream: bytearray) -> str:
+def _splice(rng: random.Random, seed: CompiledSeed, others: Sequence[CompiledSeed], stream: bytearray) -> str:
     """Commands of another program come in between, or instead."""
     other = rng.choice(others)
     begin, end = _span(rng, other)
@@ -199,18 +199,18 @@ STREAM: dict[Mutation, int] = {
 }
 
 
-def _put(stream: bytearray, command: Command, value: int) -> None:
+def _put(stream: bytearray, command: CommandSpan, value: int) -> None:
     """Writes the value of a command, its code as it is."""
     code = 1 << PAYLOAD_SHIFT | command.code if command.long else command.code
     words = struct.pack("<HH", code, value >> 32 if command.long else value)
     stream[command.begin : command.end] = words + (struct.pack("<I", value & 0xFFFFFFFF) if command.long else b"")
 
 
-def _operations(seed: Seed) -> list[Command]:
+def _operations(seed: CompiledSeed) -> list[CommandSpan]:
     return [command for command in seed.commands if not command.long and command.code < FIRST_REGISTER]
 
 
-def _span(rng: random.Random, seed: Seed) -> tuple[int, int]:
+def _span(rng: random.Random, seed: CompiledSeed) -> tuple[int, int]:
     """Begin and end of some commands in a row."""
     first = rng.randrange(len(seed.commands))
     count = rng.choice((1, 2, 10, 60))
@@ -218,5 +218,5 @@ def _span(rng: random.Random, seed: Seed) -> tuple[int, int]:
     return part[0].begin, part[-1].end
 
 
-def _name(command: Command) -> str:
+def _name(command: CommandSpan) -> str:
     return f"{'long' if command.long else 'short'} {command.code:#05x}"

@@ -18,10 +18,10 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu import Configuration, Fault, Npu, Program, forget
+from ethos_hil.harness.npu import Configuration, Fault, Npu, NpuProgram, forget
 from ethos_hil.harness.npu.decode.decoder import FIELDS
 from ethos_hil.harness.npu.isa.stream import commands
-from ethos_hil.suites.lab.fuzz.streams.case import Case
+from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -33,7 +33,7 @@ RESULT = "result"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CaseEnding:
     """The end of a case.
 
     Attributes:
@@ -55,14 +55,14 @@ class Verdict:
 class _Run:
     """One run: how it ended, and the regions and guards it leaves."""
 
-    program: Program | None
+    program: NpuProgram | None
     fault: Fault | None
     error: str
     seconds: float
     memory: _Memory
 
 
-def examine(case: Case, *, hazards: bool = False) -> Verdict:
+def examine(case: StreamCase, *, hazards: bool = False) -> CaseEnding:
     """Runs a case, twice or more; `hazards` also looks for those of its program."""
     first = _run(case, None)
     seconds = first.seconds
@@ -79,7 +79,7 @@ def examine(case: Case, *, hazards: bool = False) -> Verdict:
     if not finding and hazards and first.program is not None:
         finding = _hazards(first.program)
     fault = first.fault
-    return Verdict(
+    return CaseEnding(
         outcome=RESULT if fault is None else fault.kind,
         decoded=first.program is not None,
         seconds=seconds,
@@ -91,7 +91,7 @@ def examine(case: Case, *, hazards: bool = False) -> Verdict:
 class _Memory:
     """A case's regions between guards, cut to `sizes` where it names them."""
 
-    def __init__(self, case: Case, sizes: Mapping[int, int]) -> None:
+    def __init__(self, case: StreamCase, sizes: Mapping[int, int]) -> None:
         rng = np.random.default_rng()  # a different poison every time is the point
         self._whole: dict[int, Bytes] = {}
         self._guards: dict[int, tuple[bytes, bytes]] = {}
@@ -116,7 +116,7 @@ class _Memory:
         return ""
 
 
-def _run(case: Case, known: Program | None) -> _Run:
+def _run(case: StreamCase, known: NpuProgram | None) -> _Run:
     """One run from scratch; with the regions cut to what a `known` decoding of the stream accesses."""
     sizes = {}
     if known is not None:
@@ -138,7 +138,7 @@ def _run(case: Case, known: Program | None) -> _Run:
     return _Run(program, fault, error, perf_counter() - started, memory)
 
 
-def _problem(run: _Run, case: Case) -> str:
+def _problem(run: _Run, case: StreamCase) -> str:
     """What is wrong with the end of a run."""
     fault = run.fault
     if fault is not None:
@@ -164,7 +164,7 @@ def _problem(run: _Run, case: Case) -> str:
     return ""
 
 
-def _is_held(fault: Fault, case: Case) -> bool:
+def _is_held(fault: Fault, case: StreamCase) -> bool:
     """Whether a register that a fault of decoding names has its value, as far as the stream wrote it."""
     configuration = Configuration.parse(case.npu)
     dialect = FIELDS[configuration.generation](configuration).dialect
@@ -195,7 +195,7 @@ def _difference(first: _Run, second: _Run) -> str:
     return ""
 
 
-def _hazards(program: Program) -> str:
+def _hazards(program: NpuProgram) -> str:
     """What is wrong with the search for hazards."""
     started = perf_counter()
     try:

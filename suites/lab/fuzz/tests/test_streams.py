@@ -15,13 +15,13 @@ import pytest
 from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55
-from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Memory
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.suites.lab.conformance.compiled import TARGETS
 from ethos_hil.suites.lab.fuzz.streams import trial
 from ethos_hil.suites.lab.fuzz.streams.__main__ import shares
-from ethos_hil.suites.lab.fuzz.streams.case import Case
-from ethos_hil.suites.lab.fuzz.streams.crew import CRASHED, Block, Crew, Examined
-from ethos_hil.suites.lab.fuzz.streams.trial import GUARD, Verdict, examine
+from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
+from ethos_hil.suites.lab.fuzz.streams.crew import CRASHED, CaseRange, Crew, Examined
+from ethos_hil.suites.lab.fuzz.streams.trial import GUARD, CaseEnding, examine
 
 CASES = 40  # of each configuration
 NPU = "ethos-u55-128"
@@ -39,19 +39,19 @@ def test_damaged_programs_end_in_a_result_or_a_fault(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def case() -> Case:
+def case() -> StreamCase:
     """An addition that runs to its end."""
-    for one in Block(NPU, 1, 0, 100, "add int16").cases():
+    for one in CaseRange(NPU, 1, 0, 100, "add int16").cases():
         if examine(one).outcome == "result":
             return one
     raise AssertionError("every case ends in a fault")
 
 
-def sabotaged(monkeypatch: pytest.MonkeyPatch, case: Case, run: Any) -> Verdict:
+def sabotaged(monkeypatch: pytest.MonkeyPatch, case: StreamCase, run: Any) -> CaseEnding:
     """What becomes of a case when additions do `run(step, memory)` before they begin."""
     original = ElementwiseStep.run
 
-    def wrapped(self: ElementwiseStep, memory: Memory) -> None:
+    def wrapped(self: ElementwiseStep, memory: RegionMemory) -> None:
         run(self, memory)
         original(self, memory)
 
@@ -60,7 +60,7 @@ def sabotaged(monkeypatch: pytest.MonkeyPatch, case: Case, run: Any) -> Verdict:
     return examine(case)
 
 
-def around(memory: Memory, number: int) -> np.ndarray:
+def around(memory: RegionMemory, number: int) -> np.ndarray:
     """A region with the bytes on either side of it, as a broken kernel could reach them."""
     region = memory[number]
     whole = region.base
@@ -68,22 +68,24 @@ def around(memory: Memory, number: int) -> np.ndarray:
     return whole
 
 
-def test_an_undamaged_model_has_no_findings(case: Case) -> None:
+def test_an_undamaged_model_has_no_findings(case: StreamCase) -> None:
     assert examine(case, hazards=True).finding == ""
 
 
 @pytest.mark.parametrize(("index", "where"), [(GUARD - 1, "before"), (-GUARD, "behind")])
-def test_a_write_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: Case, index: int, where: str) -> None:
-    def outside(_: ElementwiseStep, memory: Memory) -> None:
+def test_a_write_out_of_a_region_is_found(
+    monkeypatch: pytest.MonkeyPatch, case: StreamCase, index: int, where: str
+) -> None:
+    def outside(_: ElementwiseStep, memory: RegionMemory) -> None:
         around(memory, 1)[index : index + 1] += 1  # as an array, which wraps in silence
 
     assert f"bytes {where} region 1 were written" in sabotaged(monkeypatch, case, outside).finding
 
 
-def test_a_read_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+def test_a_read_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:
     load = FeatureMap.load
 
-    def beyond(self: FeatureMap, memory: Memory) -> Any:
+    def beyond(self: FeatureMap, memory: RegionMemory) -> Any:
         values = load(self, memory)
         return values + int(around(memory, self.region)[GUARD - 3])
 
@@ -93,8 +95,8 @@ def test_a_read_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: 
     assert "bytes outside of regions matter" in examine(case).finding
 
 
-def test_a_write_beyond_what_the_program_accesses_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    def inside(_: ElementwiseStep, memory: Memory) -> None:
+def test_a_write_beyond_what_the_program_accesses_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:
+    def inside(_: ElementwiseStep, memory: RegionMemory) -> None:
         memory[1][:] += 1
 
     longer = {number: data + bytes(64 if number else 0) for number, data in case.regions.items()}
@@ -102,22 +104,22 @@ def test_a_write_beyond_what_the_program_accesses_is_found(monkeypatch: pytest.M
     assert "outside of" in verdict.finding
 
 
-def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    def missing(_: ElementwiseStep, memory: Memory) -> None:
+def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:
+    def missing(_: ElementwiseStep, memory: RegionMemory) -> None:
         memory.chains[5]
 
     finding = sabotaged(monkeypatch, case, missing).finding
     assert finding.startswith("KeyError: 5 (test_fuzz.py")
 
 
-def test_a_warning_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    def overflowing(_: ElementwiseStep, memory: Memory) -> None:
+def test_a_warning_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:
+    def overflowing(_: ElementwiseStep, memory: RegionMemory) -> None:
         np.int64(1 << 62) * np.int64(4)
 
     assert "RuntimeWarning: overflow" in sabotaged(monkeypatch, case, overflowing).finding
 
 
-def test_a_slow_run_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+def test_a_slow_run_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:
     monkeypatch.setattr(trial, "LIMIT_SECONDS", 0.05)
     assert "took 0." in sabotaged(monkeypatch, case, lambda *_: sleep(0.1)).finding
 
@@ -127,14 +129,14 @@ def test_a_slow_run_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> Non
     [Fault("strange", 0, "CONV", "IFM", 1, "x"), Fault("bus", 0, "", "IFM", 1, "x"), Fault("bus", 2, "A", "B", 1, "x")],
     ids=["kind", "op", "offset"],
 )
-def test_a_fault_that_names_nothing_is_found(monkeypatch: pytest.MonkeyPatch, case: Case, wrong: Fault) -> None:
-    def refuse(_: ElementwiseStep, memory: Memory) -> None:
+def test_a_fault_that_names_nothing_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase, wrong: Fault) -> None:
+    def refuse(_: ElementwiseStep, memory: RegionMemory) -> None:
         raise wrong
 
     assert sabotaged(monkeypatch, case, refuse).finding.startswith("a fault")
 
 
-def test_a_fault_with_a_value_that_no_register_has_is_found(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+def test_a_fault_with_a_value_that_no_register_has_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:
     def refuse(self: FieldsU55, name: str, size_at: int) -> Any:
         raise self.fault("parse", f"{name}_PRECISION", self.get(f"{name}_PRECISION") + 1, "is off by one")
 
@@ -148,7 +150,7 @@ def test_a_fault_with_a_value_that_no_register_has_is_found(monkeypatch: pytest.
 def hang() -> None:
     """Additions never end."""
 
-    def forever(self: ElementwiseStep, memory: Memory) -> None:
+    def forever(self: ElementwiseStep, memory: RegionMemory) -> None:
         while True:
             sleep(1)
 
@@ -158,7 +160,7 @@ def hang() -> None:
 def crash() -> None:
     """Additions end the process."""
 
-    def die(self: ElementwiseStep, memory: Memory) -> None:
+    def die(self: ElementwiseStep, memory: RegionMemory) -> None:
         import ctypes
 
         ctypes.string_at(0)
@@ -169,7 +171,7 @@ def crash() -> None:
 def hoard() -> None:
     """Additions want more memory than there should be for them."""
 
-    def grow(self: ElementwiseStep, memory: Memory) -> None:
+    def grow(self: ElementwiseStep, memory: RegionMemory) -> None:
         np.empty(2 << 30, np.uint8)
 
     ElementwiseStep.run = grow  # type: ignore[method-assign]
@@ -177,7 +179,7 @@ def hoard() -> None:
 
 def found(tmp_path: Path, prepare: Any) -> list[Examined]:
     crew = Crew(1, tmp_path, prepare=prepare, hang=4)
-    return [one for one in crew.run([Block(NPU, 1, 0, 3, "add int16")]) if one.verdict.finding]
+    return [one for one in crew.run([CaseRange(NPU, 1, 0, 3, "add int16")]) if one.verdict.finding]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_hangs_and_crashes_cost_a_case_and_are_found(tmp_path: Path, prepare: An
         assert one.verdict.outcome == CRASHED
         assert words in one.verdict.finding
         assert one.file is not None
-        assert Case.load(one.file).npu == NPU
+        assert StreamCase.load(one.file).npu == NPU
 
 
 def test_a_lot_of_memory_is_found(tmp_path: Path) -> None:
@@ -201,18 +203,18 @@ def test_a_lot_of_memory_is_found(tmp_path: Path) -> None:
 
 
 def test_cases_are_a_function_of_the_seed() -> None:
-    one, same = (list(Block(NPU, 5, 2, 12, "pool").cases()) for _ in range(2))
+    one, same = (list(CaseRange(NPU, 5, 2, 12, "pool").cases()) for _ in range(2))
     assert one == same
-    assert one[7:] == list(Block(NPU, 5, 2, 12, "pool").cases(7))
-    assert one != list(Block(NPU, 6, 2, 12, "pool").cases())
+    assert one[7:] == list(CaseRange(NPU, 5, 2, 12, "pool").cases(7))
+    assert one != list(CaseRange(NPU, 6, 2, 12, "pool").cases())
 
 
-def test_a_case_survives_its_file(tmp_path: Path, case: Case) -> None:
+def test_a_case_survives_its_file(tmp_path: Path, case: StreamCase) -> None:
     case.save(tmp_path / "a" / "case.json", "it is wrong")
-    assert Case.load(tmp_path / "a" / "case.json") == case
+    assert StreamCase.load(tmp_path / "a" / "case.json") == case
 
 
-def test_the_command_replays_a_case(tmp_path: Path, case: Case) -> None:
+def test_the_command_replays_a_case(tmp_path: Path, case: StreamCase) -> None:
     command = [sys.executable, "-m", "ethos_hil.suites.lab.fuzz.streams", "--replay"]
     good = tmp_path / "good.json"
     case.save(good, "was wrong once")

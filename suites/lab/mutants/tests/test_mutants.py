@@ -16,7 +16,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.suites.lab.mutants import fields, trial
 from ethos_hil.suites.lab.mutants.mutate import WAYS, Mutant, Original, make
-from ethos_hil.suites.lab.mutants.session import Session
+from ethos_hil.suites.lab.mutants.session import MutantSession
 
 SOC = "corstone-300"
 
@@ -95,7 +95,7 @@ def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original
     assert trial.examine(mutant, {SOC: firmware}).ending == trial.RESULT
     hung = trial.examine(mutant, broken(b"\xfe\xe7"), 1.0)
     assert (hung.ending, hung.finding) == (trial.TIMEOUT, True), hung.words
-    faulted = Session(originals, broken(b"\x00\xde"), 1, tmp_path).examine(0)
+    faulted = MutantSession(originals, broken(b"\x00\xde"), 1, tmp_path).examine(0)
     assert (faulted.ending, faulted.finding) == (trial.CPU_FAULT, True), faulted.words
     (kept,) = tmp_path.iterdir()
     assert kept.read_bytes() == make(1, 0, originals).pte
@@ -105,7 +105,7 @@ def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original
 def test_a_sample_ends_in_results_and_named_refusals(
     firmware: bytes, originals: tuple[Original, ...], tmp_path: Path
 ) -> None:
-    session = Session(originals, {SOC: firmware}, 1, tmp_path)
+    session = MutantSession(originals, {SOC: firmware}, 1, tmp_path)
     endings = [session.examine(number) for number in range(100)]
     assert [ending for ending in endings if ending.finding] == []
     found = Counter(ending.ending for ending in endings)

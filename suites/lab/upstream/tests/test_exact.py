@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import Npu
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.suites.lab.upstream.exact import Oracle, compare
 from ethos_hil.suites.models.stacks import STACKS
@@ -17,7 +17,7 @@ from ethos_hil.suites.models.stacks import STACKS
 
 @pytest.fixture(scope="module")
 def artifact() -> Artifact:
-    return lower(from_module(*STACKS["plain"].example(0), label="plain-0"), Npu.parse("ethos-u55-128"))
+    return lower(from_module(*STACKS["plain"].example(0), label="plain-0"), NpuName.parse("ethos-u55-128"))
 
 
 @pytest.fixture

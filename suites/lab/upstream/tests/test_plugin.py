@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.suites.lab.upstream.records import Result, read
+from ethos_hil.suites.lab.upstream.records import TestResult, read
 
 SUBJECT = Path(__file__).with_name("subject.py")
 FVP = "FVP_Corstone_SSE-300_Ethos-U55"
@@ -36,7 +36,7 @@ def catalogue(folder: Path) -> list[str]:
     return list(json.loads(path.read_text())["items"])
 
 
-def recorded(folder: Path, items: list[str], fvp: bool, *options: str) -> dict[str, Result]:
+def recorded(folder: Path, items: list[str], fvp: bool, *options: str) -> dict[str, TestResult]:
     folder.mkdir()
     (folder / "items.json").write_text(json.dumps(items))
     options = ("--upstream-items", str(folder / "items.json"), "--upstream-results", str(folder / "r.jsonl"), *options)
@@ -51,7 +51,7 @@ def items(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def results(items: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+def results(items: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestResult]:
     return recorded(tmp_path_factory.mktemp("with") / "out", items, True)
 
 
@@ -60,7 +60,7 @@ def test_only_tests_of_an_npu_are_listed(items: list[str]) -> None:
     assert not [item for item in items if "of_no_npu" in item]
 
 
-def test_outcomes_are_pytests(results: dict[str, Result]) -> None:
+def test_outcomes_are_pytests(results: dict[str, TestResult]) -> None:
     assert {name: result.outcome for name, result in results.items()} == {
         "reaches": "passed",
         "reaches_twice_and_fails": "failed",
@@ -83,7 +83,7 @@ def test_outcomes_are_pytests(results: dict[str, Result]) -> None:
 
 
 def test_what_is_derived_for_no_fvp_is_what_pytest_then_says(
-    items: list[str], results: dict[str, Result], tmp_path: Path
+    items: list[str], results: dict[str, TestResult], tmp_path: Path
 ) -> None:
     really = recorded(tmp_path / "out", items, False)
     assert {name: result.without for name, result in results.items()} == {
@@ -92,7 +92,7 @@ def test_what_is_derived_for_no_fvp_is_what_pytest_then_says(
     assert len({result.outcome for result in really.values()}) >= 5, "the subject must show the difference"
 
 
-def test_calls_message_and_warnings_are_recorded(results: dict[str, Result]) -> None:
+def test_calls_message_and_warnings_are_recorded(results: dict[str, TestResult]) -> None:
     assert [len(results[name].calls) for name in ("reaches", "reaches_twice_and_fails", "fails_before")] == [1, 2, 0]
     assert results["skipped"].calls == results["passes_unmarked"].calls == ()
     assert (results["reaches"].calls[0].fvp, results["reaches"].calls[0].status) == (FVP, 0)
@@ -102,7 +102,7 @@ def test_calls_message_and_warnings_are_recorded(results: dict[str, Result]) -> 
     assert results["error_in_setup"].message == "ValueError: wrong"
 
 
-def test_workers_record_the_same(items: list[str], results: dict[str, Result], tmp_path: Path) -> None:
+def test_workers_record_the_same(items: list[str], results: dict[str, TestResult], tmp_path: Path) -> None:
     spread = recorded(tmp_path / "out", items, True, "-n", "2", "--dist", "worksteal")
     assert {name: one.outcome for name, one in spread.items()} == {name: one.outcome for name, one in results.items()}
     assert {name: one.without for name, one in spread.items()} == {name: one.without for name, one in results.items()}

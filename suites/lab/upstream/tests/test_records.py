@@ -10,14 +10,15 @@ import pytest
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.upstream import known, table
 from ethos_hil.suites.lab.upstream.known import Known
-from ethos_hil.suites.lab.upstream.records import Call, Result, append, gist, npu_of, read
+from ethos_hil.suites.lab.upstream.records import DeviceCall, TestResult, append, gist, npu_of, read
 from ethos_hil.suites.lab.upstream.sample import SIZE, spread
 
 SAMPLE = Path(__file__).parents[1] / "sample.txt"
 
 
-def result(item: str, outcome: str = "passed", **fields: object) -> Result:
-    return Result(id=item, npu=npu_of(item) or "", outcome=outcome, seconds=1.0, build="", without="xfailed", **fields)  # type: ignore[arg-type]
+def result(item: str, outcome: str = "passed", **fields: object) -> TestResult:
+    given = {"npu": npu_of(item) or "", "outcome": outcome, **fields}
+    return TestResult(id=item, seconds=1.0, build="", without="xfailed", **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_npu_is_read_from_the_tests_name(item: str, npu: str | None) -> None:
 
 def test_results_survive_an_interrupt_in_the_middle_of_a_line(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    first = result("a.py::test_u55", calls=(Call("FVP", 0.5, 0),), warnings=("w",))
+    first = result("a.py::test_u55", calls=(DeviceCall("FVP", 0.5, 0),), warnings=("w",))
     append(path, first)
     with path.open("a") as file:
         file.write(result("b.py::test_u55").to_line()[:40])
@@ -107,8 +108,10 @@ def test_the_table_counts_what_failed_and_names_what_is_not_diagnosed() -> None:
 
 
 def test_a_test_that_passes_with_other_outputs_than_the_references_is_wrong() -> None:
-    passed = result("a.py::test_u55", calls=(Call("FVP", 1.0, 0, True), Call("FVP", 1.0, 0, False, "output 0: 1 of 9")))
+    passed = result(
+        "a.py::test_u55", calls=(DeviceCall("FVP", 1.0, 0, True), DeviceCall("FVP", 1.0, 0, False, "output 0: 1 of 9"))
+    )
     assert passed.wrong
     assert not passed.failed
     assert passed.problem == "differs from the reference: output 0: 1 of 9"
-    assert not result("a.py::test_u55", calls=(Call("FVP", 1.0, 0, None, "no reference"),)).wrong
+    assert not result("a.py::test_u55", calls=(DeviceCall("FVP", 1.0, 0, None, "no reference"),)).wrong

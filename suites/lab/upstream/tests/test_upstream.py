@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
-from ethos_hil.suites.lab.upstream.records import Result, read
+from ethos_hil.suites.lab.upstream.records import TestResult, read
 
 SAMPLE = Path(__file__).parents[1] / "sample.txt"
 # The four networks of MLPerf Tiny among upstream's model tests; the other parametrisation of each is in the full run.
@@ -24,7 +24,7 @@ MODELS = [
 _TIME_LIMIT = 840  # two minutes on a quiet machine of two processors, several times as long on a busy one
 
 
-def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str, Result], str]:
+def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str, TestResult], str]:
     """Runs the command on listed tests; its exit status, the results, and what it printed."""
     out.mkdir(exist_ok=True)
     (out / "list.txt").write_text("\n".join(items))
