@@ -22,6 +22,7 @@ from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.harness.verdict.accuracy import accuracies
+from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.harness.verdict.divergence import localise
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.verify import verify
@@ -251,8 +252,9 @@ def judge(
     """
     reporter = reporter or Silent()
     reporter.stage("Verifying")
-    verdict = verify(outcome, references, with_delegates=runner is None)
-    failure = verdict.failure
+    comparison = verify(outcome, references, with_delegates=runner is None)
+    decision = decide(Evidence(difference=comparison.difference, compared=comparison.compared))
+    failure = decision.failure
     if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in artifact.plan.input_tensors):
         failure = dataclasses.replace(failure, hint=BATCH_HINT)
     divergence = None
@@ -261,13 +263,13 @@ def judge(
         divergence = localise(artifact, board, references, outcome)
     first = next((run for run in outcome.runs if run.input_set == 0), None)
     record = Record(
-        verdict=verdict.status,
+        verdict=decision.verdict,
         model=label,
         npu=str(artifact.npu or board.npu),
         target=describe(board),
         failure=failure,
         divergence=divergence,
-        outputs=verdict.outputs,
+        outputs=comparison.outputs,
         accuracy=accuracies(artifact, input_sets[0], first.outputs) if first is not None else (),
         metrics=metrics(artifact, board, outcome, seconds),
         ops=rows(artifact, board, outcome),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
 from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.verdict import FailureKind
 
 _VARIABLE = "ETHOS_HIL_CACHE"
 
@@ -87,7 +88,7 @@ class Cache:
             raise ToolError(
                 f"the cache in {self.root} cannot be written: {error.strerror or error}",
                 hint=f"free some space, or set {_VARIABLE} to another folder",
-                kind="cache",
+                kind=FailureKind.CACHE,
             ) from error
 
     @contextmanager

@@ -1,62 +1,118 @@
 """One root for every error a user can meet, split by whose fault it is.
 
 The command line prints `message` and `hint` on one line and exits with `exit_status`; with --debug it shows the
-traceback as well. `kind` is the stable word that goes into the JSON (`failure.kind`).
+traceback as well. `kind` goes into the JSON (`failure.kind`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from ethos_hil.results.record import Failure
+from ethos_hil.results.verdict import FailureKind
+
+_FIELDS = ("kind", "message", "hint", "console")
+"""That `replace` takes."""
 
 
 class EthosHilError(Exception):
     """Root of all errors with a message meant for the user.
 
+    An error does not change once it is made: `replace` gives another one, with what is known better further out.
+
     Attributes:
-        kind: stable word for machines ("usage", "not-launched", "mismatch", ...).
+        kind: what went wrong, for programs.
         message: what was wrong, where, and what was found.
         hint: what to do about it, or None.
+        console: what the target wrote until then, line by line.
         exit_status: 1 verification failed or fault on the target, 2 unusable arguments or model,
             3 target or tool not available.
     """
 
-    kind = "internal"
+    kind: FailureKind = FailureKind.INTERNAL
+    message: str
+    hint: str | None
+    console: tuple[str, ...]
     exit_status = 1
 
-    def __init__(self, message: str, *, hint: str | None = None, kind: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        kind: FailureKind | None = None,
+        console: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
-        if kind is not None:
-            self.kind = kind
+        self.__dict__.update(
+            message=message, hint=hint, kind=type(self).kind if kind is None else kind, console=tuple(console)
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self.__dict__ and not name.startswith("__"):
+            raise AttributeError(f"{name} of {type(self).__name__} cannot be changed; `replace` makes another error")
+        super().__setattr__(name, value)
 
     def __str__(self) -> str:
-        """The message as it is now: who passes an error on may have added to it."""
+        """The message."""
         return self.message
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[type[Self], tuple[Any, ...], dict[str, Any]]]:
+        """Pickle and copy it field by field: constructors of subclasses take other arguments."""
+        return _rebuilt, (type(self), self.args, dict(self.__dict__))
+
+    @property
+    def failure(self) -> Failure:
+        """What a record says of it."""
+        return Failure(self.kind, self.message, self.hint)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same error, raised at the same place from the same cause, with other fields.
+
+        Args:
+            changes: of kind, message, hint and console, those that differ.
+        """
+        unknown = changes.keys() - set(_FIELDS)
+        if unknown:
+            raise TypeError(f"no field of an error: {', '.join(sorted(unknown))}")
+        other: Self = _rebuilt(type(self), (changes.get("message", self.message),), {**self.__dict__, **changes})
+        other.__cause__, other.__context__ = self.__cause__, self.__context__
+        other.__suppress_context__ = self.__suppress_context__
+        return other.with_traceback(self.__traceback__)
+
+
+def _rebuilt(cls: type[Any], args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 class UsageError(EthosHilError):
     """The arguments or the model cannot be used as given."""
 
-    kind = "usage"
+    kind = FailureKind.USAGE
     exit_status = 2
 
 
 class ToolError(EthosHilError):
     """A tool or target that is needed is missing or does not work."""
 
-    kind = "not-available"
+    kind = FailureKind.NOT_AVAILABLE
     exit_status = 3
 
 
 class CompileError(UsageError):
     """The model cannot be exported, quantised or compiled."""
 
-    kind = "compile"
+    kind = FailureKind.COMPILE
 
 
 class OracleError(EthosHilError):
     """The oracle is missing or gave no usable answer: never a pass."""
 
-    kind = "no-reference"
+    kind = FailureKind.NO_REFERENCE
 
 
 def causes(error: BaseException) -> list[BaseException]:
@@ -71,6 +127,6 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def raise_if_interrupted(error: BaseException) -> None:
-    """Raises KeyboardInterrupt when one is behind `error`: libraries wrap those that hit them in mid-import."""
+    """Raise KeyboardInterrupt when one is behind `error`: libraries wrap those that hit them in mid-import."""
     if any(isinstance(link, KeyboardInterrupt) for link in causes(error)):
         raise KeyboardInterrupt from error

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ethos_hil.results.verdict import FailureKind, Verdict
+
 SCHEMA_VERSION = 1
 
 
@@ -19,7 +21,7 @@ SCHEMA_VERSION = 1
 class Failure:
     """Why a run is not verified: a stable word, what happened, and what to try."""
 
-    kind: str
+    kind: FailureKind
     message: str
     hint: str | None = None
 
@@ -222,7 +224,7 @@ class Record:
     the program's methods that ran.
     """
 
-    verdict: str
+    verdict: Verdict
     model: str
     npu: str
     target: TargetInfo
@@ -262,11 +264,11 @@ class Record:
             raise ValueError(f"record has schema version {version!r}; this program reads version {SCHEMA_VERSION}")
         try:
             return cls(
-                verdict=str(data["verdict"]),
+                verdict=Verdict(data["verdict"]),
                 model=str(data["model"]),
                 npu=str(data["npu"]),
                 target=_known(TargetInfo, data["target"]),
-                failure=None if data["failure"] is None else _known(Failure, data["failure"]),
+                failure=None if data["failure"] is None else _failure(data["failure"]),
                 divergence=_divergence(data.get("divergence")),
                 outputs=tuple(_output(item) for item in data["outputs"]),
                 accuracy=tuple(_accuracy(item) for item in data.get("accuracy", ())),
@@ -298,6 +300,14 @@ class Record:
 def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
     names = {item.name for item in fields(cls)}
     return cls(**{name: value for name, value in data.items() if name in names})
+
+
+def _failure(data: Mapping[str, Any]) -> Failure:
+    """A kind that this version does not know goes before the message: nothing is lost."""
+    try:
+        return _known(Failure, {**data, "kind": FailureKind(data["kind"])})
+    except ValueError:
+        return _known(Failure, {**data, "kind": FailureKind.OTHER, "message": f"{data['kind']}: {data['message']}"})
 
 
 def _is_infinite(number: object) -> bool:

@@ -15,6 +15,7 @@ from ethos_hil.harness.cli.render import console, summary
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.model import load_model
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.verdict import Verdict
 
 
 def main() -> int:
@@ -52,7 +53,7 @@ def main() -> int:
     stdout.print("", table)
     agreeing = int((host == device).sum())
     stdout.print(f"host and device agree on {agreeing} of {len(labels)} digits")
-    return 0 if report.record.verdict == "verified" and agreeing == len(labels) else 1
+    return 0 if report.record.verdict == Verdict.VERIFIED and agreeing == len(labels) else 1
 
 
 if __name__ == "__main__":

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.cli.arguments import LowerArguments, RunArguments
 from ethos_hil.harness.cli.progress import Live
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.results.record import Check, Failure, Record, RunnerInfo, TargetInfo
+from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.results.verdict import Verdict
 
 PREFLIGHT_SCHEMA_VERSION = 1
 _STDOUT = Path("-")
@@ -72,7 +72,7 @@ def run(
         sys.stderr.write(f"ethos-hil: {problem.message}\n")
     if problems:
         raise problems[0]
-    return 0 if record.verdict == "verified" else 1
+    return 0 if record.verdict == Verdict.VERIFIED else 1
 
 
 def lower(order: LowerArguments, *, json_file: Path | None) -> None:
@@ -149,22 +149,24 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
 
 
 def _failed(choice: RunArguments, error: EthosHilError) -> Record:
+    from ethos_hil.harness.image.preflight import PreflightFailed
     from ethos_hil.harness.targets.registry import FVPS
+    from ethos_hil.harness.verdict.decide import Evidence, decide
     from ethos_hil.results import environment
 
-    checks: Sequence[Check] = getattr(error, "checks", ())
+    decision = decide(Evidence(stopped=error.failure))
     return Record(
-        verdict="failed",
+        verdict=decision.verdict,
         model=choice.model,
         npu=choice.npu,
         target=TargetInfo(choice.target, "fvp" if choice.target in FVPS else choice.target, ""),
-        failure=Failure(error.kind, error.message, error.hint),
+        failure=decision.failure,
         versions=environment.versions(),
-        console=getattr(error, "console", ()),
+        console=error.console,
         memory_mode=choice.memory_mode or "",
         method=choice.method or "forward",
         runner=_runner(choice.runner),
-        preflight=tuple(checks),
+        preflight=error.checks if isinstance(error, PreflightFailed) else (),
     )
 
 

@@ -260,7 +260,7 @@ def guard(body: Callable[[], object]) -> NoReturn:
             raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
     except EthosHilError as error:
-        for line in getattr(error, "console", ())[-10:]:
+        for line in error.console[-10:]:
             sys.stderr.write(f"  device: {line}\n")
         _fail(error, f"{error.message}" + (f" ({error.hint})" if error.hint else ""), error.exit_status, debug)
     except (KeyboardInterrupt, typer.Abort):

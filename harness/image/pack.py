@@ -28,6 +28,7 @@ from ethos_hil.harness.image.formats import (
     PackageHeader,
 )
 from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.verdict import FailureKind
 
 SECTION_NAME = ".ethos_hil.package"
 
@@ -135,7 +136,7 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
         raise TargetError(
             f"the program and its inputs do not fit: {size} bytes needed, {slot.size} available",
             hint="run fewer input sets at once" if len(program) < slot.size else None,
-            kind="out-of-memory",
+            kind=FailureKind.OUT_OF_MEMORY,
         )
     unsigned = PackageHeader.pack({**header, "run_id": bytes(16), "image_hash": bytes(32), "crc32": 0})
     digest = _digest(firmware).copy()

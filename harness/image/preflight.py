@@ -20,17 +20,17 @@ from ethos_hil.harness.socs.soc import SOCS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.results.record import Check
+from ethos_hil.results.verdict import FailureKind
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 _KINDS = {
-    "npu": "npu-mismatch",
-    "command stream": "npu-mismatch",
-    "memory mode": "npu-mismatch",
-    "firmware": "wrong-program",
-    "kernels": "unsupported",
+    "npu": FailureKind.NPU_MISMATCH,
+    "command stream": FailureKind.NPU_MISMATCH,
+    "memory mode": FailureKind.NPU_MISMATCH,
+    "firmware": FailureKind.WRONG_PROGRAM,
+    "kernels": FailureKind.UNSUPPORTED,
 }
 """Failure kinds by the check that fails; the others are about memory."""
-_OUT_OF_MEMORY = "out-of-memory"
 
 
 class PreflightFailed(TargetError):
@@ -43,7 +43,7 @@ class PreflightFailed(TargetError):
         fixes = list(dict.fromkeys(check.fix for check in failed if check.fix))
         super().__init__(
             f"preflight: {'; '.join(texts)}",
-            kind=_KINDS.get(failed[0].name, _OUT_OF_MEMORY),
+            kind=_KINDS.get(failed[0].name, FailureKind.OUT_OF_MEMORY),
             hint="; ".join(fixes) or None,
         )
         self.checks = tuple(checks)

@@ -31,6 +31,7 @@ from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
 from ethos_hil.harness.link.tensors import Announced
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Progress, Run
+from ethos_hil.results.verdict import FailureKind
 
 _NO_RUN = bytes(16)
 """What a device sends as its run id when its package is damaged or missing."""
@@ -82,7 +83,7 @@ class Collector:
             if isinstance(item, Text):
                 self._console += item.lines
             elif self.complete:
-                raise TargetError(f"a {item.type.name} frame came after END", kind="link")
+                raise TargetError(f"a {item.type.name} frame came after END", kind=FailureKind.LINK)
             else:
                 self._frame(item)
 
@@ -102,7 +103,7 @@ class Collector:
             return
         if self.failure is not None:
             raise self.failure
-        raise TargetError(f"the device fell silent {self.progress_text()}, without an END frame", kind="link")
+        raise TargetError(f"the device fell silent {self.progress_text()}, without an END frame", kind=FailureKind.LINK)
 
     def progress_text(self) -> str:
         """How far it got, for messages."""
@@ -115,7 +116,7 @@ class Collector:
     def outcome(self, seconds: dict[str, float]) -> Outcome:
         """Of a complete run; `seconds` by phase, as Outcome describes them."""
         if not self.complete or self._memory is None:
-            raise TargetError(f"the run is not complete: it ended {self.progress_text()}", kind="link")
+            raise TargetError(f"the run is not complete: it ended {self.progress_text()}", kind=FailureKind.LINK)
         return Outcome(
             run_id=self._hello["run_id"],
             image_hash=self._hello["image_hash"],
@@ -130,9 +131,11 @@ class Collector:
 
     def _frame(self, frame: Frame) -> None:
         if not self.started and frame.type is not FrameType.HELLO:
-            raise TargetError(f"the first frame is {frame.type.name}; expected HELLO", kind="link")
+            raise TargetError(f"the first frame is {frame.type.name}; expected HELLO", kind=FailureKind.LINK)
         if self._nameless and frame.type not in _FAREWELL:
-            raise TargetError(f"a device that names no run sent a {frame.type.name} frame", kind="stale-output")
+            raise TargetError(
+                f"a device that names no run sent a {frame.type.name} frame", kind=FailureKind.STALE_OUTPUT
+            )
         if self._current is not None:
             self._current.check_expected(frame)
         match frame.type:
@@ -143,7 +146,7 @@ class Collector:
                 self._console += frame.payload[Log.size :].decode("utf-8", "replace").splitlines()
             case FrameType.LOADED:
                 if self._memory is not None:
-                    raise TargetError("LOADED came twice", kind="link")
+                    raise TargetError("LOADED came twice", kind=FailureKind.LINK)
                 self._memory = _unpack(Loaded, frame)
             case FrameType.RUN_BEGIN:
                 self._on_run_begin(_unpack(RunBegin, frame))
@@ -164,11 +167,11 @@ class Collector:
 
     def _on_hello(self, hello: dict[str, Any]) -> None:
         if self.started:
-            raise TargetError("HELLO came twice: the device started again", kind="link")
+            raise TargetError("HELLO came twice: the device started again", kind=FailureKind.LINK)
         if hello["protocol"] != PROTOCOL_VERSION:
             raise TargetError(
                 f"the firmware speaks version {hello['protocol']} of the protocol, the harness {PROTOCOL_VERSION}",
-                kind="link",
+                kind=FailureKind.LINK,
                 hint=_REBUILD,
             )
         image = self._image
@@ -180,7 +183,7 @@ class Collector:
         if hello["run_id"] != image.run_id:
             raise TargetError(
                 f"the answer belongs to another run: its id is {hello['run_id'].hex()}, expected {image.run_id.hex()}",
-                kind="stale-output",
+                kind=FailureKind.STALE_OUTPUT,
                 hint="reset the device and run again",
             )
         for name, expected in (("image_hash", image.image_hash), ("program_hash", image.program_hash)):
@@ -189,7 +192,7 @@ class Collector:
                 raise TargetError(
                     f"the device runs another {what}: SHA-256 {hello[name].hex()[:16]}..., expected "
                     f"{expected.hex()[:16]}...",
-                    kind="wrong-program",
+                    kind=FailureKind.WRONG_PROGRAM,
                 )
         self._hello = hello
         self.started = True
@@ -197,23 +200,25 @@ class Collector:
     def _on_run_begin(self, begin: dict[str, int]) -> None:
         plan = self._image.plan
         if self._memory is None:
-            raise TargetError("a run began before LOADED", kind="link")
+            raise TargetError("a run began before LOADED", kind=FailureKind.LINK)
         if self._current is not None:
-            raise TargetError("a run began before the one before it ended", kind="link")
+            raise TargetError("a run began before the one before it ended", kind=FailureKind.LINK)
         done = len(self._runs)
         expected = {"input_set": done // plan.repeat, "repeat": done % plan.repeat}
         if begin != expected or done >= plan.executions:
             raise TargetError(
                 f"input set {begin['input_set']}, repeat {begin['repeat']} began; expected "
                 + ("END" if done >= plan.executions else f"{expected['input_set']}, repeat {expected['repeat']}"),
-                kind="link",
+                kind=FailureKind.LINK,
             )
         self._current = _RunInProgress(begin["input_set"], begin["repeat"])
 
     def _on_run_end(self, frame: Frame, end: dict[str, int]) -> None:
         current = self._run(frame)
         if (end["input_set"], end["repeat"]) != (current.input_set, current.repeat):
-            raise TargetError(f"RUN_END of input set {end['input_set']}, not of {current.input_set}", kind="link")
+            raise TargetError(
+                f"RUN_END of input set {end['input_set']}, not of {current.input_set}", kind=FailureKind.LINK
+            )
         assert self._memory is not None
         self._runs.append(current.finish(self._memory["outputs"], self._image.plan, end["stack_used"]))
         self._current = None
@@ -230,7 +235,7 @@ class Collector:
             raise TargetError(
                 f"the device ended with status, executions and frames {found}; expected {expected}, and "
                 f"{len(self._runs)} executions arrived",
-                kind="link",
+                kind=FailureKind.LINK,
             )
         self.complete = True
 
@@ -239,12 +244,11 @@ class Collector:
             self.failure = failure
             return
         # The first one says what is wrong; the ones after it, if any, continue its list.
-        self.failure.message = f"{self.failure.message}; {failure.message}"
-        self.failure.args = (self.failure.message,)
+        self.failure = self.failure.replace(message=f"{self.failure.message}; {failure.message}")
 
     def _run(self, frame: Frame) -> _RunInProgress:
         if self._current is None:
-            raise TargetError(f"a {frame.type.name} frame came outside of a run", kind="link")
+            raise TargetError(f"a {frame.type.name} frame came outside of a run", kind=FailureKind.LINK)
         return self._current
 
 
@@ -265,7 +269,9 @@ class _RunInProgress:
         allowed = (FrameType.DATA, FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
         if self._announced is not None and frame.type not in allowed:
             missing = self._announced.nbytes - len(self._received)
-            raise TargetError(f"{missing} bytes of a tensor are missing: {frame.type.name} came instead", kind="link")
+            raise TargetError(
+                f"{missing} bytes of a tensor are missing: {frame.type.name} came instead", kind=FailureKind.LINK
+            )
 
     def announce(self, announced: Announced) -> None:
         self._announced = announced
@@ -274,26 +280,30 @@ class _RunInProgress:
 
     def data(self, payload: bytes) -> None:
         if self._announced is None:
-            raise TargetError("DATA came without a TENSOR", kind="link")
+            raise TargetError("DATA came without a TENSOR", kind=FailureKind.LINK)
         self._received += payload
         if len(self._received) > self._announced.nbytes:
-            raise TargetError(f"more DATA came than the {self._announced.nbytes} bytes announced", kind="link")
+            raise TargetError(
+                f"more DATA came than the {self._announced.nbytes} bytes announced", kind=FailureKind.LINK
+            )
         self._take_if_whole()
 
     def count(self, counters: dict[str, Any]) -> None:
         instruction = counters["instruction"]
         if instruction in self._counters:
-            raise TargetError(f"COUNTERS of instruction {instruction} came twice", kind="link")
+            raise TargetError(f"COUNTERS of instruction {instruction} came twice", kind=FailureKind.LINK)
         self._counters[instruction] = counters
 
     def finish(self, outputs: int, plan: RunPlan, stack_used: int) -> Run:
         """The run, when all of it is there: `outputs` outputs, and outputs of every delegate if they were asked for."""
         if len(self._outputs) != outputs:
-            raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind="link")
+            raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind=FailureKind.LINK)
         expected = set(self._counters) if plan.send_delegate_outputs else set()
         if set(self._delegate_outputs) != expected:
             sent, counted = sorted(self._delegate_outputs), sorted(expected)
-            raise TargetError(f"outputs came of the delegates at {sent}; expected those at {counted}", kind="link")
+            raise TargetError(
+                f"outputs came of the delegates at {sent}; expected those at {counted}", kind=FailureKind.LINK
+            )
         return Run(
             self.input_set,
             self.repeat,
@@ -322,7 +332,8 @@ class _RunInProgress:
             tensors = self._delegate_outputs.setdefault(announced.instruction, [])
         if announced.index != len(tensors):
             raise TargetError(
-                f"{announced.role.name.lower()} {announced.index} came where {len(tensors)} was expected", kind="link"
+                f"{announced.role.name.lower()} {announced.index} came where {len(tensors)} was expected",
+                kind=FailureKind.LINK,
             )
         tensors.append(array)
         self._announced = None
@@ -334,10 +345,10 @@ def _unpack(record: Record, frame: Frame, *, exact: bool = True) -> dict[str, An
         values = record.unpack(frame.payload)
     except struct.error as error:
         raise TargetError(
-            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind="link"
+            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind=FailureKind.LINK
         ) from error
     if exact and len(frame.payload) != record.size:
         raise TargetError(
-            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind="link"
+            f"a {frame.type.name} frame has {len(frame.payload)} bytes; expected {record.size}", kind=FailureKind.LINK
         )
     return values

@@ -7,18 +7,19 @@ import struct
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import Error, ErrorKind, FaultInfo
 from ethos_hil.harness.image.symbols import Symbols
+from ethos_hil.results.verdict import FailureKind
 
 _KINDS = {
-    ErrorKind.PACKAGE: "link",
-    ErrorKind.PROGRAM: "fault",
-    ErrorKind.UNSUPPORTED: "unsupported",
-    ErrorKind.OUT_OF_MEMORY: "out-of-memory",
-    ErrorKind.INPUT: "fault",
-    ErrorKind.NPU_MISMATCH: "npu-mismatch",
-    ErrorKind.NPU_FAULT: "fault",
-    ErrorKind.NPU_TIMEOUT: "timeout",
-    ErrorKind.KERNEL: "fault",
-    ErrorKind.MISMATCH: "mismatch",
+    ErrorKind.PACKAGE: FailureKind.LINK,
+    ErrorKind.PROGRAM: FailureKind.FAULT,
+    ErrorKind.UNSUPPORTED: FailureKind.UNSUPPORTED,
+    ErrorKind.OUT_OF_MEMORY: FailureKind.OUT_OF_MEMORY,
+    ErrorKind.INPUT: FailureKind.FAULT,
+    ErrorKind.NPU_MISMATCH: FailureKind.NPU_MISMATCH,
+    ErrorKind.NPU_FAULT: FailureKind.FAULT,
+    ErrorKind.NPU_TIMEOUT: FailureKind.TIMEOUT,
+    ErrorKind.KERNEL: FailureKind.FAULT,
+    ErrorKind.MISMATCH: FailureKind.MISMATCH,
 }
 KINDS = {kind.name.lower(): name for kind, name in _KINDS.items()}
 """The harness's word for each kind, by the name our runner gives it on its console."""
@@ -57,7 +58,7 @@ def reported_error(payload: bytes) -> TargetError:
         error = Error.unpack(payload)
         kind = ErrorKind(error["kind"])
     except (struct.error, ValueError) as problem:
-        raise TargetError(f"an ERROR frame makes no sense: {problem}", kind="link") from problem
+        raise TargetError(f"an ERROR frame makes no sense: {problem}", kind=FailureKind.LINK) from problem
     text = payload[Error.size :].decode("utf-8", "replace").strip() or f"error {kind.name} without a word"
     if kind is ErrorKind.OUT_OF_MEMORY:
         text = f"{text} (needed {error['needed']:,} bytes, available {error['available']:,})"
@@ -69,7 +70,7 @@ def reported_fault(payload: bytes, symbols: Symbols) -> TargetError:
     try:
         fault = FaultInfo.unpack(payload)
     except struct.error as problem:
-        raise TargetError(f"a FAULT frame makes no sense: {problem}", kind="link") from problem
+        raise TargetError(f"a FAULT frame makes no sense: {problem}", kind=FailureKind.LINK) from problem
     name = _EXCEPTIONS.get(fault["exception"], f"exception {fault['exception']}")
     causes = [text for bit, text in _CFSR.items() if fault["cfsr"] >> bit & 1]
     causes += [text for bit, text in _HFSR.items() if fault["hfsr"] >> bit & 1]
@@ -82,4 +83,4 @@ def reported_fault(payload: bytes, symbols: Symbols) -> TargetError:
     # lr is the address after the call, which may already belong to the next line.
     caller = symbols.describe((fault["lr"] & ~_THUMB_RETURN) - 2)
     message = f"{name} ({', '.join(causes) or 'no cause given'}) in {symbols.describe(fault['pc'])}, lr in {caller}"
-    return TargetError(message, kind="fault")
+    return TargetError(message, kind=FailureKind.FAULT)

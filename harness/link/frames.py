@@ -10,6 +10,7 @@ from cobs import cobs
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
+from ethos_hil.results.verdict import FailureKind
 
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024
@@ -87,13 +88,15 @@ class FrameDecoder:
         header = FrameHeader.unpack(content)
         expected = self._next_sequence & 0xFFFF
         if header["sequence"] != expected:
-            raise TargetError(f"frame {expected} is missing: frame {header['sequence']} came in its place", kind="link")
+            raise TargetError(
+                f"frame {expected} is missing: frame {header['sequence']} came in its place", kind=FailureKind.LINK
+            )
         try:
             frame_type = FrameType(header["type"])
         except ValueError as error:
             raise TargetError(
                 f"frame {expected} has the unknown type {header['type']}",
-                kind="link",
+                kind=FailureKind.LINK,
                 hint="the firmware is newer or older than the harness: build it with `make firmware`",
             ) from error
         self._next_sequence += 1
@@ -130,7 +133,7 @@ def _text(chunk: bytes, sequence: int) -> Text:
         raise TargetError(
             f"frame {sequence & 0xFFFF} is damaged: {len(chunk)} bytes ({_excerpt(chunk)}) are neither a frame with a "
             f"valid CRC nor text",
-            kind="link",
+            kind=FailureKind.LINK,
         )
     return Text(tuple(line.rstrip("\r") for line in text.splitlines()))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import MAX_RANK, TensorInfo, TensorRole
+from ethos_hil.results.verdict import FailureKind
 
 DTYPES: dict[int, np.dtype[Any]] = {
     0: np.dtype("uint8"),
@@ -58,18 +59,21 @@ class Announced:
                 raise ValueError(f"rank {rank} in {len(payload)} bytes")
             sizes = struct.unpack_from(f"<{rank}I", payload, TensorInfo.size)
         except (struct.error, ValueError) as error:
-            raise TargetError(f"a TENSOR frame makes no sense: {error}", kind="link") from error
+            raise TargetError(f"a TENSOR frame makes no sense: {error}", kind=FailureKind.LINK) from error
         label = f"{role.name.lower()} {info['index']}"
         if info["dtype"] not in DTYPES:
-            raise TargetError(f"{label} has dtype {info['dtype']}, which the harness has no array for", kind="link")
+            raise TargetError(
+                f"{label} has dtype {info['dtype']}, which the harness has no array for", kind=FailureKind.LINK
+            )
         dim_order = tuple(info["dim_order"][:rank])
         if sorted(dim_order) != list(range(rank)):
-            raise TargetError(f"{label} has dim_order {dim_order}, which is no permutation", kind="link")
+            raise TargetError(f"{label} has dim_order {dim_order}, which is no permutation", kind=FailureKind.LINK)
         dtype = DTYPES[info["dtype"]]
         expected = math.prod(sizes) * dtype.itemsize
         if info["nbytes"] != expected:
             raise TargetError(
-                f"{label} is announced with {info['nbytes']} bytes; {dtype} {sizes} has {expected}", kind="link"
+                f"{label} is announced with {info['nbytes']} bytes; {dtype} {sizes} has {expected}",
+                kind=FailureKind.LINK,
             )
         return cls(
             role, info["index"], info["instruction"], dtype, sizes, dim_order, info["nbytes"], info["crc32"]
@@ -83,6 +87,8 @@ class Announced:
         """
         label = f"{self.role.name.lower()} {self.index}"
         if len(data) != self.nbytes or zlib.crc32(data) != self.crc32:
-            raise TargetError(f"{label}: the {len(data)} bytes received do not match their CRC-32", kind="link")
+            raise TargetError(
+                f"{label}: the {len(data)} bytes received do not match their CRC-32", kind=FailureKind.LINK
+            )
         stored = np.frombuffer(data, self.dtype).reshape([self.sizes[axis] for axis in self.dim_order])
         return np.ascontiguousarray(stored.transpose(np.argsort(self.dim_order))).reshape(self.sizes)

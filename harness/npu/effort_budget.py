@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, MatMul, Op, Pool, Resize
+from ethos_hil.results.verdict import FailureKind
 
 BASE = 500_000_000
 PER_BYTE = 500
@@ -74,4 +75,4 @@ class EffortBudget:
         self._spent += cost
         if self._spent > self._limit:
             message = f"more work than a program on {self.touched} bytes of memory can have"
-            raise Fault("unsupported", op.offset, op.name, "milliseconds", self._spent // 1_000_000, message)
+            raise Fault(FailureKind.UNSUPPORTED, op.offset, op.name, "milliseconds", self._spent // 1_000_000, message)

@@ -43,6 +43,7 @@ from ethos_hil.harness.npu.timing import hazards, timing_model
 from ethos_hil.harness.npu.timing.hazards import Hazard
 from ethos_hil.harness.npu.timing.timing_model import DEFAULT_PORTS, OpRecord, Timing
 from ethos_hil.harness.npu.weights import decompress
+from ethos_hil.results.verdict import FailureKind
 
 Bytes = npt.NDArray[np.uint8]
 TABLE_HINT = (
@@ -124,7 +125,7 @@ class NpuProgram:
                 taken += 1
                 if taken > MAX_BRANCHES:
                     message = f"more than {MAX_BRANCHES} branches are taken"
-                    raise Fault("unsupported", one.offset, one.name, "BRANCH", one.target, message)
+                    raise Fault(FailureKind.UNSUPPORTED, one.offset, one.name, "BRANCH", one.target, message)
 
     def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
         """Modelled cycles of every operation, with regions behind the AXI ports that `ports` names."""
@@ -289,10 +290,10 @@ def _widened(old: Extent, access: Access) -> Extent:
 def _check_addresses(op: Op, access: Access, configuration: Configuration) -> None:
     if access.begin < 0:
         message = "strides lead to before its region"
-        raise Fault("bus", op.offset, op.name, access.register, access.begin, message, region=access.region)
+        raise Fault(FailureKind.BUS, op.offset, op.name, access.register, access.begin, message, region=access.region)
     if access.region == INTERNAL and access.end > configuration.internal_bytes:
         raise Fault(
-            "bus",
+            FailureKind.BUS,
             op.offset,
             op.name,
             access.register,
@@ -328,7 +329,9 @@ def _check_access(op: Op, regions: Mapping[int, Bytes]) -> None:
         elif access.write and not array.flags.writeable:
             problem = f"{where} are written, which is read-only"
         if problem:
-            raise Fault("bus", op.offset, op.name, access.register, access.begin, problem, region=access.region)
+            raise Fault(
+                FailureKind.BUS, op.offset, op.name, access.register, access.begin, problem, region=access.region
+            )
 
 
 class _Programs:

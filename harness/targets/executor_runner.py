@@ -24,6 +24,7 @@ from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.results.verdict import FailureKind
 
 # What upstream's tests take for a failure (runner_utils.py), and the places in it that say which kind it is.
 _FAILURES = re.compile(r"^[EF][: ].*$|^.*Hard fault.*$|^.*Assertion.*$", re.MULTILINE)
@@ -108,10 +109,9 @@ def run_program(
             try:
                 outputs, ended = _execute(board, elf, job, inputs, deadline)
             except TargetError as error:
-                error.console = (*console, *error.console)
-                if planned > 1:
-                    error.message = f"input set {number}, repeat {repeat}: {error.message}"
-                raise
+                where = f"input set {number}, repeat {repeat}: " if planned > 1 else ""
+                message, heard = f"{where}{error.message}", (*console, *error.console)
+                raise error.replace(message=message, console=heard) from error.__cause__
             console += ended.console
             said = "\n".join(ended.console)
             memory |= {name: int(found[1]) for name, where in _MEMORY.items() if (found := where.search(said))}
@@ -140,8 +140,7 @@ def _execute(
             _check(ended)
             return tuple(_output(folder, index, tensor, before) for index, tensor in enumerate(job.outputs)), ended
         except TargetError as error:
-            error.console = ended.console
-            raise
+            raise error.replace(console=ended.console) from error.__cause__
 
 
 def _check(ended: Ended) -> None:
@@ -153,11 +152,13 @@ def _check(ended: Ended) -> None:
         kind = KINDS.get(named[1]) if named is not None else None
         more = f" (and {len(said) - _QUOTED} more lines)" if len(said) > _QUOTED else ""
         text = " | ".join(line.strip() for line in said[:_QUOTED])
-        raise TargetError(f"the runner reports: {text}{more}{status}", kind=kind or "fault")
+        raise TargetError(f"the runner reports: {text}{more}{status}", kind=kind)
     if ended.status:
         last = next((line for line in reversed(ended.console) if line.strip()), "nothing")
         raise TargetError(
-            f"the runner exited with status {ended.status}", kind="fault", hint=f"it said last: {last.strip()}"
+            f"the runner exited with status {ended.status}",
+            kind=FailureKind.FAULT,
+            hint=f"it said last: {last.strip()}",
         )
 
 
@@ -168,15 +169,17 @@ def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarr
     except OSError as error:
         raise TargetError(
             f"the runner ended well but left no {path.name}: {error.strerror}",
-            kind="missing-output",
+            kind=FailureKind.MISSING_OUTPUT,
             hint="was it built with SEMIHOSTING, for this board?",
         ) from error
     if changed < before - _CLOCK_SLACK:
-        raise TargetError(f"{path.name} is older than the execution that should have written it", kind="stale-output")
+        raise TargetError(
+            f"{path.name} is older than the execution that should have written it", kind=FailureKind.STALE_OUTPUT
+        )
     if len(data) != tensor.nbytes:
         raise TargetError(
             f"{path.name} has {len(data)} bytes; output {index} is {tensor}, {tensor.nbytes} bytes",
-            kind="damaged-output",
+            kind=FailureKind.DAMAGED_OUTPUT,
         )
     return np.ascontiguousarray(tensor.from_bytes(data)).reshape(tensor.sizes)
 

@@ -19,6 +19,7 @@ from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.verdict import FailureKind
 
 
 def boot(
@@ -70,17 +71,19 @@ def boot(
         except TimeoutError as error:
             where = machine.where() or "an unknown place"
             raise TargetError(
-                f"no end within {timeout:g} s: the program is in {where}", kind="timeout", console=console.lines()
+                f"no end within {timeout:g} s: the program is in {where}",
+                kind=FailureKind.TIMEOUT,
+                console=console.lines(),
             ) from error
         except TargetError as error:
             left = machine.written()
             if left is not None:
                 console.write(left.uart + left.console)
-            error.console = console.lines()
             fault = machine.device.fault
-            if fault is not None and error.hint is None:
-                error.hint = f"the NPU had stopped with a {fault.message}"
-            raise
+            hint = error.hint
+            if fault is not None and hint is None:
+                hint = f"the NPU had stopped with a {fault.message}"
+            raise error.replace(console=console.lines(), hint=hint) from error.__cause__
         left = machine.written()
         if left is not None:
             console.write(left.uart + left.console)

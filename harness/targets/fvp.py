@@ -29,6 +29,7 @@ from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
 from ethos_hil.harness.targets.fvp_process import Simulation
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.verdict import FailureKind
 
 PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
 LAUNCHER_MARK = "ethos-hil"
@@ -161,8 +162,7 @@ class FvpTarget(Target):
                 try:
                     self._collect(simulation, tail, collector, deadline, started, seconds)
                 except TargetError as error:
-                    error.console = collector.console + tuple(simulation.lines)
-                    raise
+                    raise error.replace(console=collector.console + tuple(simulation.lines)) from error.__cause__
         seconds["total"] = time.perf_counter() - started
         outcome = collector.outcome(seconds)
         return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines))
@@ -193,7 +193,9 @@ class FvpTarget(Target):
         if trouble is not None:
             raise trouble
         if status < 0:
-            raise TargetError(f"the FVP {_end(status)}", kind="crashed", console=tuple(lines), hint=_last(lines))
+            raise TargetError(
+                f"the FVP {_end(status)}", kind=FailureKind.CRASHED, console=tuple(lines), hint=_last(lines)
+            )
         return Ended(status, tuple(lines))
 
     def reset(self) -> None:
@@ -309,13 +311,12 @@ def _ended_early(simulation: Simulation, collector: Collector) -> EthosHilError:
         if collector.failure is not None:
             return error
         if status == 0:
-            error.message += "; the FVP ended of its own accord"
-            error.hint = error.hint or _last(lines)
-            return error
+            message = f"{error.message}; the FVP ended of its own accord"
+            return error.replace(message=message, hint=error.hint or _last(lines))
     where = collector.progress_text()
     if not collector.started and status > 0:
         return TargetNotAvailable(f"the FVP {_end(status)} {where}: {_quoted(lines)}")
-    return TargetError(f"the FVP {_end(status)} {where}", kind="crashed", hint=_last(lines))
+    return TargetError(f"the FVP {_end(status)} {where}", kind=FailureKind.CRASHED, hint=_last(lines))
 
 
 def _timed_out(timeout: float, where: str, lines: list[str], collector: Collector | None = None) -> TargetError:
@@ -323,13 +324,15 @@ def _timed_out(timeout: float, where: str, lines: list[str], collector: Collecto
     if collector is not None and collector.unfinished:
         where += f" and {collector.unfinished} bytes of a frame"
     said = (list(collector.console) if collector is not None else []) + lines
-    return TargetError(f"no end within {timeout:g} s{where}", kind="timeout", hint=_last(said), console=tuple(said))
+    return TargetError(
+        f"no end within {timeout:g} s{where}", kind=FailureKind.TIMEOUT, hint=_last(said), console=tuple(said)
+    )
 
 
 def _own_limit(where: str, lines: list[str]) -> TargetError:
     where = f", {where}" if where else ""
     message = f"the FVP ended at its own --timelimit{where}, before ours"
-    return TargetError(message, kind="timeout", hint="raise --timeout", console=tuple(lines))
+    return TargetError(message, kind=FailureKind.TIMEOUT, hint="raise --timeout", console=tuple(lines))
 
 
 def _end(status: int) -> str:

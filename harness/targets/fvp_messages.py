@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.results.verdict import FailureKind
 
 _TIME_LIMIT = re.compile(r"Simulation is stopping\. Reason: (?:CPU|Simulated) time has been exceeded")
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
@@ -48,7 +49,7 @@ def complaint(lines: Sequence[str]) -> TargetNotAvailable | None:
         if _LICENCE.search(line):
             return TargetNotAvailable(
                 f"the FVP has no licence: {line.strip()}",
-                kind="licence",
+                kind=FailureKind.LICENCE,
                 hint="set ARMLMD_LICENSE_FILE to your licence, or use Arm's FVPs that need none, or --target virtual",
             )
     return None

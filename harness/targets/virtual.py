@@ -21,6 +21,7 @@ from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.verdict import FailureKind
 
 _CONSOLE_LINES = 10
 """Lines of console that go into the message of a timeout."""
@@ -145,14 +146,14 @@ class VirtualTarget(Target):
         hint = "the console's last lines: " + " | ".join(said) if said else "the console is empty"
         return TargetError(
             f"no end within {timeout:g} s, {collector.progress_text()}: {state}",
-            kind="timeout",
+            kind=FailureKind.TIMEOUT,
             hint=hint,
             console=collector.console,
         )
 
     def _explained(self, error: TargetError, collector: Collector) -> TargetError:
         """`error` with the console, and with what only the inside of the NPU knows."""
-        if self._machine is not None and error.kind == "crashed":
+        if self._machine is not None and error.kind == FailureKind.CRASHED:
             # What the guest said last matters more here than whether it is well-formed.
             try:
                 collector.feed(self._received(self._machine.drain()))
@@ -160,18 +161,18 @@ class VirtualTarget(Target):
             except TargetError as end:
                 if collector.failure is not None:
                     error = end
-        error.console = collector.console
+        hint = error.hint
         fault = self._machine.device.fault if self._machine is not None else None
-        if fault is not None and error.kind == "fault" and error.hint is None:
-            error.hint = f"the NPU stopped with a {fault.message}"
-        return error
+        if fault is not None and error.kind == FailureKind.FAULT and hint is None:
+            hint = f"the NPU stopped with a {fault.message}"
+        return error.replace(console=collector.console, hint=hint)
 
 
 def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple[Run, ...]:
     """`runs` with each delegate call's operations. The NPU's jobs and the device's COUNTERS come in the same order."""
     calls = sum(len(run.delegates) for run in runs)
     if calls != len(executions):
-        raise TargetError(f"the NPU ran {len(executions)} jobs, the device reports {calls}", kind="link")
+        raise TargetError(f"the NPU ran {len(executions)} jobs, the device reports {calls}", kind=FailureKind.LINK)
     remaining = iter(executions)
     complete = []
     for run in runs:
@@ -182,7 +183,7 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
                 raise TargetError(
                     f"instruction {call.instruction}: the device reports {call.cycles} cycles, the NPU counted "
                     f"{execution.cycles}",
-                    kind="link",
+                    kind=FailureKind.LINK,
                 )
             events = tuple(OpEvent(op.offset, op.name, op.cycles) for op in execution.ops)
             delegates.append(dataclasses.replace(call, op_events=events))

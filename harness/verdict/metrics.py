@@ -11,6 +11,7 @@ from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.record import Metric, Op
+from ethos_hil.results.verdict import FailureKind
 
 _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
 
@@ -26,7 +27,7 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
     attributed = attribute(artifact, middle, board.cycle_provenance)
     total = sum(row.cycles or 0 for row in attributed)
     if total != counted:
-        raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind="link")
+        raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind=FailureKind.LINK)
     return attributed
 
 

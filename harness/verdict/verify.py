@@ -14,20 +14,25 @@ import numpy as np
 from ethos_hil.harness.outcome import Outcome, Run
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.results.record import Failure, Output
+from ethos_hil.results.verdict import FailureKind
 
 REFERENCE = "tosa_reference_model"
 
 
 @dataclass(frozen=True)
-class Verification:
-    """The judgement on an outcome: "verified" or "failed", with every output's comparison."""
+class Comparison:
+    """Every output of an outcome, compared, and what is wrong with the first that differs, or None."""
 
-    status: str
-    failure: Failure | None
     outputs: tuple[Output, ...]
+    difference: Failure | None = None
+
+    @property
+    def compared(self) -> int:
+        """Elements that were compared with a reference."""
+        return sum(output.compared for output in self.outputs)
 
 
-def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegates: bool = True) -> Verification:
+def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegates: bool = True) -> Comparison:
     """Compare every output and every delegate output of every execution.
 
     Args:
@@ -52,8 +57,8 @@ def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegat
             output, difference = _compare(name, expected[name], value, run)
             outputs[name] = output if name not in outputs else _merge(outputs[name], output)
             problem = problem or difference
-    failure = None if problem is None else Failure("mismatch", problem)
-    return Verification("verified" if failure is None else "failed", failure, tuple(outputs.values()))
+    failure = None if problem is None else Failure(FailureKind.MISMATCH, problem)
+    return Comparison(tuple(outputs.values()), failure)
 
 
 def _tensors_of_run(run: Run) -> dict[str, np.ndarray]:

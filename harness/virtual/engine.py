@@ -9,6 +9,7 @@ import numpy as np
 from ethos_hil.harness.npu import Execution, Fault, Npu, NpuProgram
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, RamAddress
+from ethos_hil.results.verdict import FailureKind
 
 
 class Engine:
@@ -47,10 +48,10 @@ class Engine:
         try:
             place = self._memory.locate(job.queue)
         except BusError as error:
-            raise Fault("bus", 0, "QUEUE", "QBASE", job.queue, str(error)) from error
+            raise Fault(FailureKind.BUS, 0, "QUEUE", "QBASE", job.queue, str(error)) from error
         if job.size > place.left:
             message = f"0x{job.size:x} bytes of commands run past the end of the {place.ram.name}"
-            raise Fault("bus", 0, "QUEUE", "QBASE", job.queue, message)
+            raise Fault(FailureKind.BUS, 0, "QUEUE", "QBASE", job.queue, message)
         return self._memory.read(place, job.size)
 
     def _map(self, job: NpuJob, program: NpuProgram) -> tuple[dict[int, np.ndarray], dict[int, RamAddress]]:

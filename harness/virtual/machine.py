@@ -28,6 +28,7 @@ from ethos_hil.harness.virtual.peripherals import Absent, Peripheral, Peripheral
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
+from ethos_hil.results.verdict import FailureKind
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
 """The interrupt controller's own inputs, so that any interrupt can be driven, also those within the subsystem."""
@@ -272,8 +273,8 @@ class Machine:
         elif not self._semihosting_call():
             where = self.where() or "an unknown place"
             if stop.value == _RESET_SIGNAL:
-                raise TargetError(f"the guest reset itself in {where}", kind="fault")
-            raise TargetError(f"the guest stopped by itself (signal {stop.value}) in {where}", kind="fault")
+                raise TargetError(f"the guest reset itself in {where}", kind=FailureKind.FAULT)
+            raise TargetError(f"the guest stopped by itself (signal {stop.value}) in {where}", kind=FailureKind.FAULT)
 
     def _ended(self, status: int) -> None:
         """QEMU ends: on the guest's demand, or else for reasons of its own."""
@@ -314,8 +315,8 @@ class Machine:
         except Unmodelled as error:
             raise self._unsupported(f"{error}, which the virtual board does not model", pc) from error
         except Fault as fault:
-            if fault.kind == "hazard":
-                raise TargetError(fault.message, kind="hazard") from fault
+            if fault.kind == FailureKind.HAZARD:
+                raise TargetError(fault.message, kind=FailureKind.HAZARD) from fault
             raise self._unsupported(f"the functional NPU stopped: {fault.message}", pc) from fault
         if self.device.irq != self._irq:
             self._set_irq(self.device.irq, self._deadline)
@@ -332,7 +333,7 @@ class Machine:
         return found
 
     def _unsupported(self, message: str, pc: int) -> TargetError:
-        return TargetError(f"{message} (in {self._place(pc)})", kind="unsupported")
+        return TargetError(f"{message} (in {self._place(pc)})", kind=FailureKind.UNSUPPORTED)
 
     def _place(self, address: int) -> str:
         from ethos_hil.harness.image.symbols import Symbols  # late: it takes pyelftools, and most runs never ask
@@ -348,4 +349,4 @@ class Machine:
         else:
             outcome = f"exited with status {status}"
         reason = self._qemu.reason()
-        return TargetError(f"QEMU {outcome} in mid-run" + (f": {reason}" if reason else ""), kind="crashed")
+        return TargetError(f"QEMU {outcome} in mid-run" + (f": {reason}" if reason else ""), kind=FailureKind.CRASHED)

@@ -22,13 +22,14 @@ from ethos_hil.results.record import (
     SuiteTest,
     TargetInfo,
 )
+from ethos_hil.results.verdict import FailureKind, Verdict
 
 RECORD = Record(
-    verdict="failed",
+    verdict=Verdict.FAILED,
     model="model.py:build",
     npu="ethos-u55-128",
     target=TargetInfo("virtual", "virtual", "corstone-300"),
-    failure=Failure("mismatch", "3 of 10 elements differ", "look"),
+    failure=Failure(FailureKind.MISMATCH, "3 of 10 elements differ", "look"),
     divergence=Divergence(
         "npu-op",
         "npu00000 is wrong",
@@ -133,3 +134,15 @@ def test_a_missing_field_is_refused(name: str) -> None:
     del data[name]
     with pytest.raises(ValueError, match=name):
         Record.from_json(data)
+
+
+def test_a_kind_of_a_later_version_is_not_lost() -> None:
+    data = RECORD.to_json()
+    data["failure"]["kind"] = "melted"
+    failure = Record.from_json(data).failure
+    assert failure == Failure(FailureKind.OTHER, "melted: 3 of 10 elements differ", "look")
+
+
+def test_a_verdict_of_a_later_version_is_not_guessed() -> None:
+    with pytest.raises(ValueError, match="'perhaps'"):
+        Record.from_json({**RECORD.to_json(), "verdict": "perhaps"})

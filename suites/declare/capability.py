@@ -9,9 +9,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Failure
-
-KIND = "capability"
-"""Of the failure that says why a record's verdict is skipped."""
+from ethos_hil.results.verdict import FailureKind
 
 
 def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failure | None:
@@ -33,7 +31,7 @@ def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failur
 
             model_for(target, npu)
     except UsageError as error:
-        return Failure(KIND, error.message, error.hint)
+        return Failure(FailureKind.CAPABILITY, error.message, error.hint)
     return None
 
 
@@ -42,4 +40,4 @@ def absent(packages: Iterable[str]) -> Failure | None:
     names = [name for name in packages if find_spec(name) is None]
     if not names:
         return None
-    return Failure(KIND, f"not installed: {', '.join(names)}", "pip install 'ethos-hil[models]'")
+    return Failure(FailureKind.CAPABILITY, f"not installed: {', '.join(names)}", "pip install 'ethos-hil[models]'")

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.results.verdict import FailureKind
 
 if TYPE_CHECKING:
     from ethos_hil.results.record import Failure
@@ -103,7 +104,7 @@ class Defect:
     """
 
     what: str
-    kind: str
+    kind: FailureKind
     says: str
     link: str
 

@@ -20,6 +20,7 @@ from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, load_model
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Record
+from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph, label
 
 TOP = 5
@@ -123,7 +124,7 @@ def main() -> int:
         table.add_row(answers.photograph.name, *words, f"{answers.in_common}")
     stdout.print("", table)
     stdout.print(classification.agreement())
-    return 0 if classification.record.verdict == "verified" else 1
+    return 0 if classification.record.verdict == Verdict.VERIFIED else 1
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.declare import capability
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models
@@ -68,7 +69,7 @@ def insist_on_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
 
     assert settings.target is not None
     classification = classify(npu, settings.target, settings.memory_mode, strict=settings.strict)
-    assert classification.record.verdict == "verified", classification.record.failure
+    assert classification.record.verdict == Verdict.VERIFIED, classification.record.failure
     for answers in classification.answers:
         assert answers.device == answers.reference, answers
         shown = answers.photograph.shows

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i32, integer, u55
 from ethos_hil.suites.ops import reasons
 
 BOOLS_ON_CPU = u55(reasons.U55_BOOLS)
 NOT_REJECTED = Defect(
     "the check that keeps int32 comparisons out of float programs forgets `ne`",
-    kind="compile",
+    kind=FailureKind.COMPILE,
     says="doesn't support int32 for EQUAL",
     link="https://github.com/pytorch/executorch/pull/22558",
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, case, f32, layer, u55
 from ethos_hil.suites.ops import reasons
 
 PER_CHANNEL = ("quantized_decomposed::dequantize_per_channel.out",)
 NOT_REJECTED = Defect(
     "Vela has no transposed convolution of int16 for the Ethos-U55, and upstream delegates it",
-    kind="compile",
+    kind=FailureKind.COMPILE,
     says="Non-passthrough operation (Conv2D) could not run on NPU",
     link="https://github.com/pytorch/executorch/issues/17668",
 )

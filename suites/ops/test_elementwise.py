@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i8, i32, integer, u55
 from ethos_hil.suites.ops import reasons
 
@@ -10,19 +11,19 @@ CAST = "dim_order_ops._to_dim_order_copy.default"
 BITS_ON_CPU = {"MI": reasons.FLOAT_ONLY, **u55(reasons.U55_BITS)}
 NOT_REJECTED = Defect(
     "nothing keeps int32 maxima and minima out of float programs, whose TOSA has none",
-    kind="compile",
+    kind=FailureKind.COMPILE,
     says="TOSA spec TOSA-1.0+FP doesn't support int32 for M",
     link="https://github.com/pytorch/executorch/pull/13866",
 )
 FLOATS_NOT_REJECTED = Defect(
     "a cast to float is delegated to a program of integers, which Vela cannot read",
-    kind="compile",
+    kind=FailureKind.COMPILE,
     says="TOSA FB Reader error",
     link="https://github.com/pytorch/executorch/pull/10906",
 )
 SATURATED = Defect(
     "what does not fit in int8 is saturated, where TOSA and PyTorch drop the upper bits",
-    kind="mismatch",
+    kind=FailureKind.MISMATCH,
     says="21 of 21 elements differ from tosa_reference_model",
     link="docs/decisions/0004-where-lowering-departs-from-upstream.md#known-limits",
 )

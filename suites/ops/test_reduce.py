@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, call, case, everywhere, f32, i8, i32, integer, u55
 from ethos_hil.suites.ops import reasons
 
 NARROWED = {"dim_order_ops::_to_dim_order_copy.out": "PyTorch's indices are int64, which TOSA has not"}
 OTHER_TYPE = Defect(
     "ARGMAX gives int32, and takes the place of an operator that gives int64",
-    kind="no-reference",
+    kind=FailureKind.NO_REFERENCE,
     says="the reference model gave int32",
     link="https://github.com/pytorch/executorch/pull/20765",
 )
 FIRST_FOR_ALL = Defect(
     "where a minimum drops its dimension, Vela 5.1 takes the first one for all",
-    kind="mismatch",
+    kind=FailureKind.MISMATCH,
     says="2 of 3 elements differ from tosa_reference_model",
     link="docs/decisions/0004-where-lowering-departs-from-upstream.md#known-limits",
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, call, case, f32, u55
 from ethos_hil.suites.ops import reasons
 
 OTHER_NEIGHBOURS = Defect(
     "to no whole multiple, upstream chooses neighbours by the pixels' centres, PyTorch by their corners",
-    kind="mismatch",
+    kind=FailureKind.MISMATCH,
     says="72 of 168 elements are too far from PyTorch",
     link="https://github.com/pytorch/executorch/pull/22437",
 )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, TorchCall, call, case, f32, i32, u55
 from ethos_hil.suites.ops import reasons
 
 NOT_REJECTED = Defect(
     "nothing keeps absolute values of int32 out of float programs, whose TOSA has none",
-    kind="compile",
+    kind=FailureKind.COMPILE,
     says="TOSA spec TOSA-1.0+FP doesn't support int32 for ABS",
     link="https://github.com/pytorch/executorch/pull/13866",
 )
 BEYOND_ITS_RANGE = Defect(
     "a polynomial for small numbers is taken for all negative ones, too",
-    kind="mismatch",
+    kind=FailureKind.MISMATCH,
     says="elements are too far from PyTorch, float64",
     link="https://github.com/pytorch/executorch/pull/16318",
 )

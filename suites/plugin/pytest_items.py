@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.declaration_line import line_of
 from ethos_hil.suites.declare.model_case import Model
@@ -63,8 +64,8 @@ class DeclaredItem(pytest.Item):
         """The test."""
 
     @property
-    def verdict(self) -> str:
-        return "failed" if self.record is None else self.record.verdict
+    def verdict(self) -> Verdict:
+        return Verdict.FAILED if self.record is None else self.record.verdict
 
     @property
     def line(self) -> int | None:
@@ -88,6 +89,7 @@ class DeclaredItem(pytest.Item):
 
     def runtest(self) -> None:
         """Lower, run, compare."""
+        from ethos_hil.harness.verdict.decide import Evidence, decide
         from ethos_hil.results.record import Failure
         from ethos_hil.suites.trial.run_trial import Trial
 
@@ -95,17 +97,18 @@ class DeclaredItem(pytest.Item):
         try:
             record = trial.run()
         except (Exception, pytest.fail.Exception) as error:  # the latter is how pytest-timeout ends a test
-            kind = "timeout" if isinstance(error, pytest.fail.Exception) else "internal"
+            kind = FailureKind.TIMEOUT if isinstance(error, pytest.fail.Exception) else FailureKind.INTERNAL
             text = str(error).partition("\n")[0]
-            self._keep(trial, trial.record("failed", Failure(kind, f"{type(error).__name__}: {text}")), error)
+            stopped = Failure(kind, f"{type(error).__name__}: {text}")
+            self._keep(trial, trial.record(decide(Evidence(stopped=stopped))), error)
             raise
         self._defect = trial.test.defect(record)
         self._keep(trial, record, trial.error)
         if self._defect is not None:
             raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
-        if record.verdict in ("skipped", "compiled-only"):
+        if record.verdict in (Verdict.SKIPPED, Verdict.COMPILED_ONLY):
             raise pytest.skip.Exception(self.reason)
-        if record.verdict != "verified":
+        if record.verdict != Verdict.VERIFIED:
             raise Unverified(record.verdict) from trial.error
 
     def _keep(self, trial: Trial, record: Record, error: BaseException | None) -> None:
@@ -124,7 +127,7 @@ class DeclaredItem(pytest.Item):
         self.record = dataclasses.replace(record, test=about)
         options = self.options
         try:
-            if record.verdict == "failed" and self._defect is None and options.artifacts is not None:
+            if record.verdict == Verdict.FAILED and self._defect is None and options.artifacts is not None:
                 from ethos_hil.suites.trial import failure_dump
                 from ethos_hil.suites.trial.run_trial import place
 
@@ -137,7 +140,7 @@ class DeclaredItem(pytest.Item):
             raise ToolError(
                 f"{problem.filename or 'the record'} cannot be written: {problem.strerror or problem}",
                 hint="free some space, or choose other folders: --runs, --artifacts",
-                kind="records",
+                kind=FailureKind.RECORDS,
             ) from problem
 
     def _pool(self) -> BoardPool | None:
@@ -167,12 +170,12 @@ class DeclaredItem(pytest.Item):
     def properties(self) -> list[tuple[str, object]]:
         """What reports and JUnit's XML say of it."""
         operator, case = self.labels
-        found: list[tuple[str, object]] = [("verdict", self.verdict), ("operator", operator), ("case", case)]
+        found: list[tuple[str, object]] = [("verdict", str(self.verdict)), ("operator", operator), ("case", case)]
         found.append(("profile", self.profile_name))
         record = self.record
         if record is not None:
             found += [("npu", record.npu), ("target", record.target.name)]
-            found += [("kind", record.failure.kind)] if record.failure is not None else []
+            found += [("kind", str(record.failure.kind))] if record.failure is not None else []
             noise = [(one.sqnr_db, one.cosine, one.index) for one in record.accuracy if one.sqnr_db is not None]
             if noise:
                 decibels, cosine, index = min(noise, key=lambda one: one[0])

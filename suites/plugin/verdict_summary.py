@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.declare.profile import PROFILES
 
-VERDICTS = ("verified", "compiled-only", "skipped", "failed")
 DEFECT = "known defect"
 """Of a test that fails as it is declared to, of something upstream: what pytest calls xfailed."""
-_LETTERS = {"verified": "V", "compiled-only": "C", "skipped": "S", "failed": "F", DEFECT: "D"}
-_SHOWN = {
-    "verified": ("verified", ".", ("VERIFIED", {"green": True})),
-    "compiled-only": ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
-    "skipped": ("skipped", "s", ("SKIPPED", {"yellow": True})),
+_LETTERS = {Verdict.VERIFIED: "V", Verdict.COMPILED_ONLY: "C", Verdict.SKIPPED: "S", Verdict.FAILED: "F", DEFECT: "D"}
+_SHOWN: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
+    Verdict.VERIFIED: ("verified", ".", ("VERIFIED", {"green": True})),
+    Verdict.COMPILED_ONLY: ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
+    Verdict.SKIPPED: ("skipped", "s", ("SKIPPED", {"yellow": True})),
 }
 """Of a failed test pytest's own words are right."""
 _NAMES = tuple(profile.name for profile in PROFILES)
@@ -41,13 +41,15 @@ def verdict_of(report: pytest.TestReport) -> str | None:
     nothing when it then fails.
     """
     stated = dict(report.user_properties).get("verdict")
-    if stated not in VERDICTS:
+    if stated not in tuple(Verdict):
         return None
     if hasattr(report, "wasxfail"):
         return DEFECT
     if report.failed:
-        return "failed"
-    return "skipped" if report.skipped and stated != "compiled-only" else str(stated)
+        return Verdict.FAILED
+    if report.skipped and stated != Verdict.COMPILED_ONLY:
+        return Verdict.SKIPPED
+    return Verdict(str(stated))
 
 
 class Tally:
@@ -104,7 +106,7 @@ class Tally:
         for line in (*self.noise(), *sorted(self._agreement)):
             terminalreporter.write_line(line)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
-        colour = "red" if total["failed"] else "green" if total["verified"] == total.total() else "yellow"
+        colour = "red" if total[Verdict.FAILED] else "green" if total[Verdict.VERIFIED] == total.total() else "yellow"
         terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _LETTERS), **{colour: True})
 
     def table(self) -> Iterator[str]:

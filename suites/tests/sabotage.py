@@ -60,21 +60,21 @@ def _harness_raises() -> None:
     def broken(self: Trial) -> None:
         raise ZeroDivisionError("in the harness")
 
-    Trial._run = broken  # type: ignore[assignment]
+    Trial._gather = broken  # type: ignore[assignment]
 
 
 def _worker_dies() -> None:
     """With the test of the case that is called "same"."""
     from ethos_hil.suites.trial.run_trial import Trial
 
-    real = Trial._run
+    real = Trial._gather
 
     def deadly(self: Trial) -> Any:
         if self.test.name == "plus_same":
             os._exit(3)
         return real(self)
 
-    Trial._run = deadly  # type: ignore[method-assign]
+    Trial._gather = deadly  # type: ignore[method-assign]
 
 
 _BREAKERS = {

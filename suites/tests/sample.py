@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, case, f32, npus
 
 plus = Operator(
@@ -23,7 +24,9 @@ wrong = Operator(
     cases=(case("operator", lambda a: a + a, f32(7)),),
 )
 
-DEFECT = Defect("addition is no convolution", "delegation", "the delegate has no CONV2D", "https://example.org/1")
+DEFECT = Defect(
+    "addition is no convolution", FailureKind.DELEGATION, "the delegate has no CONV2D", "https://example.org/1"
+)
 
 flawed = Operator(
     "flawed",

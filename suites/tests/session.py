@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = Path(__file__).with_name("sample.py")
+SAMPLE = Path(__file__).resolve().with_name("sample.py")
 """A file of declarations that no session collects unless it is named."""
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.results.record import Check, Failure, Record, TargetInfo
+from ethos_hil.results.record import Failure, Record, TargetInfo
+from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare import profile
 from ethos_hil.suites.declare.case import Case, Defect, Operator, case, f32
 from ethos_hil.suites.trial.expectation import Expectation
@@ -19,7 +21,9 @@ from ethos_hil.suites.trial.expectation import Expectation
 ADD = Operator("add", aten=("add.Tensor",), fp=("ADD",), cases=())
 SUM = case("sum", lambda x: x + x, f32(3, 5))
 SORTED = case("sorted", lambda x: x.sort()[0] + x, f32(3, 5))
-DEFECT = Defect("it is wrong", kind="mismatch", says="too far", link="https://github.com/pytorch/executorch/pull/22558")
+DEFECT = Defect(
+    "it is wrong", kind=FailureKind.MISMATCH, says="too far", link="https://github.com/pytorch/executorch/pull/22558"
+)
 
 
 @pytest.fixture(scope="module")
@@ -72,43 +76,43 @@ def test_what_is_delegated_beside_must_be_all_that_is(lowered: Callable[[Case], 
     assert problem(nothing, ADD, replace(left, beside={"MI": ("add.Tensor",)})) != ""
 
 
-def record(verdict: str, *, missing: str = "", **failure: Any) -> Record:
-    check = Check("kernels", missing, "181 operators, not these", "fail", "a firmware with these kernels")
-    return Record(
-        verdict=verdict,
-        model="x",
-        npu="",
-        target=TargetInfo("virtual", "virtual", ""),
-        failure=Failure(**failure) if failure else None,
-        preflight=(check,) if missing else (),
-    )
+def lacking(*kernels: str) -> Expectation:
+    return Expectation(ADD, replace(SUM, lacks={"U55_BI": kernels}), "U55_BI")
+
+
+def verdict(expectation: Expectation, **evidence: Any) -> tuple[str, str]:
+    """The verdict and the kind of failure of a test with this declaration."""
+    decision = decide(expectation.declare(Evidence(**evidence)))
+    return decision.verdict, decision.failure.kind if decision.failure is not None else ""
+
+
+PREFLIGHT = Failure(FailureKind.UNSUPPORTED, "preflight: kernels")
+MISMATCH = Failure(FailureKind.MISMATCH, "1 of 3")
 
 
 def test_a_kernel_that_is_lacking_is_a_skip_only_when_it_is_just_the_one() -> None:
-    unsupported = record("failed", missing="aten::atan2.out", kind="unsupported", message="preflight")
-    lacking = Expectation(ADD, replace(SUM, lacks={"U55_BI": ("aten::atan2.out",)}), "U55_BI")
-    skipped = lacking.settled(unsupported)
-    assert (skipped.verdict, skipped.failure and skipped.failure.kind) == ("skipped", "capability")
-    assert skipped.failure is not None
-    assert "aten::atan2.out" in skipped.failure.message
-    other = record("failed", missing="aten::atan2.out, aten::elu.out", kind="unsupported", message="preflight")
-    assert lacking.settled(other) is other
-    mismatch = record("failed", kind="mismatch", message="1 of 3")
-    assert lacking.settled(mismatch) is mismatch
-    ran = lacking.settled(record("verified"))
-    assert (ran.verdict, ran.failure and ran.failure.kind) == ("failed", "declaration")
+    declared = lacking("aten::atan2.out")
+    both = "aten::atan2.out, aten::elu.out"
+    assert verdict(declared, stopped=PREFLIGHT, kernels_missing="aten::atan2.out") == ("skipped", "capability")
+    assert verdict(declared, stopped=PREFLIGHT, kernels_missing=both) == ("failed", "unsupported")
+    assert verdict(declared, difference=MISMATCH, compared=3) == ("failed", "mismatch")
+    assert verdict(declared, compared=3) == ("failed", "declaration")
+    assert verdict(lacking(), stopped=PREFLIGHT) == ("failed", "unsupported")
     undeclared = Expectation(ADD, SUM, "U55_BI")
-    assert undeclared.settled(unsupported) is unsupported
+    assert verdict(undeclared, stopped=PREFLIGHT, kernels_missing="aten::atan2.out") == ("failed", "unsupported")
+
+
+def failed(kind: FailureKind, message: str) -> Record:
+    return Record(Verdict.FAILED, "x", "", TargetInfo("virtual", "virtual", ""), Failure(kind, message))
 
 
 def test_a_defect_is_known_only_when_it_does_what_it_does_today() -> None:
-    wrong = record("failed", kind="mismatch", message="3 of 9 elements are too far from PyTorch")
+    wrong = failed(FailureKind.MISMATCH, "3 of 9 elements are too far from PyTorch")
     ill = Expectation(ADD, replace(SUM, defects={"MI": DEFECT}), "MI")
     assert ill.known(wrong)
-    assert not ill.known(record("failed", kind="mismatch", message="another shape"))
-    assert not ill.known(record("failed", kind="fault", message="too far"))
+    assert not ill.known(failed(FailureKind.MISMATCH, "another shape"))
+    assert not ill.known(failed(FailureKind.FAULT, "too far"))
     assert not Expectation(ADD, SUM, "MI").known(wrong)
     assert not Expectation(ADD, replace(SUM, defects={"BI": DEFECT}), "MI").known(wrong)
-    healed = ill.settled(record("verified"))
-    assert (healed.verdict, healed.failure and healed.failure.kind) == ("failed", "declaration")
-    assert not ill.known(healed)
+    assert verdict(ill, compared=9) == ("failed", "declaration")
+    assert not ill.known(failed(FailureKind.DECLARATION, "it is right"))

@@ -10,10 +10,11 @@ import pytest
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.verdict.verify import Verification
+from ethos_hil.harness.verdict.verify import Comparison
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.results.record import Record
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
@@ -74,14 +75,14 @@ def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
 
 
 def test_a_verdict_on_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ethos_hil.harness.run.verify", lambda *_, **__: Verification("verified", None, ()))
+    monkeypatch.setattr("ethos_hil.harness.run.verify", lambda *_, **__: Comparison(()))
     record = came_of(tuple)
     assert (record.verdict, record.failure and record.failure.kind) == ("failed", "no-reference")
 
 
 def test_a_failure_on_the_target_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
-        raise TargetError("the NPU stopped", kind="fault", console=("last words",))
+        raise TargetError("the NPU stopped", kind=FailureKind.FAULT, console=("last words",))
 
     monkeypatch.setattr(VirtualTarget, "run", broken)
     record = came_of(tuple)

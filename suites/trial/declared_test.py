@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import UsageError
@@ -65,9 +66,9 @@ class Declared(abc.ABC):
         """What it cannot be lowered without and is not installed, or None."""
         return None
 
-    def settled(self, record: Record) -> Record:
-        """Its record, where it is declared that it cannot be verified: skipped, or failed for doing otherwise."""
-        return record
+    def declare(self, evidence: Evidence) -> Evidence:
+        """The evidence, with what the declaration says against a verified answer."""
+        return evidence
 
     def defect(self, record: Record) -> Defect | None:
         """The defect of something upstream that the record fails of, as it is declared to; else None."""
@@ -127,8 +128,8 @@ class DeclaredCase(Declared):
     def problem(self, artifact: Artifact) -> str | None:
         return self._expectation.problem(artifact)
 
-    def settled(self, record: Record) -> Record:
-        return self._expectation.settled(record)
+    def declare(self, evidence: Evidence) -> Evidence:
+        return self._expectation.declare(evidence)
 
     def defect(self, record: Record) -> Defect | None:
         return self._expectation.defect if self._expectation.known(record) else None

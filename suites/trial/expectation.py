@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.results.record import Failure, Record
-from ethos_hil.suites.declare.capability import KIND
+from ethos_hil.results.record import Record
+from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 
 BORDER = ("quantized_decomposed::quantize_per_tensor.out", "quantized_decomposed::dequantize_per_tensor.out")
@@ -68,37 +69,22 @@ class Expectation:
         found: Defect | None = self._declared("defects")
         return found
 
-    def settled(self, record: Record) -> Record:
-        """The record, where it is declared that it cannot be verified: skipped, or failed for doing otherwise."""
-        lacks: tuple[str, ...] | None = self._declared("lacks")
-        if lacks is not None and record.verdict in ("verified", "failed"):
-            return self._lacking(record, lacks)
+    def declare(self, evidence: Evidence) -> Evidence:
+        """The evidence, with what the declaration says against a verified answer."""
         defect = self.defect
-        if defect is not None and record.verdict == "verified":
-            text = f"it is right, though declared to suffer from a defect: {defect.what} ({defect.link})"
-            return _failed(record, text, "remove the declaration")
-        return record
+        return dataclasses.replace(
+            evidence,
+            kernels_declared_missing=self._declared("lacks"),
+            defect="" if defect is None else f"{defect.what} ({defect.link})",
+        )
 
     def known(self, record: Record) -> bool:
         """Whether the record fails as it is declared to."""
         failure, defect = record.failure, self.defect
         if failure is None or defect is None:
             return False
-        return record.verdict == "failed" and defect.tells(failure)
-
-    def _lacking(self, record: Record, lacks: tuple[str, ...]) -> Record:
-        needed = ", ".join(check.needed for check in record.preflight if check.name == "kernels" and check.fix)
-        if needed == ", ".join(lacks):
-            failure = Failure(KIND, f"the firmware has no kernel {needed}", "docs/kernels.md lists those it has")
-            return dataclasses.replace(record, verdict="skipped", failure=failure)
-        if record.verdict == "failed":
-            return record
-        return _failed(record, f"it runs, though declared to need {', '.join(lacks)}", "remove the declaration")
+        return record.verdict == Verdict.FAILED and defect.tells(failure)
 
     def _declared(self, name: str) -> Any:
         own, of_all = getattr(self.case, name), getattr(self.operator, name)
         return own.get(self.profile, of_all.get(self.profile))
-
-
-def _failed(record: Record, message: str, hint: str) -> Record:
-    return dataclasses.replace(record, verdict="failed", failure=Failure("declaration", message, hint))

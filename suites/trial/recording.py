@@ -31,6 +31,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.versions import versions
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.trial.model_fingerprint import digest_of, settled
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
@@ -46,7 +47,7 @@ class RecordingError(EthosHilError):
     Kinds: "no-recording", "stale-recording", "damaged-recording".
     """
 
-    kind = "no-recording"
+    kind = FailureKind.NO_RECORDING
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,9 @@ class Recording:
             EOFError,
             zlib.error,
         ) as error:
-            raise RecordingError(f"{path} is damaged: {error}", hint=_HINT, kind="damaged-recording") from error
+            raise RecordingError(
+                f"{path} is damaged: {error}", hint=_HINT, kind=FailureKind.DAMAGED_RECORDING
+            ) from error
         recording._insist(path, asked, root)
         return recording
 
@@ -205,19 +208,19 @@ class Recording:
             if not same:
                 changes.append(f"{_relative(Path(name), root)} has changed")
         if changes:
-            raise RecordingError(f"{path.name} is stale: {changes[0]}", hint=_HINT, kind="stale-recording")
+            raise RecordingError(f"{path.name} is stale: {changes[0]}", hint=_HINT, kind=FailureKind.STALE_RECORDING)
         if (self.outcome is None or self.board is None) == (self.answer is None):
-            raise RecordingError(f"{path.name} holds no answer", hint=_HINT, kind="damaged-recording")
+            raise RecordingError(f"{path.name} holds no answer", hint=_HINT, kind=FailureKind.DAMAGED_RECORDING)
         if self.outcome is not None and self.outcome.program_hash.hex() != self.artifact.sha256:
             what = f"{path.name} is an answer of another program than the one in it"
-            raise RecordingError(what, hint=_HINT, kind="damaged-recording")
+            raise RecordingError(what, hint=_HINT, kind=FailureKind.DAMAGED_RECORDING)
 
 
 def insist_on_settled(files: Mapping[str, str]) -> None:
     """Raises RecordingError where it is not sure that the files are what was run."""
     if not settled(files):
         what = "a file that the model is made from was written since the session began"
-        raise RecordingError(what, hint="run it again", kind="stale-recording")
+        raise RecordingError(what, hint="run it again", kind=FailureKind.STALE_RECORDING)
 
 
 def accept(fresh: Path) -> None:
@@ -241,7 +244,7 @@ def question(name: str, key: tuple[str, ...], target: str, *, strict: bool) -> d
 def _insist_on_version(path: Path, version: object) -> None:
     if version != SCHEMA_VERSION:
         what = f"{path} has schema version {version}, this program reads {SCHEMA_VERSION}"
-        raise RecordingError(what, hint=_HINT, kind="stale-recording")
+        raise RecordingError(what, hint=_HINT, kind=FailureKind.STALE_RECORDING)
 
 
 def _relative(path: Path, root: Path) -> str:

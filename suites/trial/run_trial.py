@@ -6,12 +6,14 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.harness.verdict.decide import Decision, Evidence, decide
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import EthosHilError, ToolError
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
-from ethos_hil.results.record import Failure, Op, Record, TargetInfo
+from ethos_hil.results.record import Check, Op, Record, TargetInfo
+from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.capability import missing
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.trial.declared_test import Declared
@@ -64,46 +66,48 @@ class Trial:
 
     def run(self) -> Record:
         """The record, whatever the verdict. What is not an EthosHilError is a fault of the harness, and raised."""
+        record: Record | None = None
         try:
-            record = self._run()
+            evidence, record = self._gather()
         except EthosHilError as error:
             self.error = error
-            failure = Failure(error.kind, error.message, error.hint)
-            record = self.record("failed", failure, error)
-        if record.verdict == "verified" and not any(output.compared for output in record.outputs):
-            failure = Failure("no-reference", "nothing was compared with a reference")
-            record = dataclasses.replace(record, verdict="failed", failure=failure)
-        record = self.test.settled(record)
+            evidence = Evidence(stopped=error.failure, kernels_missing=_kernels_missing(error))
+        decision = decide(self.test.declare(evidence))
+        if record is None:
+            record = self.record(decision)
+        else:
+            record = dataclasses.replace(record, verdict=decision.verdict, failure=decision.failure)
         return record if self._recorded is None else self._with_recording(record, self._recorded)
 
-    def record(self, verdict: str, failure: Failure | None = None, error: EthosHilError | None = None) -> Record:
-        """The record of a test that gave no answer, with what `error` knows of it."""
+    def record(self, decision: Decision) -> Record:
+        """The record of a test that gave no answer, with what the error that ended it knows."""
         from ethos_hil.harness.run import describe, info
 
         artifact, npu = self.artifact, self.test.profile.npu
         return Record(
-            verdict=verdict,
+            verdict=decision.verdict,
             model=self.test.name,
             npu=str(npu or ""),
             target=TargetInfo("none", "none", "") if self.board is None else describe(self.board),
-            failure=failure,
+            failure=decision.failure,
             artifact=info(artifact) if artifact is not None else None,
             versions=environment.versions(),
             notes=artifact.notes if artifact is not None else (),
-            console=getattr(error, "console", ()),
-            preflight=getattr(error, "checks", ()),
+            console=self.error.console if self.error is not None else (),
+            preflight=_checks(self.error),
             memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
         )
 
-    def _run(self) -> Record:
+    def _gather(self) -> tuple[Evidence, Record | None]:
+        """The evidence, and the record of the answer if there is one."""
         settings, npu = self.settings, self.test.profile.npu
         lacking = None if npu is None else missing(settings.target, npu, settings.memory_mode)
         if lacking is not None:
-            return self.record("skipped", lacking)
+            return Evidence(missing=lacking), None
         if settings.replay is not None:
             return self._replayed(settings.replay)
         if self.test.lacking is not None:
-            return self.record("skipped", self.test.lacking)
+            return Evidence(missing=self.test.lacking), None
         # Whether there is a target is known before lowering, which may take a minute.
         if npu is not None and settings.target is not None:
             from ethos_hil.harness.targets.registry import make_target
@@ -113,9 +117,9 @@ class Trial:
         self.artifact = found.artifact
         problem = self.test.problem(found.artifact)
         if problem is not None:
-            return self.record("failed", Failure("delegation", problem))
+            return Evidence(misplaced=problem), None
         if settings.target is None:
-            return self.record("compiled-only")
+            return Evidence(compile_only=True), None
         if self.board is None:
             self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
         else:
@@ -128,7 +132,7 @@ class Trial:
             if self.board is not None and self.report is not None:
                 answered = dataclasses.replace(answered, board=TargetFacts.of(self.board), outcome=self.report.outcome)
             self._write(answered, settings.record)
-        return self._judged(found.artifact)
+        return self._answered(found.artifact)
 
     def _on(self, board: Target, artifact: Artifact) -> Report:
         from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -137,23 +141,22 @@ class Trial:
         firmware = find_firmware(board.soc)
         return run_artifact(artifact, board, firmware, label=self.test.name, timeout=self.settings.timeout)
 
-    def _judged(self, artifact: Artifact) -> Record:
-        """The verdict on the answer there is."""
+    def _answered(self, artifact: Artifact) -> tuple[Evidence, Record]:
+        """The evidence of the answer there is, and its record."""
         if self.report is None:
             from ethos_hil.suites.trial.verify_against_pytorch import verify_on_host
 
             assert self.answer is not None
-            return verify_on_host(self.test.name, artifact, self.answer)
-        record = self.report.record
-        # The record's rows also have the operations of the command stream that no row of the map covers.
-        rows: list[NpuOp | Op] = [*artifact.npu_ops, *record.ops]
-        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
-        if record.verdict == "verified" and unmapped:
-            failure = Failure("unmapped", f"no aten operator is known for {', '.join(unmapped)}")
-            return dataclasses.replace(record, verdict="failed", failure=failure)
-        return record
+            record, unmapped = verify_on_host(self.test.name, artifact, self.answer), {}
+        else:
+            record = self.report.record
+            # The record's rows also have the operations of the command stream that no row of the map covers.
+            rows: list[NpuOp | Op] = [*artifact.npu_ops, *record.ops]
+            unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
+        compared = sum(output.compared for output in record.outputs)
+        return Evidence(difference=record.failure, compared=compared, unmapped=tuple(unmapped)), record
 
-    def _replayed(self, folder: Path) -> Record:
+    def _replayed(self, folder: Path) -> tuple[Evidence, Record | None]:
         """The verdict on a recorded answer, judged anew: by today's oracle, declaration and comparison."""
         from ethos_hil.harness.run import judge
         from ethos_hil.suites.trial.recording import RecordedTarget, Recording
@@ -163,15 +166,15 @@ class Trial:
         artifact = self.artifact = recording.artifact
         problem = self.test.problem(artifact)
         if problem is not None:
-            return self.record("failed", Failure("delegation", problem))
+            return Evidence(misplaced=problem), None
         self.answer = recording.answer
         if recording.outcome is not None and recording.board is not None:
             inputs = artifact.example_inputs
             references = [Reference(artifact).run(inputs)]
             self.board = RecordedTarget(recording.board, recording.outcome)
             self.report = judge(artifact, self.board, (inputs,), references, recording.outcome, self.test.name)
-        record = self._judged(artifact)
-        return dataclasses.replace(record, notes=(*record.notes, f"the answer was recorded: {path.name}"))
+        evidence, record = self._answered(artifact)
+        return evidence, dataclasses.replace(record, notes=(*record.notes, f"the answer was recorded: {path.name}"))
 
     def _archive(self, folder: Path) -> Path:
         path = place(self.test, folder, self.settings.root)
@@ -191,14 +194,27 @@ class Trial:
             self._recorded = recording.write(path, self.settings.root)
         except OSError as error:
             raise ToolError(
-                f"{path} cannot be written: {error.strerror or error}", hint="free some space", kind="recording"
+                f"{path} cannot be written: {error.strerror or error}",
+                hint="free some space",
+                kind=FailureKind.RECORDING,
             ) from error
 
     def _with_recording(self, record: Record, fresh: Path) -> Record:
         """Gives a good recording its name; says of another where it is."""
-        if record.verdict == "verified":
+        if record.verdict == Verdict.VERIFIED:
             from ethos_hil.suites.trial.recording import accept
 
             accept(fresh)
             return record
         return dataclasses.replace(record, notes=(*record.notes, f"its answer is in {fresh}"))
+
+
+def _checks(error: EthosHilError | None) -> tuple[Check, ...]:
+    from ethos_hil.harness.image.preflight import PreflightFailed
+
+    return error.checks if isinstance(error, PreflightFailed) else ()
+
+
+def _kernels_missing(error: EthosHilError) -> str:
+    """Names of the kernels that preflight found the firmware to lack, as its row has them."""
+    return ", ".join(check.needed for check in _checks(error) if check.name == "kernels" and check.fix)

@@ -9,12 +9,14 @@ import numpy as np
 
 from ethos_hil.harness.run import info
 from ethos_hil.harness.verdict.accuracy import accuracies, reference_name
+from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
 from ethos_hil.results.record import Failure, Output, Record, TargetInfo
+from ethos_hil.results.verdict import FailureKind
 
 QUANTISED = "PyTorch, quantised"
 
@@ -42,14 +44,14 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     answer = answer if answer is not None else Reference(artifact).run(artifact.example_inputs)
     if len(answer.outputs) != len(expected):
         counts = f"{len(answer.outputs)} outputs, PyTorch has {len(expected)}"
-        return _record(label, artifact, answer, (), Failure("mismatch", counts))
+        return _record(label, artifact, answer, (), Failure(FailureKind.MISMATCH, counts))
     names = [QUANTISED if quantised else reference_name(array) for array in expected]
     pairs = [
         _Pair(f"output {index}", *pair) for index, pair in enumerate(zip(names, expected, answer.outputs, strict=True))
     ]
     for pair in pairs:
         if pair.difference is not None:
-            return _record(label, artifact, answer, (pair.unlike(),), Failure("mismatch", pair.difference))
+            return _record(label, artifact, answer, (pair.unlike(),), Failure(FailureKind.MISMATCH, pair.difference))
     in_double = quantised or any(array.dtype == np.float64 for array in expected)
     allowed = tolerances(artifact, artifact.example_inputs, expected, sides=1 if in_double else 2)
     outputs = tuple(pair.compared(tolerance) for pair, tolerance in zip(pairs, allowed, strict=True))
@@ -62,7 +64,7 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
         f"{bad.name}: {bad.mismatches} of {bad.compared} elements are too far from {bad.reference}; "
         f"first at {bad.first_mismatch}"
     )
-    return _record(label, artifact, answer, outputs, Failure("mismatch", text), _notes(allowed))
+    return _record(label, artifact, answer, outputs, Failure(FailureKind.MISMATCH, text), _notes(allowed))
 
 
 def _notes(tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
@@ -156,16 +158,17 @@ def _record(
     artifact: Artifact,
     answer: ReferenceRun,
     outputs: tuple[Output, ...],
-    failure: Failure | None,
+    difference: Failure | None,
     notes: tuple[str, ...] = (),
 ) -> Record:
     quantised = artifact.scheme is not None
+    decision = decide(Evidence(difference=difference, compared=sum(output.compared for output in outputs)))
     return Record(
-        verdict="verified" if failure is None else "failed",
+        verdict=decision.verdict,
         model=label,
         npu="",
         target=TargetInfo("tosa_reference_model", "host", ""),
-        failure=failure,
+        failure=decision.failure,
         outputs=outputs,
         accuracy=accuracies(artifact, artifact.example_inputs, answer.outputs) if quantised else (),
         artifact=info(artifact),

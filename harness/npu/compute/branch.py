@@ -10,6 +10,7 @@ from __future__ import annotations
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Branch, Elementwise, Op
+from ethos_hil.results.verdict import FailureKind
 
 
 def flag(branch: Branch, last: Op | None, memory: RegionMemory) -> bool:
@@ -17,6 +18,11 @@ def flag(branch: Branch, last: Op | None, memory: RegionMemory) -> bool:
     if not isinstance(last, Elementwise) or last.ofm.elements != 1:
         before = "nothing" if last is None else last.name
         raise Fault(
-            "unsupported", branch.offset, branch.name, "BRANCH", branch.target, f"the flag after {before} is not known"
+            FailureKind.UNSUPPORTED,
+            branch.offset,
+            branch.name,
+            "BRANCH",
+            branch.target,
+            f"the flag after {before} is not known",
         )
     return bool(last.ofm.load(memory).any())

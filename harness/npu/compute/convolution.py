@@ -24,6 +24,7 @@ from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT
 from ethos_hil.harness.npu.weights import decompress
+from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 
@@ -173,7 +174,7 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
     except decompress.WeightError as error:
         length = sum(map(len, compressed))
         raise Fault(
-            "parse", op.offset, op.name, "WEIGHT_LENGTH", length, f"the weight stream is corrupt: {error}"
+            FailureKind.PARSE, op.offset, op.name, "WEIGHT_LENGTH", length, f"the weight stream is corrupt: {error}"
         ) from error
     channels = order.ofm_depth
     buffers = [np.frombuffer(buffer, np.uint8) for buffer in scales]
@@ -188,7 +189,9 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
     most = int(bound.max())
     dtype = np.float32 if most < FLOAT32_EXACT else np.float64
     if most >= FLOAT64_EXACT:
-        raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
+        raise Fault(
+            FailureKind.UNSUPPORTED, op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits"
+        )
     share = -total * op.ifm.zero_point
     requantiser = Requantiser.make(op, bias + share, multiplier, shift, bound)
     return Prepared(compressed, scales, flat, dtype, requantiser, share)

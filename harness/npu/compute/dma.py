@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Index, Rows
+from ethos_hil.results.verdict import FailureKind
 
 INDEX_BYTES = 4
 CHUNK = 1 << 18  # bytes moved at a time, each by an address of its own
@@ -60,6 +61,11 @@ class DmaStep:
         for number in (int(numbers.min()), int(numbers.max())):
             if not 0 <= number <= index.maximum:
                 raise Fault(
-                    "bus", op.offset, op.name, "DMA0_IDX_MAX", index.maximum, f"the index picks row {number} beyond it"
+                    FailureKind.BUS,
+                    op.offset,
+                    op.name,
+                    "DMA0_IDX_MAX",
+                    index.maximum,
+                    f"the index picks row {number} beyond it",
                 )
         return numbers.astype(np.int64)

@@ -22,6 +22,7 @@ from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Elementwise, Operand
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, INT64_MAX, Rounding, exact_in_floats, largest_scaled, scale
+from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 
@@ -90,7 +91,7 @@ def _check_overflow(op: Elementwise, values: list[Array]) -> None:
     first, second = (max(abs(int(value.min())), abs(int(value.max()))) for value in values)
     if (first * second if op.mode is ElementwiseMode.MUL else first + second) > INT64_MAX:
         shift = min(operand.scale.shift for operand in op.operands)
-        raise Fault("unsupported", op.offset, op.name, "IFM_SCALE", shift, "operands scaled beyond 64 bits")
+        raise Fault(FailureKind.UNSUPPORTED, op.offset, op.name, "IFM_SCALE", shift, "operands scaled beyond 64 bits")
 
 
 def _largest(operand: Operand, values: Array | int | None = None) -> int:
@@ -202,4 +203,4 @@ def _check_amounts(op: Elementwise, amounts: Array) -> None:
 
 
 def _unsupported(op: Elementwise, value: int, message: str) -> Fault:
-    return Fault("unsupported", op.offset, op.name, "IFM2", value, message)
+    return Fault(FailureKind.UNSUPPORTED, op.offset, op.name, "IFM2", value, message)

@@ -13,6 +13,7 @@ from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import MatMul
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, scale
+from ethos_hil.results.verdict import FailureKind
 
 
 class MatMulStep:
@@ -22,7 +23,9 @@ class MatMulStep:
         self.op = op
         bound = op.ifm.depth * _largest(op.ifm) * _largest(op.ifm2)
         if bound >= FLOAT64_EXACT:
-            raise Fault("unsupported", op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits")
+            raise Fault(
+                FailureKind.UNSUPPORTED, op.offset, op.name, "IFM_DEPTH_M1", op.ifm.depth - 1, "sums may exceed 53 bits"
+            )
         self._dtype: Any = np.float32 if bound < FLOAT32_EXACT else np.float64
         self._may_overflow = op.start is not None or bound >= 1 << (op.accumulator_bits - 1)
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Convolution, MatMul
+from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 
@@ -45,7 +46,7 @@ def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:
     worst = int(np.abs(sums).max())
     if worst >= 1 << (op.accumulator_bits - 1):
         raise Fault(
-            "unsupported",
+            FailureKind.UNSUPPORTED,
             op.offset,
             op.name,
             "ACC_FORMAT",

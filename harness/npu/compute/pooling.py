@@ -24,6 +24,7 @@ from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.isa.scaling import EARLY_SHIFT, Rounding, Scale, divide_half_away, scale, scale_channels
 from ethos_hil.harness.npu.weights import decompress
+from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 
@@ -88,7 +89,7 @@ class PoolStep:
             bias, multiplier, shift = decompress.decode_scales(buffers, op.ofm.depth, op.channel_scales.layout)
         except decompress.WeightError as error:
             at = op.channel_scales.streams[0]
-            raise Fault("parse", op.offset, op.name, "SCALE_LENGTH", at.length, str(error)) from error
+            raise Fault(FailureKind.PARSE, op.offset, op.name, "SCALE_LENGTH", at.length, str(error)) from error
         return scale_channels(values + bias, multiplier, shift, op.scale.rounding)
 
 

@@ -38,6 +38,7 @@ from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode,
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale
 from ethos_hil.harness.npu.isa.stream import branch_targets, commands
+from ethos_hil.results.verdict import FailureKind
 
 FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
     Generation.U55: FieldsU55,
@@ -84,7 +85,7 @@ class _Decoder:
             if offset in entries:
                 self._forget()
             if self.effort > most:
-                raise registers.fault("unsupported", "operations", len(found), "more than any real program has")
+                raise registers.unsupported("operations", len(found), "more than any real program has")
             if payload is not None:
                 if code == BRANCH and BRANCH in self.dialect.operations:
                     self.effort += OPERATION_EFFORT
@@ -96,12 +97,12 @@ class _Decoder:
             elif code == Opcode.STOP:
                 return tuple(_resolved(one, targets) for one in found)
             elif code not in self.dialect.operations:
-                raise registers.fault("parse", "opcode", code, "this NPU has no operation with this code")
+                raise registers.malformed("opcode", code, "this NPU has no operation with this code")
             elif code in self.makers:
                 registers.op = Opcode(code).name
                 found.append(self._operation(code, parameter))
                 registers.op = "STREAM"
-        raise Fault("parse", len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
+        raise Fault(FailureKind.PARSE, len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
 
     def _operation(self, code: int, parameter: int) -> Op:
         op = self.slices.again(code, parameter)
@@ -114,7 +115,7 @@ class _Decoder:
     def _branch(self, parameter: int, payload: int) -> Branch:
         """BRANCH."""
         if parameter not in (0, 1):
-            raise Fault("parse", self.registers.offset, "BRANCH", "BRANCH", parameter, "no known condition")
+            raise Fault(FailureKind.PARSE, self.registers.offset, "BRANCH", "BRANCH", parameter, "no known condition")
         self._forget()
         return Branch(self.registers.offset, "BRANCH", bool(parameter), payload)
 
@@ -135,7 +136,7 @@ class _Decoder:
     def _mac(self, parameter: int, *, depthwise: bool) -> Op:
         fields, get = self.fields, self.registers.get
         if parameter:
-            raise fields.fault("parse", self.registers.op, parameter, "the operation's parameter must be 0")
+            raise fields.malformed(self.registers.op, parameter, "the operation's parameter must be 0")
         kernel, part_kernel = fields.kernel()
         upscale = fields.upscale()
         depth = get("IFM_DEPTH_M1") + 1
@@ -143,9 +144,9 @@ class _Decoder:
         start = fields.start()
         ofm = fields.ofm()
         if depthwise and depth != ofm.depth:
-            raise fields.fault("unsupported", "IFM_DEPTH_M1", depth - 1, f"depthwise with {ofm.depth} output channels")
+            raise fields.unsupported("IFM_DEPTH_M1", depth - 1, f"depthwise with {ofm.depth} output channels")
         if ifm.bits > 16:
-            raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "convolution of 32-bit inputs")
+            raise fields.unsupported("IFM_PRECISION", get("IFM_PRECISION"), "convolution of 32-bit inputs")
         weights = fields.weights(kernel, part_kernel, depthwise, ifm, ofm)
         is_global = fields.is_global()
         return Convolution(
@@ -177,7 +178,7 @@ class _Decoder:
         if fields.accumulator_source() == FROM_IFM2 or not fields.is_global():
             register = "ACC_FORMAT" if fields.is_global() else "OFM_PRECISION"
             message = "this kind of product of maps is not established"
-            raise fields.fault("unsupported", register, get(register), message)
+            raise fields.unsupported(register, get(register), message)
         depth = get("IFM_DEPTH_M1") + 1
         ifm = fields.kernel_input(kernel, Upscale.NONE, depth)
         ifm2 = fields.feature_map("IFM2", 1, get("OFM_DEPTH_M1") + 1, depth)
@@ -185,7 +186,7 @@ class _Decoder:
         ofm = fields.ofm()
         if ifm.bits > 16 or ifm.bits != ifm2.bits:
             message = f"a product of {ifm.bits} and {ifm2.bits} bits"
-            raise fields.fault("unsupported", "IFM2_PRECISION", get("IFM2_PRECISION"), message)
+            raise fields.unsupported("IFM2_PRECISION", get("IFM2_PRECISION"), message)
         return MatMul(
             offset=self.registers.offset,
             name=self.registers.op,
@@ -203,7 +204,7 @@ class _Decoder:
     def _pool(self, parameter: int) -> Op:
         fields, get = self.fields, self.registers.get
         if parameter not in self.dialect.pools:
-            raise fields.fault("parse", "POOL", parameter, "this NPU has no such pooling mode")
+            raise fields.malformed("POOL", parameter, "this NPU has no such pooling mode")
         mode = PoolMode(parameter)
         self.registers.op = f"POOL {mode.name}"
         kernel, _ = fields.kernel()
@@ -214,16 +215,14 @@ class _Decoder:
         ofm = fields.ofm()
         expected = 1 if mode is PoolMode.REDUCE_SUM else depth
         if ofm.depth != expected:
-            raise fields.fault(
-                "unsupported", "OFM_DEPTH_M1", ofm.depth - 1, f"an output depth of {expected} is expected"
-            )
+            raise fields.unsupported("OFM_DEPTH_M1", ofm.depth - 1, f"an output depth of {expected} is expected")
         self._check_pool(mode, kernel, upscale, ifm)
         divide = fields.hardware_divide(mode, kernel)
         is_global = fields.is_global()
         scale = fields.ofm_scale() if is_global else fields.channel_rounding()
         if mode is PoolMode.ARGMAX_X and (not is_global or scale != ARGMAX_SCALE or ofm.bits != 32):
             register = "OFM_SCALE" if is_global and ofm.bits == 32 else "OFM_PRECISION"
-            raise fields.fault("unsupported", register, get(register), "positions scaled or stored in another way")
+            raise fields.unsupported(register, get(register), "positions scaled or stored in another way")
         channel_scales = None if is_global or divide else fields.channel_scales(ofm)
         return Pool(
             offset=self.registers.offset,
@@ -249,7 +248,7 @@ class _Decoder:
         source = fields.accumulator_source() if isinstance(fields, FieldsU85) else 0
         if source != (FROM_IFM2 if mode is PoolMode.NONE else FROM_ZERO):
             value = self.registers.get("ACC_FORMAT")
-            raise fields.fault("unsupported", "ACC_FORMAT", value, "what this pool's accumulators start with")
+            raise fields.unsupported("ACC_FORMAT", value, "what this pool's accumulators start with")
         return "IFM2" if source else "IFM"
 
     def _check_pool(self, mode: PoolMode, kernel: Kernel, upscale: Upscale, ifm: FeatureMap) -> None:
@@ -259,28 +258,28 @@ class _Decoder:
         if pointwise and not (kernel.is_point and upscale is Upscale.NONE):
             raise fields.not_a_point(f"{mode.name} over positions")
         if ifm.bits == 64 and mode is not PoolMode.NONE:
-            raise fields.fault("unsupported", "IFM_PRECISION", get("IFM_PRECISION"), "pooling of 64-bit inputs")
+            raise fields.unsupported("IFM_PRECISION", get("IFM_PRECISION"), "pooling of 64-bit inputs")
         if upscale is Upscale.ZEROS:
-            raise fields.fault("unsupported", "IFM_UPSCALE", upscale, "pooling with zeros between elements")
+            raise fields.unsupported("IFM_UPSCALE", upscale, "pooling with zeros between elements")
         if kernel.dilation_y > 1 or kernel.dilation_x > 1:
-            raise fields.fault("unsupported", "KERNEL_STRIDE", get("KERNEL_STRIDE"), "pooling with dilation")
+            raise fields.unsupported("KERNEL_STRIDE", get("KERNEL_STRIDE"), "pooling with dilation")
         tall = max(kernel.top, kernel.bottom) >= kernel.height
         if tall or max(kernel.left, kernel.right) >= kernel.width:
             sides = ("TOP", "BOTTOM") if tall else ("LEFT", "RIGHT")
-            raise fields.unpadded("unsupported", sides, "pooling windows with padding alone")
+            raise fields.unpadded(FailureKind.UNSUPPORTED, sides, "pooling windows with padding alone")
         if mode is PoolMode.ARGMAX_Y:
-            raise fields.fault("unsupported", "POOL", mode, "no compiled stream looks for positions along y")
+            raise fields.unsupported("POOL", mode, "no compiled stream looks for positions along y")
         if mode is PoolMode.ARGMAX_X and (kernel.height > 1 or kernel.padded or upscale is not Upscale.NONE):
             raise fields.not_a_point("positions in padded, enlarged or tall windows", but=("KERNEL_WIDTH_M1",))
 
     def _elementwise(self, parameter: int) -> Op:
         fields = self.fields
         if parameter not in self.dialect.elementwise:
-            raise fields.fault("parse", "ELEMENTWISE", parameter, "this NPU has no such elementwise mode")
+            raise fields.malformed("ELEMENTWISE", parameter, "this NPU has no such elementwise mode")
         mode = ElementwiseMode(parameter)
         self.registers.op = f"ELEMENTWISE {mode.name}"
         if fields.upscale() is not Upscale.NONE:
-            raise fields.fault("unsupported", "IFM_UPSCALE", fields.upscale(), "elementwise with upscaling")
+            raise fields.unsupported("IFM_UPSCALE", fields.upscale(), "elementwise with upscaling")
         inputs = fields.operands(mode)
         ofm = fields.ofm()
         scales = fields.elementwise_scales(mode, inputs.bits)
@@ -301,7 +300,7 @@ class _Decoder:
         fields, get = self.fields, self.registers.get
         assert isinstance(fields, FieldsU85)
         if parameter not in (ResizeMode.BILINEAR, ResizeMode.NEAREST):
-            raise fields.fault("unsupported", "RESIZE", parameter, "this mode of resizing is not established")
+            raise fields.unsupported("RESIZE", parameter, "this mode of resizing is not established")
         mode = ResizeMode(parameter)
         self.registers.op = f"RESIZE {mode.name}"
         depth = get("IFM_DEPTH_M1") + 1
@@ -314,7 +313,7 @@ class _Decoder:
         }
         for register, wrong in refused.items():
             if wrong:
-                raise fields.fault("unsupported", register, get(register), "this input cannot be resized")
+                raise fields.unsupported(register, get(register), "this input cannot be resized")
         return Resize(
             offset=self.registers.offset,
             name=self.registers.op,
@@ -333,10 +332,10 @@ class _Decoder:
         fields = self.fields
         self.registers.op = "DMA"
         if parameter:
-            raise fields.fault("unsupported", "DMA_START", parameter, "only channel and mode 0 are established")
+            raise fields.unsupported("DMA_START", parameter, "only channel and mode 0 are established")
         length = self.registers.get("DMA0_LEN")
         if not length:
-            raise fields.fault("unsupported", "DMA0_LEN", length, "a transfer of nothing")
+            raise fields.unsupported("DMA0_LEN", length, "a transfer of nothing")
         op = fields.dma(length)
         accesses = []
         for register, side, write in (("DMA0_SRC", op.source, False), ("DMA0_DST", op.destination, True)):
@@ -361,7 +360,9 @@ def _resolved(one: Instruction, targets: Mapping[int, int]) -> Instruction:
     if not isinstance(one, Branch):
         return one
     if one.target not in targets:
-        raise Fault("parse", one.offset, one.name, "BRANCH", one.target, "no command before STOP has this offset")
+        raise Fault(
+            FailureKind.PARSE, one.offset, one.name, "BRANCH", one.target, "no command before STOP has this offset"
+        )
     return replace(one, target=targets[one.target])
 
 

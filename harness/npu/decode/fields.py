@@ -29,6 +29,7 @@ from ethos_hil.harness.npu.isa.registers import Dialect, ElementwiseMode, PoolMo
 from ethos_hil.harness.npu.isa.scaling import Scale
 from ethos_hil.harness.npu.isa.stream import RegisterFile
 from ethos_hil.harness.npu.weights.decompress import WeightOrder
+from ethos_hil.results.verdict import FailureKind
 
 MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U is built with
 SIDES = ("TOP", "LEFT", "BOTTOM", "RIGHT")
@@ -86,6 +87,8 @@ class Fields(ABC):
         self.registers = RegisterFile(self.dialect)
         self.get = self.registers.get
         self.fault = self.registers.fault
+        self.malformed = self.registers.malformed
+        self.unsupported = self.registers.unsupported
         self.chains: dict[int, FeatureMap] = {}
 
     # --- what differs between generations
@@ -153,7 +156,7 @@ class Fields(ABC):
         value = self.get(f"{name}_PRECISION")
         bits, signed = 8 << (value >> size_at & 3), bool(value & 1)
         if (bits, signed) not in DTYPES or bits > self.max_bits or value & (0xF & ~(1 | 3 << size_at)):
-            raise self.fault("unsupported", f"{name}_PRECISION", value, "no known element type")
+            raise self.unsupported(f"{name}_PRECISION", value, "no known element type")
         return bits, signed
 
     def layout(self, name: str) -> Layout:
@@ -161,7 +164,7 @@ class Fields(ABC):
         value = self.get(f"{name}_PRECISION")
         layout = value >> 6 & 3
         if layout not in (Layout.NHWC, Layout.BRICKS):
-            raise self.fault("parse", f"{name}_PRECISION", value, "neither NHWC nor NHCWB16")
+            raise self.malformed(f"{name}_PRECISION", value, "neither NHWC nor NHCWB16")
         return Layout(layout)
 
     def zero_point(self, name: str, signed: bool) -> int:
@@ -179,28 +182,28 @@ class Fields(ABC):
         minimum, maximum = max(minimum, low), min(maximum, high)
         if minimum > maximum:
             value = self.get("ACTIVATION_MIN")
-            raise self.fault("parse", "ACTIVATION_MIN", value, f"above the upper limit {maximum}")
+            raise self.malformed("ACTIVATION_MIN", value, f"above the upper limit {maximum}")
         return minimum, maximum
 
     def check_length(self, order: WeightOrder, ifm: FeatureMap) -> None:
         """Fault if there are more weights than any real operation has."""
         total = sum(order.lengths)
         if total > MAX_ELEMENTS:
-            raise self.fault("unsupported", "IFM_DEPTH_M1", ifm.depth - 1, f"{total} weights in one operation")
+            raise self.unsupported("IFM_DEPTH_M1", ifm.depth - 1, f"{total} weights in one operation")
 
     def feature_map(self, name: str, height: int, width: int, depth: int) -> FeatureMap:
         """The feature map that the registers starting with `name` place, of the given shape."""
         precision = self.precision(name)
         get = self.get
         if precision.absent:
-            raise self.fault("unsupported", f"{name}_PRECISION", get(f"{name}_PRECISION"), "nothing is stored")
+            raise self.unsupported(f"{name}_PRECISION", get(f"{name}_PRECISION"), "nothing is stored")
         zero_point = self.zero_point(name, precision.signed)
         bits, signed = precision.bits, precision.signed
         if height * width * depth > MAX_ELEMENTS:
             sizes = {get(register): register for register in self.size_registers(name)}
             largest = max(sizes)
             message = f"{name} has {height}x{width}x{depth} elements"
-            raise self.fault("unsupported", sizes[largest], largest, message)
+            raise self.unsupported(sizes[largest], largest, message)
         if precision.layout is Layout.CHAIN:
             shape, region = (height, width, depth), get(f"{name}_REGION")
             return self._chain(name, chain(region, shape, bits, signed, zero_point))
@@ -235,10 +238,9 @@ class Fields(ABC):
         source = self.chains.get(chain.region)
         if source is None:
             register = "ACC_FORMAT" if chain.is_accumulators else f"{name}_REGION"
-            raise self.fault("parse", register, self.get(register), "nothing was put into this chain")
+            raise self.malformed(register, self.get(register), "nothing was put into this chain")
         if (source.shape, source.bits, source.signed) != (chain.shape, chain.bits, chain.signed):
-            raise self.fault(
-                "parse",
+            raise self.malformed(
                 f"{name}_PRECISION",
                 self.get(f"{name}_PRECISION"),
                 f"the chain holds {source.shape} of {source.bits} bits, not {chain.shape} of {chain.bits}",
@@ -271,13 +273,13 @@ class Fields(ABC):
         get = self.get
         value = get("KERNEL_STRIDE")
         if value & 0x20:
-            raise self.fault("unsupported", "KERNEL_STRIDE", value, "kernel decomposition in 4x4 is not established")
+            raise self.unsupported("KERNEL_STRIDE", value, "kernel decomposition in 4x4 is not established")
         dilation_y, dilation_x = (value >> 4 & 1) + 1, (value >> 3 & 1) + 1
         taps = []
         for axis, dilation in (("HEIGHT", dilation_y), ("WIDTH", dilation_x)):
             reach = get(f"KERNEL_{axis}_M1")
             if reach % dilation:
-                raise self.fault("parse", f"KERNEL_{axis}_M1", reach, f"not a multiple of the dilation {dilation}")
+                raise self.malformed(f"KERNEL_{axis}_M1", reach, f"not a multiple of the dilation {dilation}")
             taps.append(reach // dilation + 1)
         return Kernel(
             height=taps[0],
@@ -296,7 +298,7 @@ class Fields(ABC):
         """The upscaling mode."""
         value = self.get("IFM_UPSCALE")
         if value not in list(Upscale):
-            raise self.fault("parse", "IFM_UPSCALE", value, "no known upscaling")
+            raise self.malformed("IFM_UPSCALE", value, "no known upscaling")
         return Upscale(value)
 
     def kernel_input(self, kernel: Kernel, upscale: Upscale, depth: int, name: str = "IFM") -> FeatureMap:
@@ -305,25 +307,23 @@ class Fields(ABC):
         height, width = input_size(kernel, ofm_height, ofm_width)
         if height < 1 or width < 1:
             message = f"padding leaves an input of {height}x{width}"
-            raise self.unpadded("parse", ("TOP", "BOTTOM") if height < 1 else ("LEFT", "RIGHT"), message)
+            raise self.unpadded(FailureKind.PARSE, ("TOP", "BOTTOM") if height < 1 else ("LEFT", "RIGHT"), message)
         if upscale is not Upscale.NONE:
             height, width = -(-height // 2), -(-width // 2)
         ifm = self.feature_map(name, height, width, depth)
         low, high = ifm.limits
         if (kernel.padded or upscale is Upscale.ZEROS) and not low <= ifm.zero_point <= high:
-            raise self.fault(
-                "unsupported", f"{name}_ZERO_POINT", ifm.zero_point, "padding with it leaves the input's range"
-            )
+            raise self.unsupported(f"{name}_ZERO_POINT", ifm.zero_point, "padding with it leaves the input's range")
         taps = kernel.height * kernel.width
         padded = (height + kernel.top + kernel.bottom) * (width + kernel.left + kernel.right) * depth
         if padded > MAX_ELEMENTS or ofm_width * taps * depth > MAX_ELEMENTS:
             axis = "HEIGHT" if kernel.height > kernel.width else "WIDTH"
             value = self.get(f"KERNEL_{axis}_M1")
             message = f"{padded} elements, or {ofm_width * taps * depth} for a row of the output"
-            raise self.fault("unsupported", f"KERNEL_{axis}_M1", value, message)
+            raise self.unsupported(f"KERNEL_{axis}_M1", value, message)
         return ifm
 
-    def unpadded(self, kind: str, sides: tuple[str, ...], message: str) -> Fault:
+    def unpadded(self, kind: FailureKind, sides: tuple[str, ...], message: str) -> Fault:
         """The fault for the largest padding on one of the sides."""
         value, register = max((self.get(f"IFM_PAD_{side}"), f"IFM_PAD_{side}") for side in sides)
         return self.fault(kind, register, value, message)
@@ -332,7 +332,7 @@ class Fields(ABC):
         """The fault for whatever makes a kernel see more than one position, registers `but` apart."""
         names = ("KERNEL_HEIGHT_M1", "KERNEL_WIDTH_M1", *(f"IFM_PAD_{side}" for side in SIDES), "IFM_UPSCALE")
         register = next((name for name in names if name not in but and self.get(name)), "KERNEL_STRIDE")
-        return self.fault("unsupported", register, self.get(register), message)
+        return self.unsupported(register, self.get(register), message)
 
     def stream(self, name: str, number: int = 0) -> Stream:
         """Where the stream of weights or scales called `name` ("WEIGHT", "SCALE") with this number is."""
@@ -369,5 +369,5 @@ class Fields(ABC):
         value = self.get(f"DMA0_{side}_REGION")
         region = INTERNAL if value & 0x100 else value & 0xFF
         if region >= self.max_regions:
-            raise self.fault("parse", f"DMA0_{side}_REGION", value, f"there are {self.max_regions} regions")
+            raise self.malformed(f"DMA0_{side}_REGION", value, f"there are {self.max_regions} regions")
         return region

@@ -43,7 +43,7 @@ class FieldsU55(Fields):
         """32 or 40."""
         value = self.get("ACC_FORMAT")
         if value not in (0, 1):
-            raise self.fault("unsupported", "ACC_FORMAT", value, "accumulator format is not established")
+            raise self.unsupported("ACC_FORMAT", value, "accumulator format is not established")
         return 40 if value else 32
 
     def start(self) -> FeatureMap | None:
@@ -55,7 +55,7 @@ class FieldsU55(Fields):
         value = self.get(register)
         fields = {0: Rounding.DOUBLE, 1: Rounding.TRUNCATE, 2: Rounding.NATURAL}
         if value >> 14 not in fields:
-            raise self.fault("parse", register, value, "rounding field 3 has no known meaning")
+            raise self.malformed(register, value, "rounding field 3 has no known meaning")
         return fields[value >> 14]
 
     def scale(self, register: str, rounding: Rounding, early_bits: int = 0) -> Scale:
@@ -77,9 +77,9 @@ class FieldsU55(Fields):
         function, clip = value & 0xFFF, value >> 12
         has_table = function in TABLE_FUNCTIONS
         if function and not has_table:
-            raise self.fault("unsupported", "ACTIVATION", value, f"function {function} is not established")
+            raise self.unsupported("ACTIVATION", value, f"function {function} is not established")
         if clip and clip not in CLIP_RANGES:
-            raise self.fault("unsupported", "ACTIVATION", value, f"clip range {clip} is not established")
+            raise self.unsupported("ACTIVATION", value, f"clip range {clip} is not established")
         if ofm.bits == 32 and not has_table:
             return Activation(*ofm.limits, clamp=False)
         low, high = CLIP_RANGES[clip] if clip else ofm.limits
@@ -89,19 +89,17 @@ class FieldsU55(Fields):
             return Activation(minimum, maximum)
         index_bits = 16 if ofm.bits == 16 else 8
         if high - low >= 1 << index_bits or (ofm.bits == 16 and not signed):
-            raise self.fault(
-                "unsupported", "ACTIVATION", value, "look-up with this range and output is not established"
-            )
+            raise self.unsupported("ACTIVATION", value, "look-up with this range and output is not established")
         table = self.configuration.lut_base + 256 * (function - 16)
         if table + table_bytes(index_bits, ofm.bits) > self.configuration.internal_bytes:
-            raise self.fault("parse", "ACTIVATION", value, "the table reaches beyond SHRAM")
+            raise self.malformed("ACTIVATION", value, "the table reaches beyond SHRAM")
         return Activation(minimum, maximum, table=table, index_bits=index_bits, signed_index=signed)
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
         """One stream of weights and one of scales for each core."""
         block, cores = self.get("OFM_BLK_DEPTH_M1") + 1, self.configuration.cores
         if block < cores:
-            raise self.fault("parse", "OFM_BLK_DEPTH_M1", block - 1, f"{cores} cores cannot share it")
+            raise self.malformed("OFM_BLK_DEPTH_M1", block - 1, f"{cores} cores cannot share it")
         order = WeightOrderU55(
             depthwise=depthwise,
             part_kernel=part_kernel and not depthwise,
@@ -128,7 +126,7 @@ class FieldsU55(Fields):
             owned = len(range(core, channels, cores))
             if at.length < SCALE_BYTES * owned:
                 register = f"SCALE{core or ''}_LENGTH"
-                raise self.fault("parse", register, at.length, f"too short for {owned} channels")
+                raise self.malformed(register, at.length, f"too short for {owned} channels")
         return found
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
@@ -141,13 +139,13 @@ class FieldsU55(Fields):
         ifm = self.feature_map("IFM", *shape)
         if self.get("IFM_DEPTH_M1") + 1 != shape[2]:
             value = self.get("IFM_DEPTH_M1")
-            raise self.fault("unsupported", "IFM_DEPTH_M1", value, f"the output has {shape[2]} channels")
+            raise self.unsupported("IFM_DEPTH_M1", value, f"the output has {shape[2]} channels")
         if mode in UNARY:
             return Inputs((ifm,), ifm.bits, (("IFM", ifm),))
         broadcast = self.get("IFM2_BROADCAST")
         precision = self.precision("IFM2")
         if precision.bits != ifm.bits:
-            raise self.fault("unsupported", "IFM2_PRECISION", self.get("IFM2_PRECISION"), f"IFM has {ifm.bits} bits")
+            raise self.unsupported("IFM2_PRECISION", self.get("IFM2_PRECISION"), f"IFM has {ifm.bits} bits")
         second: FeatureMap | int
         maps = [("IFM", ifm)]
         if broadcast & SCALAR:
@@ -164,9 +162,9 @@ class FieldsU55(Fields):
         precision = get("OFM_PRECISION")
         rounding = self.rounding("OFM_PRECISION")
         if mode is ElementwiseMode.SHR and rounding is Rounding.TRUNCATE:
-            raise self.fault("unsupported", "OFM_PRECISION", precision, "SHR that truncates is not established")
+            raise self.unsupported("OFM_PRECISION", precision, "SHR that truncates is not established")
         if self.is_global() == (mode in UNSCALED):
-            raise self.fault("unsupported", "OFM_PRECISION", precision, "this scale mode is not established here")
+            raise self.unsupported("OFM_PRECISION", precision, "this scale mode is not established here")
         scale = self.ofm_scale() if self.is_global() else Scale(rounding=rounding)
         if mode is ElementwiseMode.LRELU:
             return ElementwiseScales((ONE, ONE), ONE, scale)
@@ -177,19 +175,19 @@ class FieldsU55(Fields):
         ifm_precision = get("IFM_PRECISION")
         how = ifm_precision >> 8 & 3
         if how == 3:
-            raise self.fault("parse", "IFM_PRECISION", ifm_precision, "operand scaling 3 has no known meaning")
+            raise self.malformed("IFM_PRECISION", ifm_precision, "operand scaling 3 has no known meaning")
         if how == 0:
             factors = (Scale(get("OPA_SCALE") & 0xFFFF), Scale(get("OPB_SCALE") & 0xFFFF))
             return ElementwiseScales(factors, scale, ONE)
         if ifm_bits not in IMPLICIT_SHIFT:
-            raise self.fault("unsupported", "IFM_PRECISION", ifm_precision, "operand scaling of 32-bit inputs")
+            raise self.unsupported("IFM_PRECISION", ifm_precision, "operand scaling of 32-bit inputs")
         other_shift, early_bits = IMPLICIT_SHIFT[ifm_bits]
         # Vela writes the other operand's factor there, cut to 16 bits, or 0. It is not used; a factor that is not the
         # implicit one comes of int16 operands whose scales differ by a power of two, which Vela 5.1 fuses wrongly.
         other = get("OPB_SCALE")
         if other & 0xFFFF not in (0, 1 << other_shift):
             message = f"the operand that is not scaled is shifted left by {other_shift} whatever the register says"
-            raise self.fault("unsupported", "OPB_SCALE", other, message)
+            raise self.unsupported("OPB_SCALE", other, message)
         scaled = self.scale("OPA_SCALE", self.rounding("IFM_PRECISION"), early_bits)
         shifted = Scale(1 << other_shift)
         return ElementwiseScales((scaled, shifted) if how == 1 else (shifted, scaled), scale, ONE)
@@ -198,8 +196,8 @@ class FieldsU55(Fields):
         """A padded average; without padding the compiler puts the reciprocal into OFM_SCALE."""
         divide = mode is PoolMode.AVERAGE and kernel.padded
         if divide and self.is_global() and not self.ofm_scale().is_one:
-            raise self.fault(
-                "unsupported", "OFM_SCALE", self.get("OFM_SCALE"), "a padded average with a scale is not established"
+            raise self.unsupported(
+                "OFM_SCALE", self.get("OFM_SCALE"), "a padded average with a scale is not established"
             )
         return divide
 
@@ -209,7 +207,7 @@ class FieldsU55(Fields):
         for side in ("SRC", "DST"):
             value = self.get(f"DMA0_{side}_REGION")
             if value >> 9:
-                raise self.fault("unsupported", f"DMA0_{side}_REGION", value, "2D and 3D transfers are not established")
+                raise self.unsupported(f"DMA0_{side}_REGION", value, "2D and 3D transfers are not established")
             sides.append(Rows(self.dma_region(side), self.get(f"DMA0_{side}")))
         return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, ())
 

@@ -69,14 +69,14 @@ class FieldsU85(Fields):
         bits, signed = self.element(name, 1 if name == "OFM" else 2)
         layout, storage = self.layout(name), value >> 14
         if storage not in (TILES, CHAINED, ABSENT):
-            raise self.fault("unsupported", f"{name}_PRECISION", value, "tiles side by side are not established")
+            raise self.unsupported(f"{name}_PRECISION", value, "tiles side by side are not established")
         axes, reverse = STRAIGHT, None
         if name == "OFM":
             turned, back = value >> 11 & 7, value >> 9 & 3
             if turned not in AXES:
-                raise self.fault("parse", "OFM_PRECISION", value, "no known transposition")
+                raise self.malformed("OFM_PRECISION", value, "no known transposition")
             if (turned or back) and (storage != TILES or (turned and back)):
-                raise self.fault("unsupported", "OFM_PRECISION", value, "this way of turning an OFM is not established")
+                raise self.unsupported("OFM_PRECISION", value, "this way of turning an OFM is not established")
             axes, reverse = AXES[turned], back - 1 if back else None
         if storage == CHAINED:
             layout = Layout.CHAIN
@@ -91,13 +91,13 @@ class FieldsU85(Fields):
             depth, rest = divmod(self.configuration.macs, self.configuration.ifm_ublock_depth * height * width)
             if depth and not rest and depth % (GROUP * self.configuration.cores) == 0:
                 return height, width, depth
-        raise self.fault("parse", "ACC_FORMAT", value, "this NPU has no such micro-block")
+        raise self.malformed("ACC_FORMAT", value, "this NPU has no such micro-block")
 
     def accumulator_bits(self) -> int:
         """32 or 48."""
         value = self.get("ACC_FORMAT")
         if value & 3 not in (0, 1):
-            raise self.fault("parse", "ACC_FORMAT", value, "accumulator format is not known")
+            raise self.malformed("ACC_FORMAT", value, "accumulator format is not known")
         return 48 if value & 3 else 32
 
     def accumulator_source(self) -> int:
@@ -114,7 +114,7 @@ class FieldsU85(Fields):
         start = self.feature_map("IFM2", *self.ofm_shape())
         expected = 32 if self.accumulator_bits() == 32 else 64
         if source != FROM_IFM2 or start.bits != expected:
-            raise self.fault("parse", "ACC_FORMAT", self.get("ACC_FORMAT"), f"sums start with {start.bits}-bit values")
+            raise self.malformed("ACC_FORMAT", self.get("ACC_FORMAT"), f"sums start with {start.bits}-bit values")
         return start
 
     def ofm(self) -> FeatureMap:
@@ -123,7 +123,7 @@ class FieldsU85(Fields):
         if not value >> 6 & 1:
             return super().ofm()
         if not self.precision("OFM").absent:
-            raise self.fault("parse", "ACC_FORMAT", value, "accumulators are not put out, but an OFM is stored")
+            raise self.malformed("ACC_FORMAT", value, "accumulators are not put out, but an OFM is stored")
         return self.accumulators(write=True)
 
     def scale(self, name: str) -> Scale:
@@ -131,10 +131,10 @@ class FieldsU85(Fields):
         value = self.get(f"{name}_SCALE")
         rounding = (OFM_ROUNDING if name == "OFM" else IFM_ROUNDING).get(value >> 45)
         if rounding is None:
-            raise self.fault("unsupported", f"{name}_SCALE", value, "this rounding is not established")
+            raise self.unsupported(f"{name}_SCALE", value, "this rounding is not established")
         early_bits = value >> 38 & 0x1F
         if early_bits > MAX_EARLY_BITS:
-            raise self.fault("unsupported", f"{name}_SCALE", value, "rounding first at no bit is not established")
+            raise self.unsupported(f"{name}_SCALE", value, "rounding first at no bit is not established")
         return Scale(value & 0xFFFFFFFF, value >> 32 & 0x3F, rounding, early_bits)
 
     def ofm_scale(self) -> Scale:
@@ -152,24 +152,22 @@ class FieldsU85(Fields):
         value = self.get("ACTIVATION")
         function, number, free = value & 0x1F, value >> 5 & 7, bool(value >> 12)
         if function and function not in TABLES:
-            raise self.fault("unsupported", "ACTIVATION", value, f"function {function} is not established")
+            raise self.unsupported("ACTIVATION", value, f"function {function} is not established")
         index_bits, signed, bits = TABLES.get(function, (ofm.bits, ofm.signed, ofm.bits))
         low, high = (-(1 << index_bits - 1), (1 << index_bits - 1) - 1) if signed else (0, (1 << index_bits) - 1)
         if not function and (free or ofm.bits >= 32):
             if not free:
-                raise self.fault("unsupported", "ACTIVATION", value, "clamping a 32-bit output is not established")
+                raise self.unsupported("ACTIVATION", value, "clamping a 32-bit output is not established")
             return Activation(low, high, clamp=False, wraps=ofm.bits < 32)
         if not free:
             low, high = self.clamp(low, high)
         if not function:
             return Activation(low, high)
         if bits != ofm.bits or ofm.signed != signed:
-            raise self.fault(
-                "parse", "ACTIVATION", value, f"the table's entries do not fit an output of {ofm.bits} bits"
-            )
+            raise self.malformed("ACTIVATION", value, f"the table's entries do not fit an output of {ofm.bits} bits")
         size = table_bytes(index_bits, bits)
         if (number + 1) * size > self.configuration.internal_bytes:
-            raise self.fault("parse", "ACTIVATION", value, "the table reaches beyond its memory")
+            raise self.malformed("ACTIVATION", value, "the table reaches beyond its memory")
         return Activation(low, high, table=number * size, index_bits=index_bits, signed_index=signed)
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
@@ -207,13 +205,13 @@ class FieldsU85(Fields):
         value = self.get("OFM_SCALE")
         if value & 0xFFFFFFFF >= 1 << 15:
             message = "48-bit accumulators have multipliers of 15 bits"
-            raise self.fault("unsupported", "OFM_SCALE", value, message, hint=WIDE_MULTIPLIER_HINT)
+            raise self.unsupported("OFM_SCALE", value, message, hint=WIDE_MULTIPLIER_HINT)
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
         """One stream, of a layout that goes with the accumulators."""
         at = self.stream("SCALE")
         if at.length < SCALE_BYTES * ofm.depth:
-            raise self.fault("parse", "SCALE_LENGTH", at.length, f"too short for {ofm.depth} channels")
+            raise self.malformed("SCALE_LENGTH", at.length, f"too short for {ofm.depth} channels")
         return ChannelScales((at,), ScaleLayout.I32 if self.accumulator_bits() == 32 else ScaleLayout.I48)
 
     def operands(self, mode: ElementwiseMode) -> Inputs:
@@ -225,19 +223,19 @@ class FieldsU85(Fields):
         )
         bits = {source.bits for _, source in maps}
         if not bits:
-            raise self.fault("unsupported", "IFM_BROADCAST", self.get("IFM_BROADCAST"), "an operation on numbers alone")
+            raise self.unsupported("IFM_BROADCAST", self.get("IFM_BROADCAST"), "an operation on numbers alone")
         if len(bits) > 1 or max(bits) > 32:
             value = self.get("IFM2_PRECISION")
-            raise self.fault("unsupported", "IFM2_PRECISION", value, "inputs of different or 64-bit widths")
+            raise self.unsupported("IFM2_PRECISION", value, "inputs of different or 64-bit widths")
         for register in (f"{name}_ZERO_POINT" for name in names if mode in BITWISE):
             if self.get(register):
-                raise self.fault("unsupported", register, self.get(register), "bits of values with a zero point")
+                raise self.unsupported(register, self.get(register), "bits of values with a zero point")
         return Inputs(sources, bits.pop(), maps)
 
     def _operand(self, name: str) -> FeatureMap | int:
         broadcast, precision = self.get(f"{name}_BROADCAST"), self.precision(name)
         if bool(broadcast & SCALAR) != precision.absent:
-            raise self.fault("parse", f"{name}_BROADCAST", broadcast, "it contradicts the storage of the input")
+            raise self.malformed(f"{name}_BROADCAST", broadcast, "it contradicts the storage of the input")
         if precision.absent:
             value = self.get("OP_SCALAR")
             value = value - (1 << 32) if value >> 31 else value
@@ -248,8 +246,8 @@ class FieldsU85(Fields):
     def elementwise_scales(self, mode: ElementwiseMode, ifm_bits: int) -> ElementwiseScales:
         """Every mode scales its inputs and its result; LRELU has IFM2_SCALE for negative inputs."""
         if not self.is_global():
-            raise self.fault(
-                "unsupported", "OFM_PRECISION", self.get("OFM_PRECISION"), "this scale mode is not established here"
+            raise self.unsupported(
+                "OFM_PRECISION", self.get("OFM_PRECISION"), "this scale mode is not established here"
             )
         first, result = self.scale("IFM"), self.scale("OFM")
         second = ONE if mode in UNARY and mode is not ElementwiseMode.LRELU else self.scale("IFM2")
@@ -268,7 +266,7 @@ class FieldsU85(Fields):
         scale, offset, step = (self.get(f"RESIZE_{axis}_{what}") for what in ("SCALE_N_M1", "OFFSET", "STEP"))
         whole, rest = step >> 32 & 0xF, step & 0x7FF
         if rest > scale:
-            raise self.fault("parse", f"RESIZE_{axis}_STEP", step, f"the remainder is not below {scale + 1}")
+            raise self.malformed(f"RESIZE_{axis}_STEP", step, f"the remainder is not below {scale + 1}")
         return ResizeAxis(scale + 1, whole * (scale + 1) + rest, offset - 0x1000 if offset >= 0x800 else offset)
 
     def dma(self, length: int) -> Dma:
@@ -277,17 +275,17 @@ class FieldsU85(Fields):
         value = get("DMA0_SRC_REGION")
         mode = value >> 9 & 3
         if mode > 2:
-            raise self.fault("parse", "DMA0_SRC_REGION", value, "there is no fourth dimension")
+            raise self.malformed("DMA0_SRC_REGION", value, "there is no fourth dimension")
         sizes = (get("DMA0_SIZE0") if mode else 1, get("DMA0_SIZE1") if mode == 2 else 1)
         for register, size in zip(("DMA0_SIZE0", "DMA0_SIZE1"), sizes, strict=True):
             if not size:
-                raise self.fault("unsupported", register, size, "a transfer of no rows")
+                raise self.unsupported(register, size, "a transfer of no rows")
         if mode and length * sizes[0] * sizes[1] > MAX_ELEMENTS:
             message = f"more than any real transfer has, {sizes[1]} x {sizes[0]} times"
-            raise self.fault("unsupported", "DMA0_LEN", length, message)
+            raise self.unsupported("DMA0_LEN", length, message)
         indexed = [side for side in ("SRC", "DST") if get(f"DMA0_{side}_REGION") >> 11 & 1]
         if len(indexed) > 1:
-            raise self.fault("parse", "DMA0_DST_REGION", get("DMA0_DST_REGION"), "only one side can have an index")
+            raise self.malformed("DMA0_DST_REGION", get("DMA0_DST_REGION"), "only one side can have an index")
         sides = []
         for side in ("SRC", "DST"):
             strides = (
@@ -299,7 +297,7 @@ class FieldsU85(Fields):
         if indexed:
             maximum = get("DMA0_IDX_MAX")
             if maximum >= 1 << 31:
-                raise self.fault("parse", "DMA0_IDX_MAX", maximum, "row numbers have 31 bits")
+                raise self.malformed("DMA0_IDX_MAX", maximum, "row numbers have 31 bits")
             skip = get("DMA0_IDX_SKIP1") if mode == 2 else 0
             index = Index(get("DMA0_IDX_REGION"), get("DMA0_IDX"), maximum, skip, indexed[0] == "SRC")
         return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, (), sizes, index)

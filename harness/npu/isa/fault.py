@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results.verdict import FailureKind
 
 
 class Fault(EthosHilError):
@@ -22,7 +23,7 @@ class Fault(EthosHilError):
 
     def __init__(
         self,
-        kind: str,
+        kind: FailureKind,
         offset: int,
         op: str,
         register: str,
@@ -32,7 +33,7 @@ class Fault(EthosHilError):
         hint: str | None = None,
         region: int = -1,
     ) -> None:
-        blamed = "" if kind == "hazard" else f"{register} is {_number(value)}: "
+        blamed = "" if kind == FailureKind.HAZARD else f"{register} is {_number(value)}: "
         text = f"{kind} fault at 0x{offset:x} ({op}): {blamed}{message}"
         super().__init__(text, kind=kind, hint=hint)
         self.offset = offset

@@ -14,12 +14,15 @@ import numpy as np
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Opcode, Register
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
+from ethos_hil.results.verdict import FailureKind
 
 
 def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
     """Offset, code, parameter and payload (None for a short command) of each command word; Fault if it is cut off."""
     if len(stream) % 4:
-        raise Fault("parse", len(stream) & ~3, "STREAM", "length", len(stream), "not a whole number of 32-bit words")
+        raise Fault(
+            FailureKind.PARSE, len(stream) & ~3, "STREAM", "length", len(stream), "not a whole number of 32-bit words"
+        )
     words = np.frombuffer(stream, "<u4").tolist()
     at = 0
     while at < len(words):
@@ -27,14 +30,16 @@ def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
         offset = at * 4
         payload_words = word >> PAYLOAD_SHIFT & 3
         if word >> 10 & 0xF:
-            raise Fault("parse", offset, "STREAM", "command word", word, "bits 10-13 are not zero")
+            raise Fault(FailureKind.PARSE, offset, "STREAM", "command word", word, "bits 10-13 are not zero")
         at += 1
         payload = None
         if payload_words > 1:
-            raise Fault("parse", offset, "STREAM", "command word", word, f"payload of {payload_words} words")
+            raise Fault(FailureKind.PARSE, offset, "STREAM", "command word", word, f"payload of {payload_words} words")
         if payload_words:
             if at >= len(words):
-                raise Fault("parse", offset, "STREAM", "command word", word, "the stream ends before its payload")
+                raise Fault(
+                    FailureKind.PARSE, offset, "STREAM", "command word", word, "the stream ends before its payload"
+                )
             payload = words[at]
             at += 1
         yield offset, word & CODE_MASK, word >> 16, payload
@@ -69,9 +74,17 @@ class RegisterFile:
         self.read: set[str] = set()
         self._values: dict[str, int] = {}
 
-    def fault(self, kind: str, register: str, value: int, message: str, *, hint: str | None = None) -> Fault:
+    def fault(self, kind: FailureKind, register: str, value: int, message: str, *, hint: str | None = None) -> Fault:
         """The fault of the command being looked at."""
         return Fault(kind, self.offset, self.op, register, value, message, hint=hint)
+
+    def malformed(self, register: str, value: int, message: str) -> Fault:
+        """The fault of a command that is not valid for this NPU."""
+        return self.fault(FailureKind.PARSE, register, value, message)
+
+    def unsupported(self, register: str, value: int, message: str, *, hint: str | None = None) -> Fault:
+        """The fault of a valid command whose arithmetic is not established."""
+        return self.fault(FailureKind.UNSUPPORTED, register, value, message, hint=hint)
 
     def get(self, register: str) -> int:
         """The value of a register; Fault if the stream never wrote it."""
@@ -79,9 +92,7 @@ class RegisterFile:
         try:
             return self._values[register]
         except KeyError:
-            raise self.fault(
-                "parse", register, 0, "the operation needs this register, which was never written"
-            ) from None
+            raise self.malformed(register, 0, "the operation needs this register, which was never written") from None
 
     def forget(self) -> None:
         """Drops all values."""
@@ -97,12 +108,10 @@ class RegisterFile:
 
     def _write(self, register: Register | None, code: int, value: int) -> None:
         if register is None:
-            raise self.fault("parse", "opcode", code, "this NPU has no register with this code")
+            raise self.malformed("opcode", code, "this NPU has no register with this code")
         if value & ~register.valid:
             self.op = register.name
-            raise self.fault(
-                "parse", register.name, value, f"bits outside of 0x{register.valid:x} have no known meaning"
-            )
+            raise self.malformed(register.name, value, f"bits outside of 0x{register.valid:x} have no known meaning")
         if register.signed and value >> 39:
             value -= 1 << 40
         self._values[register.name] = value

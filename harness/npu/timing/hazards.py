@@ -37,6 +37,7 @@ from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.overlap import Box, common_byte, runs
+from ethos_hil.results.verdict import FailureKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Hazard:
     def fault(self) -> Fault:
         """As the end of a run."""
         register, value = self.wait
-        return Fault("hazard", self.second.offset, self.second.name, register, value, str(self))
+        return Fault(FailureKind.HAZARD, self.second.offset, self.second.name, register, value, str(self))
 
 
 @dataclass(slots=True)

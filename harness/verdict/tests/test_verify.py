@@ -10,6 +10,7 @@ import pytest
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.verdict.verify import verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.results.verdict import FailureKind
 
 LOGITS = np.array([[0.5, -0.0, np.nan, np.inf]], np.float32)
 QUANTISED = np.array([[1, -128, 127]], np.int8)
@@ -27,10 +28,10 @@ def execution(
 
 
 def test_equal_bits_are_verified_nan_and_infinity_included() -> None:
-    verdict = verify(outcome(execution(), execution(repeat=1)), [REFERENCE])
-    assert verdict.status == "verified"
-    assert verdict.failure is None
-    assert [(output.name, output.compared, output.mismatches) for output in verdict.outputs] == [
+    comparison = verify(outcome(execution(), execution(repeat=1)), [REFERENCE])
+    assert comparison.difference is None
+    assert comparison.compared == 14
+    assert [(output.name, output.compared, output.mismatches) for output in comparison.outputs] == [
         ("output 0", 8, 0),
         ("delegate call 1 output 0", 6, 0),
     ]
@@ -40,26 +41,25 @@ def test_equal_bits_are_verified_nan_and_infinity_included() -> None:
 def test_one_different_bit_in_an_output_is_a_mismatch(index: int) -> None:
     logits = LOGITS.copy()
     logits.view(np.uint32)[0, index] ^= 1
-    verdict = verify(outcome(execution(), execution(logits, repeat=1)), [REFERENCE])
-    assert verdict.status == "failed"
-    assert verdict.failure is not None
-    assert verdict.failure.kind == "mismatch"
-    assert f"input set 0, repeat 1, index [0, {index}]" in verdict.failure.message
-    assert verdict.outputs[0].mismatches == 1
+    comparison = verify(outcome(execution(), execution(logits, repeat=1)), [REFERENCE])
+    assert comparison.difference is not None
+    assert comparison.difference.kind is FailureKind.MISMATCH
+    assert f"input set 0, repeat 1, index [0, {index}]" in comparison.difference.message
+    assert comparison.outputs[0].mismatches == 1
 
 
 def test_the_sign_of_zero_counts() -> None:
     logits = LOGITS.copy()
     logits[0, 1] = 0.0
-    assert verify(outcome(execution(logits)), [REFERENCE]).status == "failed"
+    assert verify(outcome(execution(logits)), [REFERENCE]).difference is not None
 
 
 def test_a_delegate_that_is_wrong_where_the_method_is_right_is_a_mismatch() -> None:
     wrong = QUANTISED.copy()
     wrong[0, 2] = 126
-    verdict = verify(outcome(execution(quantised=(wrong,))), [REFERENCE])
-    assert verdict.status == "failed"
-    (bad,) = [output for output in verdict.outputs if output.mismatches]
+    comparison = verify(outcome(execution(quantised=(wrong,))), [REFERENCE])
+    assert comparison.difference is not None
+    (bad,) = [output for output in comparison.outputs if output.mismatches]
     assert (bad.name, bad.max_abs_error) == ("delegate call 1 output 0", 1)
 
 
@@ -78,11 +78,10 @@ def test_a_delegate_that_is_wrong_where_the_method_is_right_is_a_mismatch() -> N
     ids=["rank", "dtype", "shape", "no delegate output", "one too many", "no output", "two outputs", "input set"],
 )
 def test_anything_else_that_differs_is_a_mismatch(run: Run) -> None:
-    verdict = verify(outcome(run), [REFERENCE])
-    assert verdict.status == "failed"
-    assert verdict.failure is not None
+    comparison = verify(outcome(run), [REFERENCE])
+    assert comparison.difference is not None
 
 
 def test_an_input_set_that_was_never_run_is_a_failure() -> None:
-    assert verify(outcome(execution()), [REFERENCE, REFERENCE]).status == "failed"
-    assert verify(outcome(), [REFERENCE]).status == "failed"
+    assert verify(outcome(execution()), [REFERENCE, REFERENCE]).difference is not None
+    assert verify(outcome(), [REFERENCE]).difference is not None

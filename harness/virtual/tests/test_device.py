@@ -7,6 +7,7 @@ import pytest
 from ethos_hil.harness.npu import Configuration, Execution, Fault, OpRecord
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
+from ethos_hil.results.verdict import FailureKind
 
 ID, STATUS, CMD, RESET, QBASE0, QBASE1, QREAD, QCONFIG, QSIZE, PROT, CONFIG = range(0, 0x2C, 4)
 REGIONCFG, AXI_LIMIT0, BASEP0 = 0x3C, 0x40, 0x80
@@ -114,8 +115,8 @@ def test_end_reached_belongs_to_one_job(bench: Bench) -> None:
     assert bench.device.read(STATUS) & (STATE | END | IRQ) == STATE
 
 
-@pytest.mark.parametrize(("kind", "bit"), [("parse", PARSE), ("bus", BUS | 1 << CHANNEL)])
-def test_a_fault_sets_its_bit_and_interrupts(bench: Bench, kind: str, bit: int) -> None:
+@pytest.mark.parametrize(("kind", "bit"), [(FailureKind.PARSE, PARSE), (FailureKind.BUS, BUS | 1 << CHANNEL)])
+def test_a_fault_sets_its_bit_and_interrupts(bench: Bench, kind: FailureKind, bit: int) -> None:
     bench.answer = Fault(kind, 24, "CONV", "IFM_BASE0", 1, "is wrong")
     bench.start()
     assert interrupting(bench.device)
@@ -148,7 +149,7 @@ CHANNELS = [
 def test_a_bus_error_says_where_it_came_through(bench: Bench, register: str, channel: int, port: int) -> None:
     bench.device.write(REGIONCFG, port << 5)  # memory type 2 of region 2 is the first one behind AXI1
     bench.device.write(QCONFIG, port << 1)
-    bench.answer = Fault("bus", 24, "CONV", register, 1, "is wrong", region=2)
+    bench.answer = Fault(FailureKind.BUS, 24, "CONV", register, 1, "is wrong", region=2)
     bench.start()
     assert bench.device.read(STATUS) == IRQ | BUS | port << INTERFACE | channel << CHANNEL
 
@@ -157,21 +158,21 @@ def test_status_is_laid_out_as_in_velas_description(bench: Bench) -> None:
     """The layout that comes with Vela's wheel, for the bits a fault sets."""
     from ethosu.vela.ethos_u55_regs.ethos_u55_regs import status_r
 
-    for kind, register in (("bus", "OFM_BASE0"), ("parse", "opcode")):
+    for kind, register in ((FailureKind.BUS, "OFM_BASE0"), (FailureKind.PARSE, "opcode")):
         bench.device.write(RESET, 0)
         bench.device.write(REGIONCFG, 1 << 5)
         bench.answer = Fault(kind, 24, "CONV", register, 1, "is wrong", region=2)
         bench.start()
         status = status_r()
         status.word = bench.device.read(STATUS)
-        bus = kind == "bus"
+        bus = kind is FailureKind.BUS
         assert (status.get_bus_status(), status.get_cmd_parse_error()) == (bus, not bus)
         assert (status.get_faulting_interface(), status.get_faulting_channel()) == (bus, 8 * bus)
         assert (status.get_irq_raised(), status.get_cmd_end_reached(), status.get_state()) == (1, 0, 0)
 
 
-@pytest.mark.parametrize("kind", ["unsupported", "hazard"])
-def test_the_models_own_limits_are_not_the_guests_business(bench: Bench, kind: str) -> None:
+@pytest.mark.parametrize("kind", [FailureKind.UNSUPPORTED, FailureKind.HAZARD])
+def test_the_models_own_limits_are_not_the_guests_business(bench: Bench, kind: FailureKind) -> None:
     bench.answer = Fault(kind, 24, "CONV", "IFM_PRECISION", 4, "is not established")
     with pytest.raises(Fault):
         bench.start()

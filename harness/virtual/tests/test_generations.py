@@ -34,6 +34,7 @@ from ethos_hil.harness.virtual.tests.test_device import (
     Bench,
     interrupting,
 )
+from ethos_hil.results.verdict import FailureKind
 
 POWER_CTRL, MEM_ATTR0, AXI_LIMIT0, AXI_SRAM, AXI_EXT = 0x38, 0x40, 0x40, 0x50, 0x54
 COND_STATUS = 0x30
@@ -123,7 +124,7 @@ def test_a_bus_error_of_a_u85_says_where_it_came_through(register: str, channel:
     bench.device.write(MEM_ATTR0 + 4, port << 2)
     bench.device.write(REGIONCFG, 1 << 4)
     bench.device.write(QCONFIG, 1)
-    bench.answer = Fault("bus", 24, "CONV", register, 1, "is wrong", region=2)
+    bench.answer = Fault(FailureKind.BUS, 24, "CONV", register, 1, "is wrong", region=2)
     bench.start()
     expected = {"DMA0_IDX": 6}.get(register, channel)  # RD_MEM2MEM_IDX in the driver's header
     assert bench.device.read(STATUS) == IRQ | 1 << 2 | port << INTERFACE | expected << CHANNEL
@@ -208,7 +209,7 @@ def test_arms_driver_runs_two_inferences(npu: str) -> None:
 @pytest.mark.parametrize("npu", NPUS)
 def test_arms_driver_recovers_from_a_fault(npu: str) -> None:
     bench = Driven(npu)
-    good, bench.answer = bench.answer, Fault("bus", 24, "CONV", "OFM_BASE0", 1, "is wrong", region=1)
+    good, bench.answer = bench.answer, Fault(FailureKind.BUS, 24, "CONV", "OFM_BASE0", 1, "is wrong", region=1)
     with pytest.raises(AssertionError):
         bench.invoke()
     assert bench.device.read(QREAD) == 24

@@ -9,6 +9,7 @@ import numpy as np
 
 from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.formats.tosa import TosaTensor
+from ethos_hil.results.verdict import FailureKind
 
 FRACTION_BITS = {"FP32": 23, "FP16": 10, "BF16": 7}
 _LARGEST = {"FP32": float(np.finfo(np.float32).max), "FP16": 65504.0, "BF16": (2 - 2.0**-7) * 2.0**127}
@@ -26,7 +27,7 @@ reciprocal and of the product."""
 class NoBound(OracleError):
     """The error of an answer cannot be bounded: there is no rule, or its rule demands more than is known."""
 
-    kind = "no-bound"
+    kind = FailureKind.NO_BOUND
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ MOBILENET = "MobileNetV2"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CycleComparison:
     """Cycles of a class of operations, or of a network, over all networks.
 
     Attributes:
@@ -103,7 +103,7 @@ def by_operation(compiled: CompiledGraph) -> Iterator[tuple[str, int, int]]:
             yield row["operator"], modelled[row["id"]], int(row["op_cycles"])
 
 
-def compare(npu: str) -> tuple[list[Comparison], list[Comparison]]:
+def compare(npu: str) -> tuple[list[CycleComparison], list[CycleComparison]]:
     """Classes of operations and networks on one configuration."""
     mode = modes_of(npu)[0]
     classes: dict[str, list[int]] = {}
@@ -116,10 +116,10 @@ def compare(npu: str) -> tuple[list[Comparison], list[Comparison]]:
             for index, value in enumerate((1, modelled, estimated)):
                 total[index] += value
         networks.append(
-            Comparison(npu, mode, name, len(rows), sum(row[1] for row in rows), sum(row[2] for row in rows))
+            CycleComparison(npu, mode, name, len(rows), sum(row[1] for row in rows), sum(row[2] for row in rows))
         )
     ordered = sorted(classes.items(), key=lambda item: -item[1][2])
-    return [Comparison(npu, mode, what, *total) for what, total in ordered], networks
+    return [CycleComparison(npu, mode, what, *total) for what, total in ordered], networks
 
 
 def published() -> list[Published]:
@@ -164,7 +164,7 @@ def dense_layers(kept: float) -> bytes:
     return graph.output(value).serialize()
 
 
-def comparison_table(title: str, rows: list[Comparison]) -> Table:
+def comparison_table(title: str, rows: list[CycleComparison]) -> Table:
     """Classes down, configurations across: modelled over Vela's estimate."""
     npus = list(dict.fromkeys(row.npu for row in rows))
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -190,8 +190,8 @@ def published_table(rows: list[Published]) -> Table:
 
 def report(npus: Sequence[str], *, as_json: bool = False) -> int:
     """Print the tables for these configurations, or one JSON object."""
-    classes: list[Comparison] = []
-    networks: list[Comparison] = []
+    classes: list[CycleComparison] = []
+    networks: list[CycleComparison] = []
     with Live() as live:
         for npu in npus:
             live.stage(f"Compiling for {npu}")

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ethos_hil.harness.npu import Configuration, Fault, Npu, NpuProgram, forget
 from ethos_hil.harness.npu.decode.decoder import FIELDS
 from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
 
 Bytes = npt.NDArray[np.uint8]
@@ -186,7 +187,7 @@ def _difference(first: _Run, second: _Run) -> str:
     """How the second run's end differs: the NPU then depends on bytes outside of what it should read."""
     said = [str(run.fault and run.fault.message) for run in (first, second)]
     # Faults of accesses quote the size of the region.
-    both_bus = all(run.fault is not None and run.fault.kind == "bus" for run in (first, second))
+    both_bus = all(run.fault is not None and run.fault.kind == FailureKind.BUS for run in (first, second))
     if said[0] != said[1] and not both_bus:
         return f"bytes outside of regions matter: once {said[0]}, once {said[1]}"
     for number, now in second.memory.regions.items():

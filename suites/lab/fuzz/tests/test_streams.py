@@ -16,6 +16,7 @@ from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.conformance.compiled import TARGETS
 from ethos_hil.suites.lab.fuzz.streams import trial
 from ethos_hil.suites.lab.fuzz.streams.__main__ import shares
@@ -126,7 +127,11 @@ def test_a_slow_run_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) 
 
 @pytest.mark.parametrize(
     "wrong",
-    [Fault("strange", 0, "CONV", "IFM", 1, "x"), Fault("bus", 0, "", "IFM", 1, "x"), Fault("bus", 2, "A", "B", 1, "x")],
+    [
+        Fault(FailureKind.USAGE, 0, "CONV", "IFM", 1, "x"),
+        Fault(FailureKind.BUS, 0, "", "IFM", 1, "x"),
+        Fault(FailureKind.BUS, 2, "A", "B", 1, "x"),
+    ],
     ids=["kind", "op", "offset"],
 )
 def test_a_fault_that_names_nothing_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase, wrong: Fault) -> None:
@@ -138,7 +143,7 @@ def test_a_fault_that_names_nothing_is_found(monkeypatch: pytest.MonkeyPatch, ca
 
 def test_a_fault_with_a_value_that_no_register_has_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:
     def refuse(self: FieldsU55, name: str, size_at: int) -> Any:
-        raise self.fault("parse", f"{name}_PRECISION", self.get(f"{name}_PRECISION") + 1, "is off by one")
+        raise self.fault(FailureKind.PARSE, f"{name}_PRECISION", self.get(f"{name}_PRECISION") + 1, "is off by one")
 
     monkeypatch.setattr(FieldsU55, "element", refuse)
     assert examine(case).finding.startswith("a register does not hold what a fault says")

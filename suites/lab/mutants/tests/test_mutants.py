@@ -14,6 +14,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.virtual.tests.programs import DATA, NPU
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.mutants import fields, trial
 from ethos_hil.suites.lab.mutants.mutate import WAYS, Mutant, Original, make
 from ethos_hil.suites.lab.mutants.session import MutantSession
@@ -78,7 +79,7 @@ def test_a_file_that_is_no_start_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_endings_are_told_apart(kind: str, message: str, ending: str) -> None:
-    assert trial.classify(TargetError(message, kind=kind)) == ending
+    assert trial.classify(TargetError(message, kind=FailureKind(kind))) == ending
 
 
 def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original, ...], tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""The verdict: every rule, their order, and that nothing but a compared answer is verified."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.verdict.decide import Evidence, decide
+from ethos_hil.results.record import Failure
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+CAPABILITY = Failure(FailureKind.CAPABILITY, "no such NPU")
+FAULT = Failure(FailureKind.FAULT, "HardFault")
+MISMATCH = Failure(FailureKind.MISMATCH, "1 of 3 elements differ")
+
+# One piece of evidence each, and what it leads to, in the order of the rules: where two are there, the first decides.
+RULES: list[tuple[dict[str, Any], Verdict, FailureKind | None]] = [
+    ({"missing": CAPABILITY}, Verdict.SKIPPED, FailureKind.CAPABILITY),
+    ({"kernels_missing": "aten::a.out", "kernels_declared_missing": ("aten::a.out",)}, Verdict.SKIPPED,
+     FailureKind.CAPABILITY),
+    ({"stopped": FAULT}, Verdict.FAILED, FailureKind.FAULT),
+    ({"misplaced": "left to the CPU"}, Verdict.FAILED, FailureKind.DELEGATION),
+    ({"compile_only": True}, Verdict.COMPILED_ONLY, None),
+    ({"difference": MISMATCH}, Verdict.FAILED, FailureKind.MISMATCH),
+    ({"compared": 0}, Verdict.FAILED, FailureKind.NO_REFERENCE),
+    ({"unmapped": ("npu00000 Conv2D",)}, Verdict.FAILED, FailureKind.UNMAPPED),
+    ({"defect": "it rounds (a link)"}, Verdict.FAILED, FailureKind.DECLARATION),
+]  # fmt: skip
+RIGHT = {"compared": 3}
+
+
+@pytest.mark.parametrize(("evidence", "verdict", "kind"), RULES)
+def test_each_rule(evidence: dict[str, Any], verdict: Verdict, kind: FailureKind | None) -> None:
+    decision = decide(Evidence(**{**RIGHT, **evidence}))
+    assert decision.verdict is verdict
+    assert (decision.failure.kind if decision.failure is not None else None) is kind
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.combinations(RULES, 2)))
+def test_the_first_rule_decides(first: Any, second: Any) -> None:
+    decision = decide(Evidence(**{**RIGHT, **second[0], **first[0]}))
+    assert decision.verdict is first[1]
+    assert (decision.failure.kind if decision.failure is not None else None) is first[2]
+
+
+def test_an_answer_that_was_compared_is_verified() -> None:
+    assert decide(Evidence(compared=1)).verdict is Verdict.VERIFIED
+
+
+def test_no_evidence_is_not_verified() -> None:
+    assert decide(Evidence()).verdict is Verdict.FAILED
+
+
+def test_a_declaration_of_other_kernels_does_not_excuse() -> None:
+    evidence = Evidence(stopped=FAULT, kernels_missing="aten::a.out", kernels_declared_missing=("aten::b.out",))
+    assert decide(evidence).failure == FAULT
+    runs = decide(Evidence(compared=3, kernels_declared_missing=("aten::b.out",)))
+    assert runs.failure is not None
+    assert runs.failure.kind is FailureKind.DECLARATION

@@ -1,0 +1,77 @@
+"""An error says what it says once and for all; who knows more makes another of it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.preflight import FAIL, PreflightFailed
+from ethos_hil.harness.npu import Fault
+from ethos_hil.lowering.errors import EthosHilError, OracleError, UsageError
+from ethos_hil.results.record import Check, Failure
+from ethos_hil.results.verdict import FailureKind
+
+CHECKS = (Check("kernels", "aten::a.out", "181 operators, not these", FAIL, "a firmware with them"),)
+ERRORS = [
+    UsageError("wrong", hint="do otherwise"),
+    TargetError("no end", kind=FailureKind.TIMEOUT, console=("line",)),
+    PreflightFailed(CHECKS),
+    Fault(FailureKind.BUS, 24, "CONV", "IFM_BASE0", 1, "outside", region=2),
+]
+NAMES = [type(error).__name__ for error in ERRORS]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=NAMES)
+@pytest.mark.parametrize("field", ["message", "hint", "kind", "console"])
+def test_no_field_can_be_changed(error: EthosHilError, field: str) -> None:
+    with pytest.raises(AttributeError, match=f"{field} of {type(error).__name__} cannot be changed"):
+        setattr(error, field, "other")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=NAMES)
+@pytest.mark.parametrize("same", [copy.copy, lambda error: pickle.loads(pickle.dumps(error)), lambda e: e.replace()])
+def test_a_copy_has_every_field(error: EthosHilError, same: Any) -> None:
+    other = same(error)
+    assert type(other) is type(error)
+    assert vars(other) == vars(error)
+    assert str(other) == str(error)
+    assert other.args == error.args
+
+
+def test_another_error_keeps_the_cause_and_the_place() -> None:
+    def fail() -> None:
+        try:
+            raise OSError("the disk")
+        except OSError as cause:
+            raise TargetError("no end", kind=FailureKind.LINK) from cause
+
+    with pytest.raises(TargetError) as raised:
+        fail()
+    error = raised.value
+    other = error.replace(message="input set 1: no end", console=("last words",))
+    assert other.__cause__ is error.__cause__ is not None
+    assert other.__traceback__ is error.__traceback__ is not None
+    assert error.message == "no end"
+    assert other.failure == Failure(FailureKind.LINK, "input set 1: no end")
+    assert other.console == ("last words",)
+    assert str(other) == other.args[0] == "input set 1: no end"
+
+
+def test_a_field_that_no_error_has_is_refused() -> None:
+    with pytest.raises(TypeError, match="text"):
+        UsageError("wrong").replace(text="x")
+
+
+def test_the_kind_is_that_of_the_class_unless_one_is_given() -> None:
+    assert OracleError("gone").kind is FailureKind.NO_REFERENCE
+    assert TargetError("gone").kind is FailureKind.FAULT
+
+
+def test_every_kind_is_documented() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/formats.md").read_text()
+    assert [kind for kind in FailureKind if f"`{kind}`" not in text] == []
