@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ethos_hil.suites.lab.self_bench import timing_model
-from ethos_hil.suites.lab.self_bench.timing_model import Comparison, Published
+from ethos_hil.suites.lab.self_bench.timing_model import CycleComparison, Published
 
 # Transpositions, pools and moves are left out: docs/npu.md says what Vela's estimate lacks, or has too much of, there.
 CLOSE = {"Conv2D": 1.3, "DepthwiseConv2D": 1.3, "Add": 1.7, "Mul": 1.4, "Sub": 1.6}
@@ -25,7 +25,7 @@ def test_the_model_is_close_to_velas_estimate(npu: str) -> None:
 
 
 def test_json_has_what_the_tables_have(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    row = Comparison("ethos-u55-32", "Shared_Sram", "Conv2D", 2, 300, 200)
+    row = CycleComparison("ethos-u55-32", "Shared_Sram", "Conv2D", 2, 300, 200)
     figure = Published("a network", "somewhere", 100, 110)
     monkeypatch.setattr(timing_model, "compare", lambda _npu: ([row], []))
     monkeypatch.setattr(timing_model, "published", lambda: [figure])
