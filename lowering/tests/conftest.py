@@ -13,8 +13,8 @@ from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 
-MODELS = Path(__file__).parent / "known_model.py"
-DATA = Path(__file__).parent / "data"
+MODELS = Path(__file__).resolve().parent / "known_model.py"
+DATA = Path(__file__).resolve().parent / "data"
 U55 = NpuName("u55", 128)
 
 Lowered = Callable[..., Artifact]

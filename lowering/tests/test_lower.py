@@ -145,8 +145,8 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     code = (
         "import sys; from pathlib import Path; from ethos_hil.lowering.cache import Cache;"
         "from ethos_hil.lowering.lower import lower;"
-        "from ethos_hil.lowering.npu_name import Npu; cache = Cache(Path(sys.argv[1]));"
-        "print(lower(sys.argv[2], Npu('u55', 128), cache=cache).key);"
+        "from ethos_hil.lowering.npu_name import NpuName; cache = Cache(Path(sys.argv[1]));"
+        "print(lower(sys.argv[2], NpuName('u55', 128), cache=cache).key);"
         "assert 'executorch' not in sys.modules"
     )
     command = [sys.executable, "-c", code, str(cache.root.parent), f"{MODELS}:add"]

@@ -162,7 +162,7 @@ ASK = """
 def ask(artifact: Artifact, folder: Path, stand_in: str | None) -> str:
     (folder / "artifact").mkdir()
     artifact.save(folder / "artifact")
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(MODELS.parents[2])}
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(MODELS.parents[2] / "src")}
     if stand_in is not None:
         (folder / "tosa_reference_model").mkdir()
         (folder / "tosa_reference_model" / "__init__.py").write_text(stand_in)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
     from ethos_hil.results.record import Record
     from ethos_hil.results.store import RunFolder
-    from ethos_hil.suites.trial.declared_test import Declared
+    from ethos_hil.suites.trial.declared import Declared
     from ethos_hil.suites.trial.run_trial import Trial
 
 _SECONDS = 900
@@ -227,7 +227,7 @@ class CaseItem(DeclaredItem):
 
     def declared(self) -> Declared:
         """The test."""
-        from ethos_hil.suites.trial.declared_test import DeclaredCase
+        from ethos_hil.suites.trial.declared import DeclaredCase
 
         return DeclaredCase(self.options.profiles[self.profile_name], self.path, self.operator, self.case)
 
@@ -247,7 +247,7 @@ class ModelItem(DeclaredItem):
 
     def declared(self) -> Declared:
         """The test."""
-        from ethos_hil.suites.trial.declared_test import DeclaredModel
+        from ethos_hil.suites.trial.declared import DeclaredModel
 
         return DeclaredModel(self.options.profiles[self.profile_name], self.path, self.model)
 

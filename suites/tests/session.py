@@ -74,7 +74,7 @@ def session(
     found = subprocess.run(
         [*command(folder), "--junitxml", str(report), *map(str, arguments)],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", **(environment or {})},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "120", **(environment or {})},
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -21,8 +21,8 @@ from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
-from ethos_hil.suites.trial import declared_test
-from ethos_hil.suites.trial.declared_test import DeclaredCase
+from ethos_hil.suites.trial import declared
+from ethos_hil.suites.trial.declared import DeclaredCase
 from ethos_hil.suites.trial.run_trial import Trial, place
 
 PROFILES = ("MI", "BI", "U55_BI", "U85_BI")
@@ -56,7 +56,7 @@ def replay(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a replay lowers nothing")
 
-    monkeypatch.setattr(declared_test.Declared, "lower", never)
+    monkeypatch.setattr(declared.Declared, "lower", never)
 
     def judged(profile: str, test: DeclaredCase | None = None, **settings: object) -> Record:
         asked = SessionSettings(replay=tmp_path, root=ROOT, **settings)  # type: ignore[arg-type]

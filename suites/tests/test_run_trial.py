@@ -20,7 +20,7 @@ from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import SAMPLE
 from ethos_hil.suites.trial.artifact_memo import Found
-from ethos_hil.suites.trial.declared_test import DeclaredCase
+from ethos_hil.suites.trial.declared import DeclaredCase
 from ethos_hil.suites.trial.run_trial import Trial
 
 Change = Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]

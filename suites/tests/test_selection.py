@@ -44,9 +44,7 @@ USAGE = 4
 def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
     """What collecting imported, of HEAVY, and the tests it found."""
     (folder / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(folder / "probe.json"))))
-    found = session(
-        folder, "--collect-only", "-q", "-p", "probe", *arguments, environment={"PYTHONPATH": f"{folder}:."}
-    )
+    found = session(folder, "--collect-only", "-q", "-p", "probe", *arguments, environment={"PYTHONPATH": str(folder)})
     assert found.status == 0, found.output
     loaded, tests = json.loads((folder / "probe.json").read_text())
     return loaded, tests

@@ -16,7 +16,7 @@ from ethos_hil.results.record import Check, Op, Record, TargetInfo
 from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.capability import missing
 from ethos_hil.suites.declare.settings import SessionSettings
-from ethos_hil.suites.trial.declared_test import Declared
+from ethos_hil.suites.trial.declared import Declared
 
 if TYPE_CHECKING:
     from ethos_hil.harness.run import Report

@@ -233,7 +233,7 @@ def test_threads_may_decode_at_once() -> None:
 
 def run(program: str, *, flags: tuple[str, ...] = ("-W", "error")) -> subprocess.CompletedProcess[str]:
     """A program in a Python of its own."""
-    before = "from ethos_hil.harness.npu import codec\nfrom ethos_hil.harness.npu.tests.test_codec import *\n"
+    before = "from ethos_hil.harness.npu.weights import codec\nfrom ethos_hil.harness.npu.tests.test_codec import *\n"
     command = [sys.executable, *flags, "-c", before + textwrap.dedent(program)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 

@@ -20,19 +20,19 @@ from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 _HANGING = """
 import sys
 from pathlib import Path
-from ethos_hil.harness.image.pack import Image, Plan
+from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.targets.virtual import VirtualTarget
 target = VirtualTarget("ethos-u55-128")
-target.load(Image(Path(sys.argv[1]).read_bytes(), bytes(16), bytes(32), bytes(32), Plan(1, 1)))
+target.load(Image(Path(sys.argv[1]).read_bytes(), bytes(16), bytes(32), bytes(32), RunPlan(1, 1)))
 target.run(timeout=60)
 """
 # And one that has nothing to do.
 _WAITING = """
 import sys, time
 from pathlib import Path
-from ethos_hil.harness.virtual.pool import Pool
+from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.harness.socs.soc import CORSTONE_300
-pool = Pool()
+pool = BoardPool()
 pool.give(pool.take(CORSTONE_300, Path(sys.argv[1]).read_bytes()))
 time.sleep(60)
 """

@@ -121,7 +121,7 @@ def compare(pair: Pair, setting: Setting) -> Compared:
         root = tests_root()
         theirs = ["-c", os.devnull, "--rootdir", str(root), "-p", "no:cacheprovider", "--disable-warnings"]
         theirs += [str(root / "ops" / pair.upstream), "-k", "tosa_INT"]
-        variables = setting.environment(1) | {"PYTHONPATH": str(REPOSITORY)}
+        variables = setting.environment(1) | {"PYTHONPATH": str(REPOSITORY / "src")}
         upstream = timed(theirs, setting.folder, variables, setting.folder / "work")
         return Compared(pair.operator, cold, upstream, timed(ours, setting.folder, environment))
 

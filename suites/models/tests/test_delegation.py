@@ -16,7 +16,7 @@ from ethos_hil.lowering.model import from_module
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import parse
-from ethos_hil.suites.trial.declared_test import DeclaredModel
+from ethos_hil.suites.trial.declared import DeclaredModel
 
 U55 = parse("U55_BI")
 LEFT = {

@@ -16,7 +16,7 @@ from ethos_hil.suites.declare.profile import PROFILES, parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models, test_photographs
 from ethos_hil.suites.tests.session import session
-from ethos_hil.suites.trial.declared_test import DeclaredModel
+from ethos_hil.suites.trial.declared import DeclaredModel
 from ethos_hil.suites.trial.run_trial import check
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -208,8 +208,11 @@ def _hazards(program: NpuProgram) -> str:
     return f"looking for hazards took {seconds:.1f} seconds" if seconds > LIMIT_SECONDS else ""
 
 
+_NPU = "/harness/npu/"
+
+
 def _described(error: Exception) -> str:
     """An exception and where in the model it comes from."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "harness" in frame.filename]
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if _NPU in frame.filename]
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(own[-4:]))
     return f"{type(error).__name__}: {error} ({where})"

@@ -110,7 +110,7 @@ def test_an_exception_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase
         memory.chains[5]
 
     finding = sabotaged(monkeypatch, case, missing).finding
-    assert finding.startswith("KeyError: 5 (test_fuzz.py")
+    assert finding.startswith("KeyError: 5 (npu.py")
 
 
 def test_a_warning_is_found(monkeypatch: pytest.MonkeyPatch, case: StreamCase) -> None:

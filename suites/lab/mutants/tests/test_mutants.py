@@ -11,6 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.virtual.tests.programs import DATA, NPU
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
@@ -20,6 +21,11 @@ from ethos_hil.suites.lab.mutants.mutate import WAYS, Mutant, Original, make
 from ethos_hil.suites.lab.mutants.session import MutantSession
 
 SOC = "corstone-300"
+
+
+@pytest.fixture(scope="module")
+def firmware() -> bytes:
+    return find_firmware()
 
 
 @pytest.fixture(scope="module")
