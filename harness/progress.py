@@ -1,8 +1,15 @@
-"""What a run says of its progress, and who listens."""
+"""What a run says of its progress, and who shows it: on stderr, so that stdout stays for results."""
 
 from __future__ import annotations
 
+import os
+import sys
+from types import TracebackType
 from typing import Protocol
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from ethos_hil.harness.render import console
 
 
 class Reporter(Protocol):
@@ -23,3 +30,50 @@ class Silent:
 
     def step(self, done: int, total: int) -> None:
         """Nothing."""
+
+
+class Live:
+    """A spinner with a bar on a terminal; elsewhere one line per stage."""
+
+    def __init__(self) -> None:
+        # A file of its own: lowering redirects descriptors 1 and 2 while noisy libraries run.
+        self._file = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
+        stderr = console(self._file)
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        if stderr.is_terminal:
+            self._progress = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=24),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=stderr,
+                transient=True,
+            )
+
+    def __enter__(self) -> Live:
+        if self._progress is not None:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+        self._file.close()
+
+    def stage(self, text: str) -> None:
+        """A new stage begins."""
+        if self._progress is None:
+            self._file.write(f"{text} ...\n")
+            return
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(text, total=None)
+
+    def step(self, done: int, total: int) -> None:
+        """Within the stage, `done` of `total` are finished."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done, total=total)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
@@ -17,6 +18,7 @@ from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, examine, insist
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.registry import make_target
@@ -29,28 +31,18 @@ from ethos_hil.harness.verdict.verify import verify
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import ProgramFile, TorchModel
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
 from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.pool import BoardPool
 
 BATCH_HINT = (
     "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
     "(docs/decisions/0004-where-lowering-departs-from-upstream.md)"
 )
-
-
-@dataclass(frozen=True)
-class Report:
-    """A finished run: its record, and what it was made from."""
-
-    record: Record
-    artifact: Artifact
-    input_sets: tuple[InputSet, ...]
-    references: tuple[ReferenceRun, ...]
-    outcome: Outcome
 
 
 @dataclass(frozen=True)
@@ -78,72 +70,87 @@ class Runner:
             ) from error
 
 
-def run(
-    source: TorchModel | ProgramFile,
-    npu: NpuName,
-    *,
-    target: str = "virtual",
-    memory_mode: MemoryMode | None = None,
-    runner: Path | None = None,
-    fast: bool = False,
-    inputs: Path | tuple[InputSet, ...] | None = None,
-    repeat: int = 1,
-    timeout: float = 120.0,
-    strict: bool = False,
-    trace: Path | None = None,
-    method: str | None = None,
-    reporter: Reporter | None = None,
-) -> Report:
-    """Lower `source` (or take it from the cache), run it on `target`, and verify every output.
+@dataclass(frozen=True)
+class Answer:
+    """What a target answered, with all it takes to judge it.
+
+    Attributes:
+        artifact: what ran.
+        board: where. It is asked what it is; it does nothing.
+        input_sets: what the program was given.
+        references: what it must answer to each.
+        outcome: what came back.
+        runner: what ran in place of the firmware, or None.
+    """
+
+    artifact: Artifact
+    board: Target
+    input_sets: tuple[InputSet, ...]
+    references: tuple[ReferenceRun, ...]
+    outcome: Outcome
+    runner: Runner | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished run: its record, and the answer that it judges."""
+
+    record: Record
+    answer: Answer
+
+    @property
+    def artifact(self) -> Artifact:
+        """What ran."""
+        return self.answer.artifact
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the target brought back."""
+        return self.answer.outcome
+
+    @property
+    def references(self) -> tuple[ReferenceRun, ...]:
+        """What the program must answer, for each input set."""
+        return self.answer.references
+
+
+def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPool | None = None) -> Report:
+    """Lower the model (or take it from the cache), run it on the target, and compare every output.
 
     Args:
-        source: the model, from `ethos_hil.lowering.model`.
-        npu: what it is compiled for, and what the target must have.
-        target: name of a target, as `ethos_hil.harness.targets.registry.make_target` takes it.
-        memory_mode: what it is compiled for, by default as ExecuTorch has it for that NPU.
-        runner: an ELF to run it with in place of the firmware.
-        fast: let an FVP leave out the NPU's timing; no cycles are reported then.
-        inputs: an .npz file, input sets, or None for the model's example inputs.
-        repeat: executions of each input set.
-        timeout: wall seconds for the run on the target.
-        strict: fail where the command stream lacks a wait, even if the answer is right.
-        trace: file for a record of every NPU operation, written before anything runs.
-        method: of a program of several methods the one to run; by default forward, or the first.
+        request: what to run, and where.
         reporter: hears of progress.
+        pool: where boards wait between runs; without one every run starts a board and ends it.
 
     Raises:
         UsageError, ToolError, TargetError, OracleError: see `ethos_hil.lowering.errors` and `ethos_hil.harness.errors`.
-        A mismatch is not
-            raised; it is the record's verdict.
+            A mismatch is not raised; it is the record's verdict.
     """
     reporter = reporter or Silent()
     # What can be wrong without a model comes before lowering, which may take a minute.
-    board = make_target(target, npu, strict=strict, fast=fast)
-    firmware = find_firmware(board.soc) if runner is None else Runner.read(runner)
-    given = InputFile.read(inputs) if isinstance(inputs, Path) else inputs
+    npu, mode = request.npu_name, request.mode
+    source = load_model(request.model) if isinstance(request.model, str) else request.model
+    board = make_target(request.target, npu, strict=request.strict, fast=request.fast, pool=pool)
+    firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
+    if isinstance(request.inputs, Path):
+        inputs: InputFile | tuple[InputSet, ...] | None = InputFile.read(request.inputs)
+    else:
+        inputs = request.inputs
 
-    reporter.stage(f"Lowering {source.label} for {npu}")
+    what = f"Lowering {source.label} for {npu}"
+    reporter.stage(what)
     started = time.monotonic()
     artifact = lower(
         source,
         npu,
-        memory_mode=memory_mode,
-        progress=lambda text: reporter.stage(f"Lowering {source.label} for {npu}: {text}"),
-    ).of(method)
+        memory_mode=mode,
+        scheme=request.scheme,
+        progress=lambda text: reporter.stage(f"{what}: {text}"),
+    ).of(request.method)
     seconds = {"lowering": time.monotonic() - started}
-    if trace is not None:
-        trace_file.write(artifact, npu, trace)
-    report = run_artifact(
-        artifact,
-        board,
-        firmware,
-        label=source.label,
-        inputs=given,
-        repeat=repeat,
-        timeout=timeout,
-        reporter=reporter,
-        seconds=seconds,
-    )
+    if request.trace is not None:
+        trace_file.write(artifact, npu, request.trace)
+    report = _run_artifact(artifact, board, firmware, request, inputs, reporter, seconds)
     said = source.notes if isinstance(source, TorchModel) else ()
     return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=(*said, *report.record.notes)))
 
@@ -151,26 +158,34 @@ def run(
 def run_artifact(
     artifact: Artifact,
     board: Target,
-    firmware: bytes | Runner,
+    request: RunRequest,
     *,
-    label: str,
-    inputs: InputFile | tuple[InputSet, ...] | None = None,
-    repeat: int = 1,
-    timeout: float = 120.0,
+    firmware: bytes | None = None,
     reporter: Reporter | None = None,
-    seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> Report:
-    """The part of `run` after lowering: preflight, pack, boot, run, verify.
+    """The part of `run` after lowering: preflight, pack, boot, run, compare.
 
     Args:
         artifact: what to run.
         board: where, idle; it is idle again when this returns or raises.
-        firmware: the firmware's ELF, or a runner to use in its place.
-        label: what the record calls the model.
-        inputs, repeat, timeout, reporter: as for `run`.
-        seconds: wall seconds of earlier phases, for the record.
+        request: of it the model's name, inputs (arrays), repeat and timeout are used.
+        firmware: the firmware's ELF; by default the one for the board.
+        reporter: hears of progress.
     """
-    reporter = reporter or Silent()
+    inputs = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
+    elf = find_firmware(board.soc) if firmware is None else firmware
+    return _run_artifact(artifact, board, elf, request, inputs, reporter or Silent(), {})
+
+
+def _run_artifact(
+    artifact: Artifact,
+    board: Target,
+    firmware: bytes | Runner,
+    request: RunRequest,
+    inputs: InputFile | tuple[InputSet, ...] | None,
+    reporter: Reporter,
+    seconds: Mapping[str, float],
+) -> Report:
     tensors = artifact.plan.input_tensors
     if inputs is None:
         input_sets: tuple[InputSet, ...] = (artifact.example_inputs,)
@@ -199,18 +214,19 @@ def run_artifact(
                     hint="leave out --runner; our firmware runs any method",
                 )
             reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
-            job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
-            outcome = run_program(board, firmware.elf, job, timeout=timeout, progress=reporter.step)
+            job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, request.repeat)
+            outcome = run_program(board, firmware.elf, job, timeout=request.timeout, progress=reporter.step)
         else:
             reporter.stage("Packing the image")
-            image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat)
+            image = image_of(artifact, footprint, firmware, input_sets, repeat=request.repeat)
             reporter.stage(f"Running on {board.name} {board.soc}")
             board.load(image)
-            outcome = board.run(timeout=timeout, progress=reporter.step)
+            outcome = board.run(timeout=request.timeout, progress=reporter.step)
     finally:
         board.reset()
     runner = firmware if isinstance(firmware, Runner) else None
-    return judge(artifact, board, input_sets, references, outcome, label, runner, reporter, seconds)
+    answer = Answer(artifact, board, input_sets, tuple(references), outcome, runner)
+    return judge(answer, request.label, reporter=reporter, seconds=seconds)
 
 
 def image_of(
@@ -229,30 +245,24 @@ def image_of(
 
 
 def judge(
-    artifact: Artifact,
-    board: Target,
-    input_sets: tuple[InputSet, ...],
-    references: Sequence[ReferenceRun],
-    outcome: Outcome,
+    answer: Answer,
     label: str,
-    runner: Runner | None = None,
+    *,
     reporter: Reporter | None = None,
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> Report:
-    """The part of `run` after the target has answered: compare, say where it went wrong, and put it in a record.
+    """The part of `run` after the target has answered: compare, find where it went wrong, and make a record of it.
 
     Args:
-        artifact: what ran.
-        board: where. It is asked what it is, and not to do anything.
-        input_sets: what it was given.
-        references: the answer to each.
-        outcome: what it brought back.
-        label, reporter, seconds: as for `run_artifact`.
-        runner: what ran in place of the firmware.
+        answer: of the target.
+        label: what the record calls the model.
+        reporter: hears of progress.
+        seconds: wall seconds of earlier phases, for the record.
     """
     reporter = reporter or Silent()
+    artifact, board, outcome, runner = answer.artifact, answer.board, answer.outcome, answer.runner
     reporter.stage("Verifying")
-    comparison = verify(outcome, references, with_delegates=runner is None)
+    comparison = verify(outcome, answer.references, with_delegates=runner is None)
     decision = decide(Evidence(difference=comparison.difference, compared=comparison.compared))
     failure = decision.failure
     if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in artifact.plan.input_tensors):
@@ -260,7 +270,7 @@ def judge(
     divergence = None
     if failure is not None:
         reporter.stage("Looking for the first operation that differs")
-        divergence = localise(artifact, board, references, outcome)
+        divergence = localise(artifact, board, answer.references, outcome)
     first = next((run for run in outcome.runs if run.input_set == 0), None)
     record = Record(
         verdict=decision.verdict,
@@ -270,7 +280,7 @@ def judge(
         failure=failure,
         divergence=divergence,
         outputs=comparison.outputs,
-        accuracy=accuracies(artifact, input_sets[0], first.outputs) if first is not None else (),
+        accuracy=accuracies(artifact, answer.input_sets[0], first.outputs) if first is not None else (),
         metrics=metrics(artifact, board, outcome, seconds),
         ops=rows(artifact, board, outcome),
         artifact=info(artifact),
@@ -282,7 +292,7 @@ def judge(
         method=artifact.method,
         runner=_runner_info(runner) if runner is not None else None,
     )
-    return Report(record, artifact, input_sets, tuple(references), outcome)
+    return Report(record, answer)
 
 
 def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes]]:

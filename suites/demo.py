@@ -10,12 +10,13 @@ import numpy as np
 from rich.table import Table
 
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console, summary
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console, summary
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
-from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import Verdict
+
+MODEL = "ethos_hil.suites.models.digits:digits"
 
 
 def main() -> int:
@@ -31,12 +32,7 @@ def main() -> int:
         with torch.no_grad():
             floating = model(held_out.images).argmax(1).numpy()
         images = tuple((image[None],) for image in held_out.images.numpy())
-        report = run(
-            load_model("ethos_hil.suites.models.digits:digits"),
-            NpuName.parse("ethos-u55-128"),
-            inputs=images,
-            reporter=live,
-        )
+        report = run(RunRequest(MODEL, inputs=images), reporter=live)
     labels = held_out.labels.numpy()
     host = np.array([reference.outputs[0].argmax() for reference in report.references])
     device = np.array([outcome.outputs[0].argmax() for outcome in report.outcome.runs])

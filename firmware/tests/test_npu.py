@@ -15,6 +15,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import RunPlan, pack
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import Device
@@ -196,7 +197,7 @@ def test_several_delegates_with_operators_of_the_cpu_between_them() -> None:
     example = (torch.randn(1, 3, 16, 16),)
     artifact = lower(from_module(Net().eval(), example, [example]), NpuName.parse(NPU))
     assert len(artifact.delegates) == 2
-    report = run_artifact(artifact, VirtualTarget(NPU, strict=True), find_firmware("corstone-300"), label="net")
+    report = run_artifact(artifact, VirtualTarget(NPU, strict=True), RunRequest("net"))
     assert report.record.verdict == "verified", report.record.failure
     assert "aten::avg_pool2d.out" in report.record.artifact.cpu_ops
     assert len(report.outcome.runs[0].delegates) == 2

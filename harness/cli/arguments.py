@@ -1,23 +1,9 @@
-"""The arguments of the commands, as the user gave them."""
+"""The arguments of `lower`, as the user gave them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-
-
-@dataclass(frozen=True)
-class RunArguments:
-    """What to run and where: the arguments that `run` and `preflight` share, as the user gave them."""
-
-    model: str
-    npu: str
-    target: str
-    memory_mode: str | None
-    runner: Path | None
-    fast: bool
-    inputs: Path | None
-    method: str | None
 
 
 @dataclass(frozen=True)

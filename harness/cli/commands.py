@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.cli.arguments import LowerArguments, RunArguments
-from ethos_hil.harness.cli.progress import Live
+from ethos_hil.harness.cli.arguments import LowerArguments
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.results.verdict import Verdict
@@ -18,16 +19,7 @@ PREFLIGHT_SCHEMA_VERSION = 1
 _STDOUT = Path("-")
 
 
-def run(
-    choice: RunArguments,
-    *,
-    repeat: int,
-    timeout: float,
-    strict: bool,
-    trace: Path | None,
-    json_file: Path | None,
-    runs: Path,
-) -> int:
+def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
     """Run a model, keep the record and show it; returns the exit status.
 
     Raises:
@@ -36,36 +28,18 @@ def run(
     failure: EthosHilError | None = None
     try:
         with Live() as live:
-            live.stage(f"Loading {choice.model}")
-            # Late: these import numpy and more, and --help should not wait for them.
+            live.stage(f"Loading {request.label}")
+            # Late: this imports numpy and more, and --help should not wait for it.
             from ethos_hil.harness.run import run as run_model
-            from ethos_hil.lowering.memory_mode import MemoryMode
-            from ethos_hil.lowering.model import load_model
-            from ethos_hil.lowering.npu_name import NpuName
 
-            npu = NpuName.parse(choice.npu)
-            record = run_model(
-                load_model(choice.model),
-                npu,
-                target=choice.target,
-                memory_mode=None if choice.memory_mode is None else MemoryMode.chosen(choice.memory_mode, npu),
-                runner=choice.runner,
-                fast=choice.fast,
-                inputs=choice.inputs,
-                repeat=repeat,
-                timeout=timeout,
-                strict=strict,
-                trace=trace,
-                method=choice.method,
-                reporter=live,
-            ).record
+            record = run_model(request, reporter=live).record
     except EthosHilError as error:
         failure = error
-        record = _failed(choice, error)
+        record = _failed(request, error)
     problems = [failure] if failure is not None else []
     problems += _keep(record, runs, store=not isinstance(failure, UsageError | ToolError), json_file=json_file)
     if failure is None and json_file != _STDOUT:
-        from ethos_hil.harness.cli.render import console, summary
+        from ethos_hil.harness.render import console, summary
 
         console().print(summary(record))
     for problem in problems[1:]:
@@ -94,35 +68,31 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
         sys.stderr.write(f"{line}\n")
 
 
-def preflight(choice: RunArguments, *, json_file: Path | None) -> int:
+def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     """Show what a program needs of a target beside what is there; returns the exit status.
 
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
     with Live() as live:
-        live.stage(f"Loading {choice.model}")
-        from ethos_hil.harness.cli.preflight import survey
+        live.stage(f"Loading {request.label}")
         from ethos_hil.harness.image.preflight import FAIL
-        from ethos_hil.lowering.npu_name import NpuName
+        from ethos_hil.harness.survey import survey
 
-        npu = NpuName.parse(choice.npu)
-        found = survey(
-            choice.model, npu, choice.target, choice.memory_mode, choice.runner, choice.inputs, choice.method, live
-        )
+        found = survey(request, reporter=live)
     failed = any(check.status == FAIL for check in found.checks)
     if json_file is not None:
         document = {
             "schema_version": PREFLIGHT_SCHEMA_VERSION,
             "verdict": "failed" if failed else "ok",
-            "model": choice.model,
-            "npu": str(npu),
+            "model": request.label,
+            "npu": str(request.npu_name),
             "target": vars(found.target),
             "checks": [vars(check) for check in found.checks],
         }
         _write(json_file, document)
     if json_file != _STDOUT:
-        from ethos_hil.harness.cli.render import checks_table, console
+        from ethos_hil.harness.render import checks_table, console
 
         console().print(checks_table(found.checks))
     return 1 if failed else 0
@@ -148,7 +118,7 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
         sys.stderr.write(f"no runs under {runs}\n")
 
 
-def _failed(choice: RunArguments, error: EthosHilError) -> Record:
+def _failed(request: RunRequest, error: EthosHilError) -> Record:
     from ethos_hil.harness.image.preflight import PreflightFailed
     from ethos_hil.harness.targets.registry import FVPS
     from ethos_hil.harness.verdict.decide import Evidence, decide
@@ -157,15 +127,15 @@ def _failed(choice: RunArguments, error: EthosHilError) -> Record:
     decision = decide(Evidence(stopped=error.failure))
     return Record(
         verdict=decision.verdict,
-        model=choice.model,
-        npu=choice.npu,
-        target=TargetInfo(choice.target, "fvp" if choice.target in FVPS else choice.target, ""),
+        model=request.label,
+        npu=request.npu,
+        target=TargetInfo(request.target, "fvp" if request.target in FVPS else request.target, ""),
         failure=decision.failure,
         versions=environment.versions(),
         console=error.console,
-        memory_mode=choice.memory_mode or "",
-        method=choice.method or "forward",
-        runner=_runner(choice.runner),
+        memory_mode=request.memory_mode or "",
+        method=request.method or "forward",
+        runner=_runner(request.runner),
         preflight=error.checks if isinstance(error, PreflightFailed) else (),
     )
 

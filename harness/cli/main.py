@@ -110,12 +110,24 @@ def run(
 
     Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
     """
-    from ethos_hil.harness.cli import arguments, commands
+    from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.request import RunRequest
 
-    choice = arguments.RunArguments(model, npu, target, memory_mode, runner, fast, inputs, method)
-    raise typer.Exit(
-        commands.run(choice, repeat=repeat, timeout=timeout, strict=strict, trace=trace, json_file=json_file, runs=runs)
+    request = RunRequest(
+        model,
+        npu,
+        target,
+        memory_mode,
+        method=method,
+        inputs=inputs,
+        repeat=repeat,
+        timeout=timeout,
+        strict=strict,
+        fast=fast,
+        runner=runner,
+        trace=trace,
     )
+    raise typer.Exit(commands.run(request, json_file=json_file, runs=runs))
 
 
 @app.command()
@@ -206,10 +218,11 @@ def preflight(
 
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
-    from ethos_hil.harness.cli import arguments, commands
+    from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.request import RunRequest
 
-    choice = arguments.RunArguments(model, npu, target, memory_mode, runner, fast=False, inputs=inputs, method=method)
-    raise typer.Exit(commands.preflight(choice, json_file=json_file))
+    request = RunRequest(model, npu, target, memory_mode, method=method, inputs=inputs, runner=runner)
+    raise typer.Exit(commands.preflight(request, json_file=json_file))
 
 
 @app.command("runs")

@@ -12,11 +12,10 @@ import numpy as np
 from rich.table import Table
 
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console, summary
-from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.progress import Live, Reporter
+from ethos_hil.harness.render import console, summary
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, load_model
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Record
@@ -72,7 +71,7 @@ def classify(
     strict: bool = False,
     reporter: Reporter | None = None,
 ) -> Classification:
-    """Looks at all photographs; the arguments are those of `ethos_hil.harness.run.run`.
+    """Looks at all photographs; the arguments are those of a `RunRequest`.
 
     Raises:
         As `ethos_hil.harness.run.run`. That the device differs from the reference is not raised; it is the record's
@@ -86,15 +85,8 @@ def classify(
     with torch.no_grad():
         floating = [source.module(torch.from_numpy(image)).numpy() for image in images]
     inputs = tuple((image,) for image in images)
-    report = run(
-        source,
-        npu,
-        target=target,
-        memory_mode=MemoryMode.chosen(memory_mode, npu),
-        inputs=inputs,
-        strict=strict,
-        reporter=reporter or Silent(),
-    )
+    request = RunRequest(source, str(npu), target, memory_mode, inputs=inputs, strict=strict)
+    report = run(request, reporter=reporter)
     answers = zip(PHOTOGRAPHS, floating, report.references, report.outcome.runs, strict=True)
     return Classification(
         report.record,

@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import load_model
@@ -37,7 +38,7 @@ def line_that_calls(name: str) -> str:
 
 
 def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
-    record = run(load_model(MODEL), NPU).record
+    record = run(RunRequest(load_model(MODEL), str(NPU))).record
     assert record.verdict == "verified"
     modules = dict(DigitsNet().named_modules())
     for op in record.ops:
@@ -52,7 +53,7 @@ def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
 
 
 def test_the_table_covers_every_operation_of_the_command_stream_and_sums_to_the_total() -> None:
-    report = run(load_model(MODEL), NPU, strict=True)
+    report = run(RunRequest(load_model(MODEL), str(NPU), strict=True))
     assert not [op for op in report.record.ops if op.id == "unmapped"]
     assert len(report.record.ops) == len(report.artifact.npu_ops)
     total = report.record.metric("npu_cycles")

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.run_delegate import run_delegate
@@ -25,7 +25,7 @@ from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 @pytest.mark.timeout(600)
 def test_mobilenet_v2_is_verified() -> None:
     assert sum(parameter.numel() for parameter in MobileNetV2().parameters()) == 3_504_872
-    report = run(load_model("ethos_hil.suites.models:mobilenet_v2"), NpuName.parse("ethos-u55-128"), strict=True)
+    report = run(RunRequest("ethos_hil.suites.models:mobilenet_v2", strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert len(report.artifact.delegates) == 1
     assert not [op for op in report.record.ops if op.id == "unmapped"]
@@ -47,7 +47,7 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
         from_module(block, (image,), label="block"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
     )
     board = VirtualTarget(str(npu))
-    report = run_artifact(artifact, board, find_firmware(board.soc), label="block")
+    report = run_artifact(artifact, board, RunRequest("block"))
     assert report.record.verdict == "verified", report.record.failure
     (call,) = report.outcome.runs[0].delegates
     assert sum(op.cycles or 0 for op in report.record.ops) == call.cycles

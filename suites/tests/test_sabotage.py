@@ -24,6 +24,7 @@ from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.outcome import Outcome, Progress
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, find_firmware, run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.virtual import VirtualTarget
@@ -58,7 +59,7 @@ def artifact() -> Artifact:
 
 
 def execute(artifact: Artifact, board: VirtualTarget | None = None) -> Report:
-    return run_artifact(artifact, board or VirtualTarget(str(NPU)), find_firmware(), label="plain-0")
+    return run_artifact(artifact, board or VirtualTarget(str(NPU)), RunRequest("plain-0"))
 
 
 def with_blob(artifact: Artifact, change: Callable[[bytearray], None]) -> Artifact:
@@ -223,7 +224,7 @@ def test_a_bit_flipped_in_the_loaded_image_is_red(artifact: Artifact) -> None:
 def test_a_reference_model_that_cannot_be_imported_is_red(monkeypatch: pytest.MonkeyPatch, artifact: Artifact) -> None:
     monkeypatch.setitem(sys.modules, "tosa_reference_model", None)
     with pytest.raises(OracleError, match="cannot be imported") as caught:
-        run(model(), NPU)
+        run(RunRequest(model(), str(NPU)))
     assert caught.value.kind == "no-reference"
 
 
@@ -238,7 +239,7 @@ def test_a_reference_that_reports_unpredictable_is_red(monkeypatch: pytest.Monke
     )
     monkeypatch.setitem(sys.modules, "tosa_reference_model", broken)
     with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):
-        run(model(), NPU)
+        run(RunRequest(model(), str(NPU)))
 
 
 class Answering(VirtualTarget):
@@ -314,7 +315,7 @@ def test_a_missing_simulator_is_told_before_lowering(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
     with pytest.raises(EthosHilError, match="QEMU") as caught:
-        run(model(), NPU)
+        run(RunRequest(model(), str(NPU)))
     assert (caught.value.kind, caught.value.exit_status) == ("not-launched", 3)
     assert not (tmp_path / "cache").exists()
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.model import from_module
 from ethos_hil.lowering.npu_name import NpuName
@@ -44,7 +45,7 @@ def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:
     torch.manual_seed(0)
     example = (torch.randn(1, 4, 9, 7),)
     source = from_module(NETWORKS[name]().eval(), example, [(torch.randn(1, 4, 9, 7),), example], label=name)
-    report = run(source, NpuName.parse(f"ethos-u55-{macs}"), strict=True)
+    report = run(RunRequest(source, str(NpuName.parse(f"ethos-u55-{macs}")), strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert all(op.source or op.module for op in report.record.ops)
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]
@@ -60,8 +61,11 @@ def test_a_batch_that_vela_compiles_wrongly_is_a_mismatch_with_a_hint() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
     npu = NpuName.parse("ethos-u55-128")
-    assert run(from_module(module, (torch.randn(1, 2, 32, 6),)), npu, strict=True).record.verdict == "verified"
-    record = run(from_module(module, (torch.randn(2, 2, 32, 6),)), npu).record
+    assert (
+        run(RunRequest(from_module(module, (torch.randn(1, 2, 32, 6),)), str(npu), strict=True)).record.verdict
+        == "verified"
+    )
+    record = run(RunRequest(from_module(module, (torch.randn(2, 2, 32, 6),)), str(npu))).record
     assert record.verdict == "failed"
     assert record.failure is not None
     assert "batch of 1" in (record.failure.hint or "")

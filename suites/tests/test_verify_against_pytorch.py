@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tosa.TosaGraph import TosaGraph as Buffer
 
-from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
@@ -392,8 +392,8 @@ def test_quantisation_error_is_measured_against_float() -> None:
 def test_a_run_on_a_target_tells_its_accuracy_too() -> None:
     artifact = lowered("conv", NpuName("u55", 128))
     board = VirtualTarget("ethos-u55-128")
-    record = run_artifact(artifact, board, find_firmware(board.soc), label="conv").record
+    record = run_artifact(artifact, board, RunRequest("conv")).record
     assert record.verdict == "verified", record.failure
     assert record.accuracy == verify_on_host("conv", lowered("conv", INT)).accuracy
     other = (artifact.example_inputs[0] / 2,)
-    assert run_artifact(artifact, board, find_firmware(board.soc), label="conv", inputs=(other,)).record.accuracy == ()
+    assert run_artifact(artifact, board, RunRequest("conv", inputs=(other,))).record.accuracy == ()

@@ -135,11 +135,10 @@ class Trial:
         return self._answered(found.artifact)
 
     def _on(self, board: Target, artifact: Artifact) -> Report:
-        from ethos_hil.harness.image.firmware_elf import find_firmware
+        from ethos_hil.harness.request import RunRequest
         from ethos_hil.harness.run import run_artifact
 
-        firmware = find_firmware(board.soc)
-        return run_artifact(artifact, board, firmware, label=self.test.name, timeout=self.settings.timeout)
+        return run_artifact(artifact, board, RunRequest(self.test.name, timeout=self.settings.timeout))
 
     def _answered(self, artifact: Artifact) -> tuple[Evidence, Record]:
         """The evidence of the answer there is, and its record."""
@@ -158,7 +157,7 @@ class Trial:
 
     def _replayed(self, folder: Path) -> tuple[Evidence, Record | None]:
         """The verdict on a recorded answer, judged anew: by today's oracle, declaration and comparison."""
-        from ethos_hil.harness.run import judge
+        from ethos_hil.harness.run import Answer, judge
         from ethos_hil.suites.trial.recording import RecordedTarget, Recording
 
         path = self._archive(folder)
@@ -170,9 +169,10 @@ class Trial:
         self.answer = recording.answer
         if recording.outcome is not None and recording.board is not None:
             inputs = artifact.example_inputs
-            references = [Reference(artifact).run(inputs)]
+            references = (Reference(artifact).run(inputs),)
             self.board = RecordedTarget(recording.board, recording.outcome)
-            self.report = judge(artifact, self.board, (inputs,), references, recording.outcome, self.test.name)
+            answer = Answer(artifact, self.board, (inputs,), references, recording.outcome)
+            self.report = judge(answer, self.test.name)
         evidence, record = self._answered(artifact)
         return evidence, dataclasses.replace(record, notes=(*record.notes, f"the answer was recorded: {path.name}"))
 

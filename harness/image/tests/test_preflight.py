@@ -24,6 +24,7 @@ from ethos_hil.harness.image.preflight import (
     insist,
     package_bytes,
 )
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
@@ -249,7 +250,7 @@ def test_a_run_ends_before_it_boots_and_before_the_reference_is_computed(monkeyp
     monkeypatch.setattr("ethos_hil.harness.run.Reference", lambda artifact: pytest.fail("the reference was computed"))
     inputs = tuple(tensor.from_bytes(bytes(tensor.nbytes)) for tensor in ADD.plan.input_tensors)
     with pytest.raises(TargetError, match="preflight: npu needs ethos-u55-128"):
-        run_artifact(ADD, target, find_firmware(), label="add", inputs=(inputs,))
+        run_artifact(ADD, target, RunRequest("add", inputs=(inputs,)))
 
 
 # --- The program's needs. ---

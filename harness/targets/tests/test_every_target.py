@@ -15,6 +15,7 @@ from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.preflight import Destination, examine
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -49,8 +50,7 @@ def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_on(model: TorchModel, npu: str, target: str, mode: str | None = None, **options: object) -> Report:
-    chosen = None if mode is None else MemoryMode.parse(mode)
-    return run(model, NpuName.parse(npu), target=target, memory_mode=chosen, **options)  # type: ignore[arg-type]
+    return run(RunRequest(model, npu, target, mode, **options))  # type: ignore[arg-type]
 
 
 def value(record: Record, name: str) -> float:

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from ethos_hil.harness.cli.render import accuracy_text
+from ethos_hil.harness.render import accuracy_text
 from ethos_hil.harness.verdict.accuracy import accuracies
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.record import Accuracy

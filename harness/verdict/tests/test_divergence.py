@@ -13,11 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-from ethos_hil.harness.cli.render import console, summary
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.outcome import Outcome, Progress, Run
-from ethos_hil.harness.run import find_firmware, run_artifact
+from ethos_hil.harness.render import console, summary
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict import divergence as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
@@ -93,9 +94,7 @@ def halves() -> Artifact:
 
 def failed(artifact: Artifact, board: VirtualTarget | None = None, *, repeat: int = 1) -> Divergence:
     """The divergence of a run that must fail, and whose record must survive JSON."""
-    record = run_artifact(
-        artifact, board or VirtualTarget(str(NPU)), find_firmware(), label="broken", repeat=repeat
-    ).record
+    record = run_artifact(artifact, board or VirtualTarget(str(NPU)), RunRequest("broken", repeat=repeat)).record
     assert record.verdict == "failed"
     assert record.failure is not None
     assert record.failure.kind == "mismatch"
@@ -342,7 +341,7 @@ def test_an_interruption_of_the_diagnosis_is_one(five: Artifact, monkeypatch: py
 
 def test_people_read_it_in_one_paragraph(five: Artifact) -> None:
     broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
-    record = run_artifact(broken, VirtualTarget(str(NPU)), find_firmware(), label="broken").record
+    record = run_artifact(broken, VirtualTarget(str(NPU)), RunRequest("broken")).record
     screen = console()
     with screen.capture() as captured:
         screen.print(summary(record))
@@ -354,5 +353,5 @@ def test_people_read_it_in_one_paragraph(five: Artifact) -> None:
 
 
 def test_a_verified_run_has_none(five: Artifact) -> None:
-    record = run_artifact(five, VirtualTarget(str(NPU)), find_firmware(), label="five").record
+    record = run_artifact(five, VirtualTarget(str(NPU)), RunRequest("five")).record
     assert (record.verdict, record.divergence) == ("verified", None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.lowering.errors import UsageError
@@ -24,7 +25,7 @@ def model() -> TorchModel:
 
 def test_a_run_leaves_a_trace_whose_cycles_are_its_own(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
-    record = run(model(), NPU, trace=path, strict=True).record
+    record = run(RunRequest(model(), str(NPU), trace=path, strict=True)).record
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     counted = record.metric("npu_cycles")
     assert counted is not None

@@ -21,6 +21,7 @@ from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.targets.virtual import VirtualTarget
@@ -78,7 +79,7 @@ class Counting(VirtualTarget):
 
 
 def execute(artifact: Artifact, board: VirtualTarget, *, repeat: int = 1) -> Report:
-    return run_artifact(artifact, board, find_firmware(board.soc), label="net", repeat=repeat)
+    return run_artifact(artifact, board, RunRequest("net", repeat=repeat))
 
 
 @pytest.mark.slow

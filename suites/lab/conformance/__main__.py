@@ -12,9 +12,8 @@ from typing import Annotated
 
 import typer
 
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console
-from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.progress import Live, Reporter, Silent
+from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start

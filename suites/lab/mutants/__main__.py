@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console
 from ethos_hil.harness.socs.soc import soc_for
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report

@@ -18,17 +18,17 @@ from elftools.elf.elffile import ELFFile
 from rich.table import Table
 
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.npu import Configuration, Npu, forget
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, find_firmware, run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.model import load_model
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.suites.lab.self_bench import npu, suite_tests, timing_model
@@ -117,22 +117,22 @@ def measure(live: Live) -> list[Figure]:
     packing = median_time(lambda: pack(firmware, program, [[bytes(3 * 224 * 224)]], RunPlan(1, 1)))
     rows.append(Figure("packing a 4 MB program", milliseconds(packing), "< 100 ms"))
 
-    digits = run(load_model("ethos_hil.suites.models.digits:digits"), SIZE, repeat=50, reporter=live)
+    digits = run(RunRequest("ethos_hil.suites.models.digits:digits", repeat=50), reporter=live)
     launches: tuple[list[float], list[float]] = ([], [])
     with BoardPool() as pool:
         for _ in range(1 + ROUNDS):
             for times, waiting in zip(launches, (None, pool), strict=True):
                 board = make_target("virtual", SIZE, pool=waiting)
-                again = run_artifact(digits.artifact, board, firmware, label="digits", reporter=live)
+                again = run_artifact(digits.artifact, board, RunRequest("digits"), reporter=live)
                 times.append(again.outcome.seconds["launch"])
     fresh, kept = (statistics.median(times[1:]) for times in launches)
     rows.append(Figure("QEMU launch to first frame, median", milliseconds(fresh), "< 500 ms"))
     rows.append(Figure("the same on a board that stays up", f"{milliseconds(kept)}, ratio {kept / fresh:.2f}", ""))
     rows.append(Figure("host overhead an inference, digits", milliseconds(per_inference(digits)), "< 100 ms"))
 
-    mobilenet = run(load_model("ethos_hil.suites.models:mobilenet_v2"), SIZE, reporter=live)
+    mobilenet = run(RunRequest("ethos_hil.suites.models:mobilenet_v2"), reporter=live)
     started = time.perf_counter()
-    run_artifact(mobilenet.artifact, make_target("virtual", SIZE), firmware, label="mobilenet_v2", reporter=live)
+    run_artifact(mobilenet.artifact, make_target("virtual", SIZE), RunRequest("mobilenet_v2"), reporter=live)
     whole = time.perf_counter() - started
     rows.append(Figure("MobileNetV2 224x224, lowered: pack, boot, run, verify", milliseconds(whole), "< 10,000 ms"))
     rows.append(Figure("host overhead an inference, MobileNetV2", milliseconds(per_inference(mobilenet)), "< 100 ms"))

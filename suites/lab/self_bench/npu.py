@@ -20,12 +20,12 @@ import tosa_reference_model
 from rich.table import Table
 
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console
 from ethos_hil.harness.npu import Configuration, Fault, Npu, forget
 from ethos_hil.harness.npu.compute import blas
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph
 from ethos_hil.lowering.testing.tosa_program import TosaProgram

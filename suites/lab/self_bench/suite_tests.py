@@ -23,8 +23,8 @@ from pathlib import Path
 from rich.table import Table
 
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.suites.lab.self_bench.stopwatch import Timed, read
 from ethos_hil.suites.lab.upstream.setting import Setting, tests_root

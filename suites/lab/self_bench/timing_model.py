@@ -19,11 +19,11 @@ import numpy as np
 from rich.table import Table
 
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console
 from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.memory_system import MODES
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console
 from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph, modes_of

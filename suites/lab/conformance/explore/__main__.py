@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ethos_hil.harness.cli.progress import Live
-from ethos_hil.harness.cli.render import console
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.conformance import report

@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.harness.cli.render import console
 from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.decode import fields_u55, fields_u85
 from ethos_hil.harness.npu.isa.operations import Elementwise
 from ethos_hil.harness.npu.isa.scaling import Rounding
+from ethos_hil.harness.render import console
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Rng, TosaProgram

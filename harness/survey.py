@@ -1,0 +1,59 @@
+"""A model and a target, checked against one another without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.inputs import InputFile
+from ethos_hil.harness.image.preflight import Destination, examine
+from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import Runner, describe
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import ProgramFile, load_model
+from ethos_hil.results.record import Check, TargetInfo
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found, and of which target."""
+
+    target: TargetInfo
+    checks: tuple[Check, ...]
+
+
+def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
+    """Lower a model, or take a .pte as it is, and check it against a target, without running anything.
+
+    A .pte for another NPU or memory mode is not refused: that is what the checks are there to say.
+
+    Args:
+        request: as for `ethos_hil.harness.run.run`.
+        reporter: hears of progress.
+
+    Raises:
+        UsageError, ToolError: as `ethos_hil.harness.run.run`.
+    """
+    reporter = reporter or Silent()
+    npu, mode = request.npu_name, request.mode
+    board = make_target(request.target, npu)
+    firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
+    if request.runner is not None:
+        Runner.read(request.runner)
+    given = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
+    source = load_model(request.model) if isinstance(request.model, str) else request.model
+    reporter.stage(f"Lowering {source.label} for {npu}")
+    if isinstance(source, ProgramFile):
+        artifact = lower(source, Artifact.of_program(source.data, source.label).npu or npu)
+    else:
+        artifact = lower(source, npu, memory_mode=mode, scheme=request.scheme)
+    artifact = artifact.of(request.method)
+    sets = given.input_sets(artifact.plan.input_tensors) if isinstance(given, InputFile) else given
+    place = Destination(str(npu), board.soc, firmware)
+    checks = examine(artifact, place, Footprint.of(artifact), input_sets=1 if sets is None else len(sets), asked=mode)
+    return Survey(describe(board), checks)
