@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.results.record import Accuracy, Check, Op, Record
+from ethos_hil.results.record import Accuracy, Check, Op, Output, Record
 
 _COLOURS = {"verified": "green", "failed": "red"}
 _CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
@@ -20,6 +20,15 @@ def console(file: TextIO | None = None) -> Console:
     """A console on `file`, or stdout, that colours only on a terminal and does not squeeze tables when piped."""
     made = Console(file=file, highlight=False)
     return made if made.is_terminal else Console(file=file, highlight=False, width=_PIPED_WIDTH)
+
+
+def compared_text(output: Output) -> str:
+    """How an output compares with its reference, in one line."""
+    good = output.compared - output.mismatches
+    relation = f"within {output.tolerance:.3g} of" if output.tolerance else "equal to"
+    difference = f", largest difference {output.max_abs_error:.3g}" if output.mismatches or output.tolerance else ""
+    elements = f"{good:,} of {output.compared:,} elements {relation} {output.reference}"
+    return f"{output.dtype}{list(output.shape)}: {elements}{difference}"
 
 
 def summary(record: Record) -> RenderableType:
@@ -45,14 +54,7 @@ def summary(record: Record) -> RenderableType:
     for note in record.notes:
         facts.add_row("note", note)
     for output in record.outputs:
-        good = output.compared - output.mismatches
-        relation = f"within {output.tolerance:.3g} of" if output.tolerance else "equal to"
-        difference = f", largest difference {output.max_abs_error:.3g}" if output.mismatches or output.tolerance else ""
-        facts.add_row(
-            output.name,
-            f"{output.dtype}{list(output.shape)}: {good:,} of {output.compared:,} elements {relation} "
-            f"{output.reference}{difference}",
-        )
+        facts.add_row(output.name, compared_text(output))
     for accuracy in record.accuracy:
         facts.add_row(f"{accuracy.name} in float", accuracy_text(accuracy))
     for metric in record.metrics:

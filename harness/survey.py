@@ -8,7 +8,7 @@ from pathlib import Path
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.inputs import InputFile
-from ethos_hil.harness.image.preflight import Destination, examine
+from ethos_hil.harness.image.preflight import FAIL, Destination, examine
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Runner, describe
@@ -25,6 +25,11 @@ class Survey:
 
     target: TargetInfo
     checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing speaks against running it."""
+        return all(check.status != FAIL for check in self.checks)
 
 
 def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:

@@ -227,11 +227,20 @@ def _prepared(
     sources: Sources,
     progress: Progress,
 ) -> _Ready:
-    """Quantises a method, if it is to be."""
+    """Quantises a method, if it is to be and the user has not."""
+    from ethos_hil.lowering.quantised import is_quantised
     from ethos_hil.lowering.upstream.complete_pools import prepare
     from ethos_hil.lowering.upstream.quantize import quantise
 
     floating = exported.module(check_guards=False)
+    if is_quantised(exported.graph_module):
+        if toolchain.scheme is None:
+            raise UsageError(
+                f"method {name} is quantised already; {toolchain.product} is asked for in float",
+                hint="give the float model, or ask for TOSA-1.0+INT",
+            )
+        toolchain.observe(name, floating, sources)
+        return _Ready(exported, (), evaluate(floating, method.example_inputs), ())
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:

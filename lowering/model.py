@@ -82,8 +82,13 @@ class TorchModel:
     sources: Sources = field(default_factory=Sources)
 
     @property
+    def default_name(self) -> str:
+        """Name of the default method: forward, or the first."""
+        return default_method(self.methods)
+
+    @property
     def _default(self) -> Method:
-        return self.methods[default_method(self.methods)]
+        return self.methods[self.default_name]
 
     @property
     def module(self) -> torch.nn.Module:
@@ -150,6 +155,26 @@ def from_module(
     return _checked((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
 
 
+def from_exported(
+    exported: torch.export.ExportedProgram,
+    calibration_inputs: Sequence[Sequence[torch.Tensor]] = (),
+    *,
+    label: str = "model",
+) -> TorchModel:
+    """A TorchModel of an exported program, checked like one that is loaded.
+
+    Raises:
+        UsageError: it has no example inputs, or takes keyword arguments.
+    """
+    if exported.example_inputs is None:
+        raise UsageError(f"{label} has no example inputs", hint="export it again with this torch version")
+    args, kwargs = exported.example_inputs
+    if kwargs:
+        raise UsageError(f"{label} takes keyword arguments {sorted(kwargs)}", hint="export with positional inputs only")
+    result = (exported.module(check_guards=False), args, list(calibration_inputs))
+    return _checked(result, label, label, Sources(), exported=True)
+
+
 def _no_file(name: str) -> UsageError:
     folder = Path(name).expanduser().parent
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
@@ -173,10 +198,12 @@ def _load_exported(text: str) -> TorchModel:
         raise _no_file(text)
     import torch
 
+    from ethos_hil.lowering.quantised import register_operators
     from ethos_hil.lowering.silence_tools import quiet
 
     try:
         with quiet():
+            register_operators()
             exported = torch.export.load(path)
     except Exception as error:
         raise_if_interrupted(error)
@@ -184,12 +211,7 @@ def _load_exported(text: str) -> TorchModel:
             f"{text} cannot be loaded as an exported program: {summary(error)}",
             hint="write it with torch.export.save(torch.export.export(module, inputs), path), same torch version",
         ) from error
-    if exported.example_inputs is None:
-        raise UsageError(f"{text} has no example inputs", hint="export it again with this torch version")
-    args, kwargs = exported.example_inputs
-    if kwargs:
-        raise UsageError(f"{text} takes keyword arguments {sorted(kwargs)}", hint="export with positional inputs only")
-    return _checked((exported.module(check_guards=False), args), text, text, Sources(), exported=True)
+    return from_exported(exported, label=text)
 
 
 @contextmanager
@@ -279,6 +301,8 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     """What a function returned for one method, checked by calling it once."""
     import torch
 
+    from ethos_hil.lowering.quantised import is_quantised
+
     told = result if isinstance(result, Method) else None
     if isinstance(result, Method):
         result = (result.module, result.example_inputs, list(result.calibration_inputs))
@@ -287,7 +311,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     module = result[0]
     example = _input_tuple(result[1], what, "example_inputs")
     calibration = _calibration(result[2], what, example) if len(result) == 3 and result[2] is not None else ()
-    if not exported:  # an exported module has no train and eval modes
+    if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
     try:
         with torch.no_grad():

@@ -76,15 +76,13 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     """
     with Live() as live:
         live.stage(f"Loading {request.label}")
-        from ethos_hil.harness.image.preflight import FAIL
         from ethos_hil.harness.survey import survey
 
         found = survey(request, reporter=live)
-    failed = any(check.status == FAIL for check in found.checks)
     if json_file is not None:
         document = {
             "schema_version": PREFLIGHT_SCHEMA_VERSION,
-            "verdict": "failed" if failed else "ok",
+            "verdict": "ok" if found.ok else "failed",
             "model": request.label,
             "npu": str(request.npu_name),
             "target": vars(found.target),
@@ -95,7 +93,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
         from ethos_hil.harness.render import checks_table, console
 
         console().print(checks_table(found.checks))
-    return 1 if failed else 0
+    return 0 if found.ok else 1
 
 
 def list_runs(runs: Path, *, as_json: bool) -> None:

@@ -1,1 +1,61 @@
-"""Runs PyTorch models on Arm Ethos-U NPUs, and knows whether the answer is right."""
+"""Run PyTorch models on Arm Ethos-U NPUs, and know whether the answer is right.
+
+    import ethos_hil
+
+    result = ethos_hil.run(module, inputs, npu="ethos-u55-256")
+    result.verdict, result.outputs, result.cycles, result.ops
+
+docs/api.md shows the rest. Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.api import OpenTarget as OpenTarget
+    from ethos_hil.harness.api import lower as lower
+    from ethos_hil.harness.api import preflight as preflight
+    from ethos_hil.harness.api import run as run
+    from ethos_hil.harness.api import target as target
+    from ethos_hil.harness.errors import TargetError as TargetError
+    from ethos_hil.harness.errors import TargetNotAvailable as TargetNotAvailable
+    from ethos_hil.harness.request import RunRequest as RunRequest
+    from ethos_hil.harness.result import NotVerified as NotVerified
+    from ethos_hil.harness.result import Result as Result
+    from ethos_hil.lowering.artifact import Artifact as Artifact
+    from ethos_hil.lowering.errors import CompileError as CompileError
+    from ethos_hil.lowering.errors import EthosHilError as EthosHilError
+    from ethos_hil.lowering.errors import OracleError as OracleError
+    from ethos_hil.lowering.errors import ToolError as ToolError
+    from ethos_hil.lowering.errors import UsageError as UsageError
+    from ethos_hil.results.record import Record as Record
+    from ethos_hil.results.verdict import FailureKind as FailureKind
+    from ethos_hil.results.verdict import Verdict as Verdict
+
+_HOMES = {
+    "harness.api": ("OpenTarget", "lower", "preflight", "run", "target"),
+    "harness.errors": ("TargetError", "TargetNotAvailable"),
+    "harness.request": ("RunRequest",),
+    "harness.result": ("NotVerified", "Result"),
+    "lowering.artifact": ("Artifact",),
+    "lowering.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
+    "results.record": ("Record",),
+    "results.verdict": ("FailureKind", "Verdict"),
+}
+_MODULES = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'ethos_hil' has no attribute {name!r}")
+    value = getattr(import_module(f"ethos_hil.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,0 +1,301 @@
+"""The functions that `ethos_hil` offers. The command line does the same through the same `RunRequest`."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET, RunRequest
+from ethos_hil.harness.result import Result
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, from_exported, from_module, load_model
+from ethos_hil.lowering.scheme import Scheme
+
+if TYPE_CHECKING:
+    import os
+
+    import torch
+
+    from ethos_hil.harness.survey import Survey
+    from ethos_hil.harness.virtual.pool import BoardPool
+
+    Model = str | os.PathLike[str] | torch.nn.Module | torch.export.ExportedProgram | TorchModel | ProgramFile
+    Value = torch.Tensor | np.ndarray
+    Inputs = Value | Sequence[Any] | os.PathLike[str] | str
+
+_INPUTS_HINT = "give a tensor, a tuple of tensors (one input set), a list of tuples (several), or the path of an .npz"
+
+
+def run(
+    model: Model,
+    inputs: Inputs | None = None,
+    *,
+    npu: str = DEFAULT_NPU,
+    target: str = DEFAULT_TARGET,
+    calibrate: Sequence[Any] | None = None,
+    memory_mode: str | None = None,
+    scheme: Scheme = "a8w8",
+    method: str | None = None,
+    repeat: int = 1,
+    timeout: float = 120.0,
+    strict: bool = False,
+    fast: bool = False,
+    runner: str | os.PathLike[str] | None = None,
+    progress: Reporter | None = None,
+) -> Result:
+    """Lower a model, run it on a target, and compare every output with tosa_reference_model.
+
+    Args:
+        model: a torch.nn.Module in float, a module that PT2E has quantised, a torch.export.ExportedProgram, or the name
+            of a model as on the command line: "file.py:function", "package.module:function", a .pt2 or a .pte.
+        inputs: what to run. A tensor or an array; a tuple of these, one for each positional argument of forward; a list
+            of such tuples, to run several input sets in one boot; or the path of an .npz. A module in memory needs
+            inputs (it is exported with the first set); other models have example inputs of their own.
+        npu: NPU to compile for and run on, e.g. "ethos-u55-256".
+        target: where to run; `ethos-hil run --help` names the targets.
+        calibrate: input sets to calibrate the quantisation with; by default those in `inputs`, or the model's own.
+        memory_mode: "Shared_Sram", "Sram_Only" or "Dedicated_Sram"; by default ExecuTorch's for the NPU.
+        scheme: "a8w8", or "a16w8" for activations in 16 bits.
+        method: the method to run; by default forward, or the first.
+        repeat: executions of each input set.
+        timeout: wall seconds for the run on the target.
+        strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
+        fast: let an FVP leave out the NPU's timing.
+        runner: the ELF of an arm_executor_runner, to run in place of our firmware.
+        progress: hears of progress, for example `ethos_hil.harness.progress.Live()`.
+
+    Returns:
+        The result. A wrong answer is not raised: `Result.verdict` says it, and `Result.insist` raises it.
+
+    Raises:
+        UsageError: the arguments or the model cannot be used; CompileError when the model cannot be lowered.
+        ToolError: a tool or the target is not available.
+        TargetError: the run on the target failed.
+        OracleError: there is no reference to compare with.
+    """
+    from ethos_hil.harness.run import run as run_request
+
+    request = _request(model, inputs, calibrate, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method)
+    request = dataclasses.replace(
+        request,
+        target=target,
+        repeat=repeat,
+        timeout=timeout,
+        strict=strict,
+        fast=fast,
+        runner=None if runner is None else Path(runner),
+    )
+    return Result(run_request(request, reporter=progress))
+
+
+def lower(
+    model: Model,
+    inputs: Inputs | None = None,
+    *,
+    npu: str = DEFAULT_NPU,
+    calibrate: Sequence[Any] | None = None,
+    memory_mode: str | None = None,
+    scheme: Scheme = "a8w8",
+) -> Artifact:
+    """Lower a model without running it.
+
+    Args:
+        model, inputs, npu, calibrate, memory_mode, scheme: as for `run`.
+
+    Returns:
+        The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with the lines they come from, and
+        `cpu_ops`. It is taken from the cache when the same model was lowered before.
+
+    Raises:
+        UsageError, ToolError: as `run`.
+    """
+    from ethos_hil.lowering.lower import lower as lower_model
+
+    request = _request(model, inputs, calibrate, npu=npu, memory_mode=memory_mode, scheme=scheme)
+    return lower_model(request.model, request.npu_name, memory_mode=request.mode, scheme=scheme)
+
+
+def preflight(
+    model: Model,
+    inputs: Inputs | None = None,
+    *,
+    npu: str = DEFAULT_NPU,
+    target: str = DEFAULT_TARGET,
+    calibrate: Sequence[Any] | None = None,
+    memory_mode: str | None = None,
+    scheme: Scheme = "a8w8",
+    method: str | None = None,
+) -> Survey:
+    """Check whether a model can run on a target, without running it.
+
+    Args:
+        model, inputs, npu, target, calibrate, memory_mode, scheme, method: as for `run`.
+
+    Returns:
+        The checks; `Survey.ok` says whether all of them passed.
+
+    Raises:
+        UsageError, ToolError: as `run`.
+    """
+    from ethos_hil.harness.survey import survey
+
+    request = _request(model, inputs, calibrate, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method)
+    return survey(dataclasses.replace(request, target=target))
+
+
+class OpenTarget:
+    """A target that stays up from run to run. `target` makes one."""
+
+    def __init__(self, name: str, npu: str, pool: BoardPool | None, *, strict: bool, fast: bool) -> None:
+        self.name = name
+        self.npu = npu
+        self._pool = pool
+        self._options: dict[str, Any] = {"strict": strict, "fast": fast}
+
+    def run(
+        self,
+        model: Model,
+        inputs: Inputs | None = None,
+        *,
+        calibrate: Sequence[Any] | None = None,
+        memory_mode: str | None = None,
+        scheme: Scheme = "a8w8",
+        method: str | None = None,
+        repeat: int = 1,
+        timeout: float = 120.0,
+        progress: Reporter | None = None,
+    ) -> Result:
+        """Run a model here; arguments and errors are those of `ethos_hil.run`."""
+        from ethos_hil.harness.run import run as run_request
+
+        request = _request(
+            model, inputs, calibrate, npu=self.npu, memory_mode=memory_mode, scheme=scheme, method=method
+        )
+        request = dataclasses.replace(request, target=self.name, repeat=repeat, timeout=timeout, **self._options)
+        return Result(run_request(request, reporter=progress, pool=self._pool))
+
+
+@contextmanager
+def target(
+    name: str = DEFAULT_TARGET, *, npu: str = DEFAULT_NPU, strict: bool = False, fast: bool = False
+) -> Iterator[OpenTarget]:
+    """A target for many runs: a virtual board is started once and stays up between them.
+
+        with ethos_hil.target(npu="ethos-u55-256") as board:
+            for model, inputs in models:
+                print(board.run(model, inputs))
+
+    Args:
+        name: of the target.
+        npu: that it has, and that models are compiled for.
+        strict, fast: as for `run`.
+
+    Raises:
+        UsageError: there is no such target, or it cannot have this NPU.
+        ToolError: it is not available.
+    """
+    from ethos_hil.harness.targets.base import Capability
+    from ethos_hil.harness.targets.registry import make_target
+    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.lowering.npu_name import NpuName
+
+    board = make_target(name, NpuName.parse(npu), strict=strict, fast=fast)
+    if Capability.STAYS_UP not in board.capabilities():
+        yield OpenTarget(name, npu, None, strict=strict, fast=fast)
+        return
+    with BoardPool() as pool:
+        yield OpenTarget(name, npu, pool, strict=strict, fast=fast)
+
+
+def _request(model: Model, inputs: Inputs | None, calibrate: Sequence[Any] | None, **options: Any) -> RunRequest:
+    """The request for a model of any form, with its inputs as arrays."""
+    given: Path | list[tuple[Any, ...]] | None
+    given = Path(inputs) if isinstance(inputs, str | Path) else None if inputs is None else _input_sets(inputs)
+    calibration = None if calibrate is None else [_tensors(entry) for entry in _input_sets(list(calibrate))]
+    loaded = _loaded(model, None if isinstance(given, Path) else given, calibration)
+    arrays = given if isinstance(given, Path) or given is None else tuple(_arrays(entry) for entry in given)
+    return RunRequest(loaded, inputs=arrays, **options)
+
+
+def _loaded(
+    model: Model, inputs: list[tuple[Any, ...]] | None, calibration: list[tuple[torch.Tensor, ...]] | None
+) -> TorchModel | ProgramFile:
+    if isinstance(model, TorchModel | ProgramFile):
+        return _calibrated(model, calibration)
+    if isinstance(model, str | Path):
+        return _calibrated(load_model(str(model)), calibration)
+    import torch
+
+    if isinstance(model, torch.export.ExportedProgram):
+        return from_exported(model, calibration or ())
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(
+            f"an object of type {type(model).__name__} is not a model",
+            hint="give a torch.nn.Module, an ExportedProgram, file.py:function, a .pt2 or a .pte",
+        )
+    if not inputs:
+        raise UsageError(f"{type(model).__name__}: a module in memory needs inputs", hint=_INPUTS_HINT)
+    sets = [_tensors(entry) for entry in inputs]
+    label = type(model).__name__
+    try:
+        own = copy.deepcopy(model)  # lowering puts it into eval mode and calls it; the user's module stays as it is
+    except Exception as error:
+        raise UsageError(
+            f"{label} cannot be copied: {error}",
+            hint="give it as file.py:function or package.module:function",
+        ) from error
+    return from_module(own, sets[0], calibration or sets, label=label, root=_folder(type(model)))
+
+
+def _calibrated(
+    model: TorchModel | ProgramFile, calibration: list[tuple[torch.Tensor, ...]] | None
+) -> TorchModel | ProgramFile:
+    """The model, with other inputs to calibrate its default method with."""
+    if calibration is None:
+        return model
+    if isinstance(model, ProgramFile):
+        raise UsageError(f"{model.label} is compiled already", hint="leave out calibrate")
+    name = model.default_name
+    method: Method = dataclasses.replace(model.methods[name], calibration_inputs=tuple(calibration))
+    return dataclasses.replace(model, methods={**model.methods, name: method})
+
+
+def _folder(cls: type) -> Path | None:
+    """Where a module's class is written: lines are named relative to it. None of a class without a file."""
+    try:
+        file = inspect.getsourcefile(cls)
+    except TypeError:
+        return None
+    return None if file is None else Path(file).parent
+
+
+def _input_sets(inputs: Any) -> list[tuple[Any, ...]]:
+    """Input sets: a list has several, everything else is one."""
+    if isinstance(inputs, list):
+        if not inputs:
+            raise UsageError("inputs is an empty list", hint=_INPUTS_HINT)
+        return [entry if isinstance(entry, tuple) else (entry,) for entry in inputs]
+    return [inputs if isinstance(inputs, tuple) else (inputs,)]
+
+
+def _tensors(entry: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
+    import torch
+
+    for index, value in enumerate(entry):
+        if not isinstance(value, torch.Tensor | np.ndarray):
+            raise UsageError(f"input {index} is a {type(value).__name__}", hint=_INPUTS_HINT)
+    return tuple(value if isinstance(value, torch.Tensor) else torch.from_numpy(value.copy()) for value in entry)
+
+
+def _arrays(entry: tuple[Any, ...]) -> InputSet:
+    return tuple(value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value) for value in entry)

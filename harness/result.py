@@ -1,0 +1,171 @@
+"""What the API gives back for a run: the verdict, outputs, cycles, and a view for terminals and notebooks."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ethos_hil.harness.run import Report
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results.files import write_whole
+from ethos_hil.results.record import Failure, Record
+from ethos_hil.results.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+_COLOURS = {Verdict.VERIFIED: "#1a7f37", Verdict.FAILED: "#cf222e"}
+_OTHER_COLOUR = "#9a6700"
+
+
+class NotVerified(EthosHilError):
+    """A run that was insisted on is not verified; `result` is what came of it."""
+
+    def __init__(self, result: Result) -> None:
+        failure = result.failure
+        if failure is None:
+            super().__init__(f"the run is {result.verdict}")
+        else:
+            super().__init__(failure.message, hint=failure.hint, kind=failure.kind, console=result.record.console)
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Shown in a notebook or by rich, it is the table that `ethos-hil run` prints.
+    """
+
+    report: Report
+
+    @property
+    def record(self) -> Record:
+        """All that is known of the run, as docs/formats.md has it."""
+        return self.report.record
+
+    @property
+    def artifact(self) -> Artifact:
+        """The lowered program: the .pte, TOSA, Vela blobs, and the map from NPU operations to lines."""
+        return self.report.artifact
+
+    @property
+    def verdict(self) -> Verdict:
+        """How the run ended. Only `Verdict.VERIFIED` means that every output equals its reference."""
+        return self.record.verdict
+
+    @property
+    def verified(self) -> bool:
+        """Whether every output was compared with its reference and equals it."""
+        return self.verdict is Verdict.VERIFIED
+
+    @property
+    def failure(self) -> Failure | None:
+        """What went wrong; None of a verified run."""
+        return self.record.failure
+
+    @property
+    def outputs(self) -> tuple[np.ndarray, ...]:
+        """The device's outputs for the first input set, in the shapes (NCHW) and dtypes of the program's outputs."""
+        return self.outputs_of(0)
+
+    def outputs_of(self, input_set: int, repeat: int = 0) -> tuple[np.ndarray, ...]:
+        """The device's outputs for one input set.
+
+        Args:
+            input_set: its number, from 0.
+            repeat: which execution of it.
+
+        Raises:
+            IndexError: there was no such execution.
+        """
+        for run in self.report.outcome.runs:
+            if (run.input_set, run.repeat) == (input_set, repeat):
+                return run.outputs
+        raise IndexError(
+            f"input set {input_set}, repeat {repeat}: {len(self.report.outcome.runs)} executions were made"
+        )
+
+    @property
+    def references(self) -> tuple[tuple[np.ndarray, ...], ...]:
+        """For each input set the outputs that tosa_reference_model computes."""
+        return tuple(reference.outputs for reference in self.report.references)
+
+    @property
+    def cycles(self) -> int | None:
+        """NPU cycles of one inference, or None where the target reports none. `cycle_provenance` says what they are."""
+        metric = self.record.metric("npu_cycles")
+        return None if metric is None else int(metric.value)
+
+    @property
+    def cycle_provenance(self) -> str | None:
+        """ "modelled", "fvp" or "measured": where `cycles` comes from."""
+        metric = self.record.metric("npu_cycles")
+        return None if metric is None else metric.provenance
+
+    @property
+    def ops(self) -> pd.DataFrame:
+        """A row for each NPU operation: id, npu_op, tosa_op, aten_ops, module, source, sources, cycles, provenance."""
+        import pandas as pd
+
+        names = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance")
+        return pd.DataFrame([{name: getattr(op, name) for name in names} for op in self.record.ops], columns=names)
+
+    def insist(self) -> Result:
+        """This result, if it is verified.
+
+        Raises:
+            NotVerified: it is not; the error has the failure's kind, message and hint.
+        """
+        if not self.verified:
+            raise NotVerified(self)
+        return self
+
+    def save(self, path: str | Path) -> Path:
+        """Write the record as JSON, whole or not at all.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        path = Path(path)
+        write_whole(path, json.dumps(self.record.to_json(), indent=2, allow_nan=False) + "\n")
+        return path
+
+    def __repr__(self) -> str:
+        record = self.record
+        cycles = "" if self.cycles is None else f", {self.cycles:,} cycles ({self.cycle_provenance})"
+        why = "" if self.failure is None else f", {self.failure.kind}: {self.failure.message}"
+        return f"<Result {record.verdict}: {record.model} for {record.npu} on {record.target.name}{cycles}{why}>"
+
+    def __rich__(self) -> RenderableType:
+        from ethos_hil.harness.render import summary
+
+        return summary(self.record)
+
+    def _repr_html_(self) -> str:
+        from ethos_hil.harness.render import compared_text
+
+        record = self.record
+        colour = _COLOURS.get(record.verdict, _OTHER_COLOUR)
+        facts = [(output.name, compared_text(output)) for output in record.outputs]
+        facts += [(m.name.replace("_", " "), f"{m.value:,.10g} {m.unit} ({m.provenance})") for m in record.metrics]
+        if record.failure is not None:
+            facts.insert(0, ("failure", f"{record.failure.kind}: {record.failure.message}"))
+        if record.divergence is not None:
+            facts.insert(1, ("divergence", record.divergence.message))
+        facts += [("note", note) for note in record.notes]
+        rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in facts)
+        shown = self.ops.assign(aten_ops=[", ".join(op.aten_ops) for op in record.ops])
+        columns = ["npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"]
+        table = shown[columns].to_html(index=False, escape=True, border=0) if record.ops else ""
+        return (
+            f"<div><p><b style='color:{colour}'>{html.escape(record.verdict)}</b> {html.escape(record.model)} for "
+            f"{html.escape(record.npu)} on {html.escape(record.target.name)}</p><table>{rows}</table>{table}</div>"
+        )

@@ -1,0 +1,251 @@
+"""The public API: models of every form, typed errors, and nothing heavy imported before it is used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import ethos_hil
+from ethos_hil.results.record import Record
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+
+class Net(nn.Module):
+    """With a batch norm, which behaves otherwise in training, and a buffer that counts calls."""
+
+    calls: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.norm(self.conv(x)))
+
+
+LINE = next(n for n, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "torch.relu(self.norm" in line)
+
+
+@pytest.fixture(scope="module")
+def net() -> Net:
+    torch.manual_seed(1)
+    return Net()
+
+
+@pytest.fixture(scope="module")
+def x() -> torch.Tensor:
+    return torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(2))
+
+
+@pytest.fixture(scope="module")
+def result(net: Net, x: torch.Tensor) -> ethos_hil.Result:
+    return ethos_hil.run(net, x)
+
+
+@pytest.fixture(scope="module")
+def quantised(net: Net, x: torch.Tensor) -> torch.fx.GraphModule:
+    """What a user gets who follows ExecuTorch's own guide for Ethos-U."""
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantiser = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
+    quantiser.set_global(get_symmetric_quantization_config())
+    copy = Net().eval()
+    copy.load_state_dict(net.state_dict())
+    prepared = prepare_pt2e(torch.export.export(copy, (x,)).module(check_guards=False), quantiser)
+    prepared(x)
+    converted: torch.fx.GraphModule = convert_pt2e(prepared)
+    return converted
+
+
+def test_a_module_is_verified_with_all_that_is_known_of_the_run(result: ethos_hil.Result, x: torch.Tensor) -> None:
+    assert result.verified
+    assert result.verdict is Verdict.VERIFIED
+    assert result.insist() is result
+    (output,) = result.outputs
+    assert (output.shape, output.dtype) == ((1, 8, 6, 6), np.float32)
+    np.testing.assert_array_equal(output, result.references[0][0])
+    assert result.cycles == result.ops["cycles"].sum() > 0
+    assert result.cycle_provenance == "modelled"
+    assert set(result.ops["source"]) == {f"test_api.py:{LINE}"}
+    assert result.artifact.pte[4:6] == b"ET"
+    assert repr(result).startswith("<Result verified: Net for ethos-u55-128 on virtual, ")
+
+
+def test_the_users_module_is_as_it_was(x: torch.Tensor) -> None:
+    module = Net()
+    module.norm.eval()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    ethos_hil.run(module, x)
+    assert module.training
+    assert not module.norm.training
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+
+
+def test_a_list_has_several_input_sets(net: Net, x: torch.Tensor) -> None:
+    result = ethos_hil.run(net, [x, -x, (x * 2,)], repeat=2).insist()
+    assert len(result.references) == 3
+    assert result.record.executions == 6
+    for number in range(3):
+        np.testing.assert_array_equal(result.outputs_of(number, 1)[0], result.references[number][0])
+    with pytest.raises(IndexError, match="input set 3, repeat 0: 6 executions were made"):
+        result.outputs_of(3)
+
+
+def test_every_form_of_a_model(
+    net: Net, x: torch.Tensor, quantised: torch.fx.GraphModule, result: ethos_hil.Result, tmp_path: Path
+) -> None:
+    copy = Net().eval()
+    copy.load_state_dict(net.state_dict())
+    exported = torch.export.export(copy, (x,))
+    torch.export.save(exported, tmp_path / "net.pt2")
+    torch.export.save(torch.export.export(quantised, (x,)), tmp_path / "quantised.pt2")
+    (tmp_path / "lowered.pte").write_bytes(result.artifact.pte)
+    (tmp_path / "net.py").write_text(
+        "import torch\nfrom torch import nn\n\ndef conv():\n    return nn.Conv2d(3, 4, 1), (torch.ones(1, 3, 4, 4),)\n"
+    )
+    forms: dict[str, Any] = {
+        "exported program": exported,
+        ".pt2": tmp_path / "net.pt2",
+        "quantised module": quantised,
+        "quantised exported program": torch.export.export(quantised, (x,)),
+        "quantised .pt2": tmp_path / "quantised.pt2",
+        ".pte": str(tmp_path / "lowered.pte"),
+    }
+    for form, model in forms.items():
+        found = ethos_hil.run(model, x).insist()
+        assert found.outputs[0].shape == (1, 8, 6, 6), form
+        assert found.ops["aten_ops"].map(len).min() > 0, form
+    assert ethos_hil.run(f"{tmp_path}/net.py:conv").verified
+
+
+def test_a_quantised_module_keeps_its_own_scales(quantised: torch.fx.GraphModule, x: torch.Tensor) -> None:
+    """Its answer on the device is within a step of what it answers in PyTorch, and its lines are known."""
+    found = ethos_hil.run(quantised, x).insist()
+    with torch.no_grad():
+        expected = quantised(x).numpy()
+    (step,) = {node.args[1] for node in list(quantised.graph.nodes)[-2:-1]}  # scale of the last dequantisation
+    # The device and PyTorch round the one convolution to the same grid: they differ by at most one step of it.
+    assert np.abs(found.outputs[0] - expected).max() <= step * (1 + 2**-20)
+    assert set(found.ops["source"]) == {f"test_api.py:{LINE}"}
+    assert found.record.accuracy == ()  # what the float model answers is not known
+
+
+def test_a_quantised_module_is_not_lowered_in_float(quantised: torch.fx.GraphModule, x: torch.Tensor) -> None:
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.tosa_spec import TosaSpec
+
+    with pytest.raises(ethos_hil.UsageError, match="quantised already"):
+        lower(from_module(quantised, (x,)), TosaSpec.parse("TOSA-1.0+FP"))
+
+
+def test_an_open_target_runs_many_models_on_one_boot(net: Net, x: torch.Tensor) -> None:
+    with ethos_hil.target(npu="ethos-u55-256") as board:
+        first, second = board.run(net, x), board.run(nn.Conv2d(3, 2, 1), x)
+        assert first.verified
+        assert second.verified
+        assert {first.record.npu, second.record.npu} == {"ethos-u55-256"}
+        assert second.outputs[0].shape == (1, 2, 8, 8)
+        assert board._pool is not None
+
+
+def test_lower_and_preflight_do_not_run(net: Net, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ethos_hil.harness.targets.virtual.VirtualTarget.run", lambda *_, **__: pytest.fail("it ran"))
+    artifact = ethos_hil.lower(net, x, npu="ethos-u85-256")
+    assert str(artifact.npu) == "ethos-u85-256"
+    survey = ethos_hil.preflight(net, x)
+    assert survey.ok
+    assert {check.name for check in survey.checks} >= {"npu", "kernels", "package"}
+    large = ethos_hil.preflight(nn.Conv2d(3, 3, 1), torch.zeros(1, 3, 4096, 2048))
+    assert not large.ok
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((nn.ReLU(),), {}, "ReLU: a module in memory needs inputs"),
+        ((3,), {}, "an object of type int is not a model"),
+        ((nn.ReLU(), []), {}, "inputs is an empty list"),
+        ((nn.ReLU(), "gone.npz"), {}, "needs inputs"),
+        ((nn.ReLU(), "x"), {}, "needs inputs"),
+        ((nn.ReLU(), ("x",)), {}, "input 0 is a str"),
+        ((nn.Conv2d(3, 3, 1), torch.zeros(1, 4, 2, 2)), {}, "calling the module with its example inputs failed"),
+        ((nn.ReLU(), torch.zeros(1)), {"npu": "ethos-u99"}, "ethos-u99"),
+        ((nn.ReLU(), torch.zeros(1)), {"target": "corstone-3000"}, "corstone-3000"),
+        ((nn.ReLU(), torch.zeros(1)), {"memory_mode": "Dedicated_Sram"}, "Dedicated_Sram"),
+        (("nowhere.py:net",), {}, "no such file: nowhere.py"),
+    ],
+)
+def test_bad_arguments_are_usage_errors(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises(ethos_hil.UsageError) as raised:
+        ethos_hil.run(*arguments, **options)
+    assert message in raised.value.message
+    assert "\n" not in raised.value.message
+
+
+def test_a_wrong_answer_is_a_result_and_raised_when_insisted_on(
+    net: Net, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
+    from ethos_hil.harness.targets.virtual import VirtualTarget
+
+    monkeypatch.setattr(VirtualTarget, "engine", Zeros)
+    wrong = ethos_hil.run(net, x)
+    assert wrong.verdict is Verdict.FAILED
+    assert wrong.failure is not None
+    with pytest.raises(ethos_hil.NotVerified) as raised:
+        wrong.insist()
+    assert raised.value.kind is FailureKind.MISMATCH
+    assert raised.value.result is wrong
+    assert f"test_api.py:{LINE}" in wrong._repr_html_()
+    assert "mismatch" in repr(wrong)
+
+
+def test_the_views_of_a_result(result: ethos_hil.Result, tmp_path: Path) -> None:
+    from rich.console import Console
+
+    page = result._repr_html_()
+    assert "verified" in page
+    assert "modelled" in page
+    assert f"test_api.py:{LINE}" in page
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(result)
+    assert "equal to tosa_reference_model" in console.export_text()
+    saved = result.save(tmp_path / "result.json")
+    assert Record.from_json(json.loads(saved.read_text())).verdict is Verdict.VERIFIED
+
+
+def test_a_hostile_name_stays_text(result: ethos_hil.Result) -> None:
+    import dataclasses
+
+    record = dataclasses.replace(result.record, model="<script>alert(1)</script>", notes=("<b>bold</b>",))
+    hostile = dataclasses.replace(result, report=dataclasses.replace(result.report, record=record))
+    assert "<script>" not in hostile._repr_html_()
+    assert "<b>bold" not in hostile._repr_html_()
+
+
+def test_importing_it_imports_nothing_heavy() -> None:
+    code = "import sys, ethos_hil; print(sorted(n for n in sys.modules if n.startswith('ethos_hil') or n in " \
+        "('torch', 'numpy', 'pandas', 'rich', 'typer', 'executorch')))"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "['ethos_hil']"
+
+
+def test_every_public_name_is_there_and_typed() -> None:
+    for name in ethos_hil.__all__:
+        value = getattr(ethos_hil, name)
+        assert value.__doc__, name
+        assert name in dir(ethos_hil)
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        _ = ethos_hil.runn
