@@ -13,7 +13,7 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo test suites lint format bench conformance fuzz upstream firmware clean
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream firmware clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,9 @@ demo: setup ## Train a digit classifier and run it, verified, on the virtual Cor
 
 test: setup lint ## All tests, with every third case of the suites
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --one-in 3
+
+check: setup ## Lint, types, and the fast tests of what changed since the last commit on main: a minute at most
+	@$(BIN)/python -m ethos_hil.suites.lab.changed
 
 suites: setup ## Every operator and model in every profile, on the virtual target, with a table of verdicts
 	$(BIN)/python -m pytest suites -n $(JOBS) --dist worksteal

@@ -1,0 +1,150 @@
+"""`make check`: lint, types, and the fast tests of what changed, within a minute.
+
+What changed is what differs from the last commit on the main branch, files that git does not know yet among it. The
+tests of a changed file are the test files that import it, the nearest first; of a C++ file, the firmware's tests. Time
+is the limit: tests that did not get their turn are counted, and said to be for `make test`.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("harness", "lowering", "results", "suites", "firmware")
+SECONDS = 60
+STOP_AFTER = "ETHOS_HIL_STOP_AFTER"
+"""Environment variable: wall-clock time (`time.time`) at which the session stops."""
+_PLUGIN = "ethos_hil.suites.lab.stop_after"
+
+
+def main(
+    base: Annotated[str, typer.Option(help="What to compare with: a commit or branch.")] = "",
+    seconds: Annotated[int, typer.Option(min=10, help="Wall seconds for all of it.")] = SECONDS,
+) -> None:
+    """Check what changed since the last commit on main."""
+    started = time.time()
+    files = changed(base or main_branch())
+    if not files:
+        sys.stdout.write("nothing has changed\n")
+        return
+    python = [name for name in files if name.endswith(".py")]
+    cpp = [name for name in files if name.startswith("firmware/") and name.endswith((".h", ".cc"))]
+    failed = []
+    for name, command in _static_checks(python, cpp).items():
+        if _run(name, command):
+            failed.append(name)
+    tests = tests_of(files)
+    sys.stdout.write(f"{len(files)} files changed; their tests are in {len(tests)} files\n")
+    if tests and not failed:
+        arguments = ["-q", "-m", "not slow", "-n", "auto", "--dist", "worksteal", "-p", _PLUGIN, "--no-header"]
+        environment = {**os.environ, STOP_AFTER: str(started + seconds - 5)}
+        status = _run("tests", [sys.executable, "-m", "pytest", *arguments, *tests], environment)
+        # 5: none of the tests was fast enough to be chosen.
+        failed += ["tests"] if status not in (0, 5) else []
+    sys.stdout.write(f"{time.time() - started:.0f} s: {'failed: ' + ', '.join(failed) if failed else 'all is well'}\n")
+    raise typer.Exit(1 if failed else 0)
+
+
+def main_branch() -> str:
+    """The main branch's last commit: of the clone's origin where there is one."""
+    for name in ("origin/main", "main", "HEAD"):
+        if _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
+            return name
+    return "HEAD"
+
+
+def changed(base: str) -> list[str]:
+    """Files of the working tree that differ from `base`, and that git does not know; deleted ones are left out."""
+    since = _git("merge-base", base, "HEAD").strip() or base
+    names = _git("diff", "--name-only", "--diff-filter=d", since).splitlines()
+    names += _git("ls-files", "--others", "--exclude-standard").splitlines()
+    return sorted(dict.fromkeys(names))
+
+
+def tests_of(files: Iterable[str]) -> list[str]:
+    """The test files for changed files: themselves, and those that import them; the nearest first."""
+    imports = {str(path.relative_to(ROOT)): _imported(path) for room in ROOMS for path in _tests(ROOT / room)}
+    chosen: dict[str, int] = {}
+    for name in files:
+        path = Path(name)
+        if name in imports:
+            chosen[name] = 0
+        elif path.suffix == ".py" and path.parts[0] in ROOMS:
+            module = ".".join(("ethos_hil", *path.with_suffix("").parts)).removesuffix(".__init__")
+            for test in _importing(module, imports) or _beside(path, imports):
+                chosen[test] = min(chosen.get(test, 99), _distance(path, Path(test)))
+        elif path.parts[0] == "firmware":
+            chosen.update({test: 1 for test in imports if test.startswith("firmware/")})
+    return sorted(chosen, key=lambda test: (chosen[test], test))
+
+
+def _importing(module: str, imports: Mapping[str, frozenset[str]]) -> list[str]:
+    inside = f"{module}."
+    return [test for test, names in imports.items() if any(f"{name}.".startswith(inside) for name in names)]
+
+
+def _beside(file: Path, imports: Mapping[str, frozenset[str]]) -> list[str]:
+    """The tests of the nearest folder above a file that has any."""
+    for folder in file.parents:
+        found = [test for test in imports if Path(test).parent == folder / "tests"]
+        if found:
+            return found
+    return []
+
+
+def _distance(file: Path, test: Path) -> int:
+    """Steps between two folders: a test beside the file is near, one in another room is far."""
+    common = len(os.path.commonpath([file.parent, test.parent]).split("/")) if file.parts[0] == test.parts[0] else 0
+    return len(file.parent.parts) + len(test.parent.parts) - 2 * common
+
+
+def _tests(folder: Path) -> Iterable[Path]:
+    return (path for path in folder.rglob("test_*.py") if "ops" not in path.parts)
+
+
+def _imported(path: Path) -> frozenset[str]:
+    """Modules, and names in them, that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(found)
+
+
+def _static_checks(python: list[str], cpp: list[str]) -> dict[str, list[str]]:
+    ruff = shutil.which("ruff", path=str(Path(sys.executable).parent)) or "ruff"
+    checks = {"lint": [ruff, "check", "--quiet", *python], "format": [ruff, "format", "--check", "--quiet", *python]}
+    checks["types"] = [sys.executable, "-m", "mypy", "--no-error-summary"]
+    if not python:
+        checks = {}
+    if cpp:
+        checks["C++ format"] = ["clang-format", "--dry-run", "--Werror", *cpp]
+    return checks
+
+
+def _run(name: str, command: list[str], environment: Mapping[str, str] | None = None) -> int:
+    started = time.time()
+    status = subprocess.run(command, cwd=ROOT, env=environment).returncode
+    sys.stderr.write(f"{name}: {time.time() - started:.0f} s\n")
+    return status
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout
+
+
+if __name__ == "__main__":
+    typer.run(main)
