@@ -171,6 +171,13 @@ def test_what_cannot_be_imported_or_imports_too_much_is_seen() -> None:
     assert "DeprecationWarning" in found[3]
 
 
+def test_nothing_is_imported_by_a_folders_name() -> None:
+    """pytest puts the repository on the path, where `harness` would be a second copy of `ethos_hil.harness`."""
+    files = [path for name in (*ROOMS, "firmware") for path in (ROOT / name).rglob("*.py")] + [ROOT / "conftest.py"]
+    wrong = {str(path) for path in files for name in imported(path) if name.split(".")[0] in (*ROOMS, "firmware")}
+    assert not wrong
+
+
 def test_no_generic_name_can_be_imported() -> None:
     """Only `ethos_hil` may be: whoever installs it may have a package called `results`."""
     code = f"import importlib.util as u; print([n for n in {ROOMS!r} + ('firmware',) if u.find_spec(n)])"
