@@ -28,7 +28,7 @@ from ethos_hil.harness.npu.isa.operations import (
 from ethos_hil.harness.npu.isa.registers import Dialect, ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import Scale
 from ethos_hil.harness.npu.isa.stream import RegisterFile
-from ethos_hil.harness.npu.weights.decompress import WeightOrder
+from ethos_hil.harness.npu.isa.weight_layout import WeightOrder
 from ethos_hil.results.verdict import FailureKind
 
 MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U is built with

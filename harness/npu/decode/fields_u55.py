@@ -14,7 +14,8 @@ from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import Activation, ChannelScales, Dma, Kernel, Rows, Stream, Weights
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
-from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES, ScaleLayout
+from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
+from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 
 CLIP_RANGES = {2: (0, 255), 3: (-128, 127), 5: (-32768, 32767)}

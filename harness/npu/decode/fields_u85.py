@@ -23,7 +23,8 @@ from ethos_hil.harness.npu.isa.operations import (
 )
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
-from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES, ScaleLayout
+from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
+from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 
 OFM_ROUNDING = {

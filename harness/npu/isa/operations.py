@@ -12,7 +12,7 @@ from enum import IntEnum
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Scale
-from ethos_hil.harness.npu.weights.decompress import ScaleLayout, WeightOrder
+from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout, WeightOrder
 
 INTERNAL = -1  # "region" of addresses inside the NPU: SHRAM, or the look-up table memory of an Ethos-U85
 

@@ -11,8 +11,9 @@ import numpy as np
 from ethos_hil.harness.npu.compute.dma import DmaStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Weights
+from ethos_hil.harness.npu.isa.weight_layout import WeightOrder
 from ethos_hil.harness.npu.weights import decompress
-from ethos_hil.harness.npu.weights.decompress import Array, Compressed, WeightOrder
+from ethos_hil.harness.npu.weights.decompress import Array, Compressed
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
 from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled, encoded
 from ethos_hil.harness.npu.weights import decompress
-from ethos_hil.harness.npu.weights.decompress import ScaleLayout, WeightError
+from ethos_hil.harness.npu.weights.decompress import WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.suites.lab.conformance.compiled import compile_graph

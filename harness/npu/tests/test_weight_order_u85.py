@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
 from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled, encoded
 from ethos_hil.harness.npu.weights import decompress
-from ethos_hil.harness.npu.weights.decompress import ScaleLayout, WeightError
+from ethos_hil.harness.npu.weights.decompress import WeightError
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.suites.lab.conformance.compiled import compile_graph

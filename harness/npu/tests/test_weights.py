@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout, WeightOrder
 from ethos_hil.harness.npu.tests.test_codec import encoded, some_weights
 from ethos_hil.harness.npu.weights import codec, decompress
-from ethos_hil.harness.npu.weights.decompress import Compressed, ScaleLayout, WeightError, WeightOrder
+from ethos_hil.harness.npu.weights.decompress import Compressed, WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 

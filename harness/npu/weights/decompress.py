@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from enum import Enum
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout, WeightOrder
 from ethos_hil.harness.npu.weights import codec, weight_coding_fwd
 
 Array = npt.NDArray[Any]
@@ -25,57 +25,6 @@ SCALE_BYTES = 10  # per channel, in every layout
 SHIFT_MASK = 0x3F
 MOST_ELEMENTS = 1 << 16  # in a kernel; Vela makes at most 64 x 64
 MOST_WEIGHTS = 1 << 26  # in one operation, and in a batch; a bound on the memory that a corrupt stream can ask for
-
-
-class WeightOrder(Protocol):
-    """Shape, coding and order of the weight streams of an operation; immutable and hashable."""
-
-    @property
-    def depthwise(self) -> bool:
-        """Whether there is one IFM channel per OFM channel; ifm_depth is then 1."""
-
-    @property
-    def part_kernel(self) -> bool:
-        """Whether kernel elements come before IFM channels ("part-kernel-first"), else depth first."""
-
-    @property
-    def ofm_depth(self) -> int:
-        """OFM channels."""
-
-    @property
-    def ifm_depth(self) -> int:
-        """IFM channels per OFM channel."""
-
-    @property
-    def height(self) -> int:
-        """Kernel elements in y."""
-
-    @property
-    def width(self) -> int:
-        """Kernel elements in x."""
-
-    @property
-    def ifm_block(self) -> int:
-        """IFM channels that the NPU sums over before it goes on to the next ones."""
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """Weights in each stream, padding included."""
-
-    @property
-    def fast(self) -> bool:
-        """Whether the streams are in FWD coding, else MLW."""
-
-    def restore(self, streams: Sequence[Array]) -> Array:
-        """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
-
-
-class ScaleLayout(Enum):
-    """What a record of a scale buffer holds: bytes of the bias, bytes and bits of the multiplier; then the shift."""
-
-    I40 = (5, 4, 32)  # U55, U65
-    I32 = (4, 4, 31)  # U85, 32-bit accumulator; the last byte is unused
-    I48 = (6, 2, 15)  # U85, 48-bit accumulator; the last byte is unused
 
 
 class WeightError(Exception):
