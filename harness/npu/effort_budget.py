@@ -1,10 +1,10 @@
-"""A bound on what a command stream can ask for, so that a broken one ends soon.
+"""A bound on the work that a command stream can ask for, so that a broken one ends soon.
 
 Registers can describe operations on maps far larger than any memory (strides of zero make everything fit), and a few
-words repeat one many times. What a real program does is in proportion to the memory it touches, and to the length of
-its stream: a transposition of 65,537 channels is as many slices. So each operation is estimated, in nanoseconds on a
-slow machine, and a run may take BASE plus PER_BYTE for each byte of its memory plus PER_STREAM_BYTE for each of its
-stream. MobileNetV2 is estimated at a quarter of what it may take, and takes a quarter of its estimate.
+words repeat one many times. A real program works in proportion to the memory it touches and to the length of its
+stream: a transposition of 65,537 channels has as many slices. So each operation is estimated, in nanoseconds on a slow
+machine, and a run may take BASE plus PER_BYTE for each byte of its memory plus PER_STREAM_BYTE for each byte of its
+stream. For MobileNetV2 the estimate is a quarter of the budget, and the run takes a quarter of the estimate.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ BASE = 500_000_000
 PER_BYTE = 500
 PER_STREAM_BYTE = 1000  # SLICE_OVERHEAD for the 20 bytes of a slice
 
-# Nanoseconds, rounded up from measurements of the slowest way that an operation can take.
-OVERHEAD = 150_000  # of any operation: decoding, timing, calls of numpy
-SLICE_OVERHEAD = 20_000  # of a pool that moves or rescales values: transpositions consist of thousands
-ELEMENT = 60  # of an output, from sums to memory
-TAP = 3  # of a pool or depthwise convolution, for each output
-GATHERED = 2  # input of a product of matrices, for each position
-MULTIPLICATION = 0.06  # in a product of matrices
-WEIGHT = 30  # to decode
-BYTE = 10  # of a DMA with rows
-ROW = 100
+# Nanoseconds, rounded up from measurements of each operation's slowest case.
+OVERHEAD = 150_000  # per operation: decoding, timing, calls of numpy
+SLICE_OVERHEAD = 20_000  # per pool that moves or rescales values: a transposition has thousands
+ELEMENT = 60  # per output element, from sums to memory
+TAP = 3  # per output element and tap of a pool or depthwise convolution
+GATHERED = 2  # per position and input of a matrix product
+MULTIPLICATION = 0.06  # per product in a matrix product
+WEIGHT = 30  # per weight to decode
+BYTE = 10  # per byte of a DMA with rows
+ROW = 100  # per row of a DMA
 
 
 def estimate(op: Op) -> int:
-    """Nanoseconds that an operation may take."""
+    """Return the nanoseconds that an operation may take."""
     if isinstance(op, Dma):
         inner, outer = op.sizes
         rows = inner * outer
@@ -58,20 +58,20 @@ def estimate(op: Op) -> int:
 
 
 class EffortBudget:
-    """What is left of the work that a run may do.
+    """The work that a run may still do.
 
     Attributes:
         touched: bytes of memory that the program accesses.
     """
 
-    def __init__(self, touched: int, stream: int) -> None:
-        """`stream`: bytes of the command stream."""
+    def __init__(self, touched: int, stream_bytes: int) -> None:
+        """Set the budget from the bytes of memory touched and the bytes of the command stream."""
         self.touched = touched
-        self._limit = BASE + PER_BYTE * touched + PER_STREAM_BYTE * stream
+        self._limit = BASE + PER_BYTE * touched + PER_STREAM_BYTE * stream_bytes
         self._spent = 0
 
     def spend(self, op: Op, cost: int) -> None:
-        """Takes an operation's estimate off; Fault if it is too much."""
+        """Subtract an operation's estimate from the budget. Raises Fault when that exceeds it."""
         self._spent += cost
         if self._spent > self._limit:
             message = f"more work than a program on {self.touched} bytes of memory can have"

@@ -21,7 +21,7 @@ from ethos_hil.harness.npu.compute.matmul import MatMulStep
 from ethos_hil.harness.npu.compute.pooling import PoolStep
 from ethos_hil.harness.npu.compute.resize import ResizeStep
 from ethos_hil.harness.npu.decode.decoder import decode
-from ethos_hil.harness.npu.decode.waits import Gate, gates
+from ethos_hil.harness.npu.decode.waits import Waits, find_waits
 from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
@@ -29,6 +29,7 @@ from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
     Access,
     Branch,
+    ByteRange,
     Convolution,
     Dma,
     Elementwise,
@@ -36,7 +37,6 @@ from ethos_hil.harness.npu.isa.operations import (
     Op,
     Pool,
     Resize,
-    Stream,
     Weights,
 )
 from ethos_hil.harness.npu.timing import hazards, timing_model
@@ -51,16 +51,16 @@ TABLE_HINT = (
     "as at a model's input or output; compile for ethos-u55-128 or -256, or put the activation elsewhere"
 )
 Observer = Callable[[Op, RegionMemory], None]
-MAX_BRANCHES = 10_000  # of one run; a stream that takes more is taken to have no end
-COPIES_FOLLOWED = 64  # back from a convolution; its weights come just before it
-PROGRAMS_KEPT = 16  # each with its weights as float32 once it has run
+MAX_BRANCHES = 10_000  # in one run; a stream that takes more counts as endless
+COPIES_FOLLOWED = 64  # DMAs before a convolution that may have brought its weights
+PROGRAMS_KEPT = 16  # decoded programs in the cache
 
 
 class Step(Protocol):
     """An operation ready to execute."""
 
     def run(self, memory: RegionMemory) -> None:
-        """Executes it."""
+        """Execute it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Extent:
 
 
 class NpuProgram:
-    """A decoded command stream for one configuration. Made by Npu.decode; holds no memory of any board."""
+    """A command stream decoded for one configuration. `Npu.decode` makes it; it holds no memory of a board."""
 
     def __init__(self, stream: bytes, configuration: Configuration) -> None:
         self.stream = stream
@@ -93,13 +93,13 @@ class NpuProgram:
         self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
 
     @cached_property
-    def gates(self) -> dict[int, Gate]:
-        """What each operation, by its offset, waits for."""
-        return {op.offset: gate for op, gate in zip(self.ops, gates(self.stream, self.ops), strict=True)}
+    def waits(self) -> dict[int, Waits]:
+        """The waits before each operation, by the operation's offset."""
+        return {op.offset: waits for op, waits in zip(self.ops, find_waits(self.stream, self.ops), strict=True)}
 
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
-        """What missing waits and block dependencies leave in no order; found once."""
+        """The operations that missing waits and block dependencies leave unordered; computed once."""
         return hazards.find(self.ops, self.stream, self.configuration)
 
     @property
@@ -108,7 +108,7 @@ class NpuProgram:
         return len(self.ops) < len(self.instructions)
 
     def path(self, memory: RegionMemory) -> Iterator[tuple[Op, Step]]:
-        """Operations in the order in which they run; each must have been executed before the next is asked for."""
+        """Yield operations in the order they run. The caller executes each one before it takes the next."""
         if not self.has_branches:
             yield from zip(self.ops, self.steps, strict=True)
             return
@@ -128,16 +128,16 @@ class NpuProgram:
                     raise Fault(FailureKind.UNSUPPORTED, one.offset, one.name, "BRANCH", one.target, message)
 
     def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
-        """Modelled cycles of every operation, with regions behind the AXI ports that `ports` names."""
+        """Return the modelled cycles of every operation. `ports`: region -> AXI port."""
         key = tuple(sorted(ports.items()))
         if key not in self._timings:
-            self._timings[key] = timing_model.model(self.ops, self.configuration, ports, self.gates)
+            self._timings[key] = timing_model.model(self.ops, self.configuration, ports, self.waits)
         return self._timings[key]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """What a run was, modelled when first asked: that takes as long as decoding, which nobody cares for who compares.
+    """The record of one run. Its timing is modelled on first access, because modelling takes as long as decoding.
 
     Attributes:
         model: times the operations that ran.
@@ -156,19 +156,19 @@ class Execution:
 
     @property
     def cycles(self) -> int:
-        """Modelled, in total."""
+        """Modelled cycles in total."""
         return self._timing.cycles
 
     @property
     def events(self) -> Mapping[int, int]:
-        """PMU event counts."""
+        """PMU event counts, by event number."""
         return self._timing.events
 
 
 class Npu:
     """One NPU with its internal memory, which survives from run to run as on a board.
 
-    With `strict`, it refuses to run programs with hazards (see harness/npu/timing/hazards.py).
+    With `strict` it refuses to run programs with hazards (see harness/npu/timing/hazards.py).
     """
 
     def __init__(self, configuration: Configuration, *, strict: bool = False) -> None:
@@ -177,7 +177,7 @@ class Npu:
         self._internal = np.zeros(configuration.internal_bytes, np.uint8)
 
     def decode(self, stream: bytes) -> NpuProgram:
-        """The program of a register command stream (without driver actions); cached by content. Raises Fault."""
+        """Return the program of a register command stream (without driver actions); cached by content. Raises Fault."""
         return _programs.get(stream, self.configuration)
 
     def run(
@@ -187,17 +187,18 @@ class Npu:
         ports: Mapping[int, int] = DEFAULT_PORTS,
         observe: Observer | None = None,
     ) -> Execution:
-        """Executes a program in place.
+        """Execute a program in place.
 
         Args:
             program: from `decode`.
             regions: the bytes of each region, one-dimensional, contiguous uint8, starting at the region's base; they
                 may be longer than needed, and read-only where the program only reads.
             ports: region -> AXI port (0 or 1) as the driver set it up; only affects timing.
-            observe: is called after each operation with it and the memory, e.g. to read its OFM (`op.ofm.load`).
+            observe: called after each operation with it and the memory, e.g. to read its OFM (`op.ofm.load`).
 
-        Raises Fault ("hazard", before the first operation, if strict; "bus" if an access leaves a region or writes to a
-        read-only one); operations before the faulting one have then been executed, as on a board.
+        Raises:
+            Fault: "hazard" before the first operation, if strict; "bus" if an access leaves a region or writes to a
+                read-only one. The operations before the faulting one have run then, as on a board.
         """
         for number, array in regions.items():
             if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
@@ -222,7 +223,7 @@ class Npu:
                 if observe is not None:
                     observe(op, memory)
         if program.has_branches:
-            return Execution(lambda: timing_model.model(ran, self.configuration, ports, program.gates))
+            return Execution(lambda: timing_model.model(ran, self.configuration, ports, program.waits))
         return Execution(lambda: program.timing(ports))
 
 
@@ -237,21 +238,21 @@ STEPS: dict[type[Op], Callable[[Any], Step]] = {
 
 
 def _weight_sources(ops: tuple[Op, ...]) -> Iterator[Weights]:
-    """Where each convolution's weights are before the program starts: DMAs that bring them nearer are followed back.
+    """Yield where each convolution's weights are before the program starts; DMAs that copy them are traced back.
 
-    Only used to decode many streams at once. What is decoded is found again by its content, so that a stream of
-    commands that overwrites weights in other ways costs time, not correctness.
+    Only prefetching uses this. Weights are found again by their content, so a command stream that overwrites them in
+    another way costs time, not correctness.
     """
     copies: list[Dma] = []
     for op in ops:
         if isinstance(op, Dma) and op.sizes == (1, 1) and op.index is None:
             copies.append(op)
         elif isinstance(op, Convolution):
-            yield replace(op.weights, streams=tuple(_followed(at, copies) for at in op.weights.streams))
+            yield replace(op.weights, streams=tuple(_copied_from(at, copies) for at in op.weights.streams))
 
 
-def _followed(at: Stream, copies: Sequence[Dma]) -> Stream:
-    """Where the bytes at `at` came from, if one of the copies so far brought them there."""
+def _copied_from(at: ByteRange, copies: Sequence[Dma]) -> ByteRange:
+    """Return where the bytes at `at` came from, or `at` itself when none of the copies brought them there."""
     for copy in copies[: -COPIES_FOLLOWED - 1 : -1]:
         offset = at.base - copy.destination.base
         if copy.destination.region == at.region and 0 <= offset <= copy.length - at.length:
@@ -260,7 +261,7 @@ def _followed(at: Stream, copies: Sequence[Dma]) -> Stream:
 
 
 def _prefetch(program: NpuProgram, regions: Mapping[int, Bytes]) -> None:
-    """Decodes together all weights that the steps of the program are not ready for."""
+    """Start to decode all weights that the steps of the program do not hold yet, in one batch."""
     wanted = []
     convolutions = (step for step in program.steps if isinstance(step, ConvolutionStep))
     for step, source in zip(convolutions, program.weight_sources, strict=True):
@@ -272,8 +273,8 @@ def _prefetch(program: NpuProgram, regions: Mapping[int, Bytes]) -> None:
         decompress.prefetch(wanted)
 
 
-def _bytes_at(at: Stream, regions: Mapping[int, Bytes]) -> bytes:
-    """The bytes of a stream; none when its region ends before it does, which may be gigabytes on."""
+def _bytes_at(at: ByteRange, regions: Mapping[int, Bytes]) -> bytes:
+    """Return the bytes of a range; none when its region ends earlier, because a length can be gigabytes."""
     array = regions.get(at.region)
     if array is None or at.base + at.length > len(array):
         return b""
@@ -305,7 +306,7 @@ def _check_addresses(op: Op, access: Access, configuration: Configuration) -> No
 
 
 def _touched(array: Bytes | None, extent: Extent) -> int:
-    """Bytes of a region that a program accesses, as far as it is there."""
+    """Return how many bytes of a region the program can access."""
     return 0 if array is None else min(array.size, max(extent.read_end, extent.write_end))
 
 
@@ -364,6 +365,6 @@ _programs = _Programs()
 
 
 def forget() -> None:
-    """Drops every decoded program and weight stream, so that the next run starts cold, as in a new process."""
+    """Drop every decoded program and weight stream, so that the next run starts cold, as in a new process."""
     _programs.clear()
     decompress.forget()

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ethos_hil.harness.npu.decode.waits import Gate
+from ethos_hil.harness.npu.decode.waits import Waits
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
+    ByteRange,
     Convolution,
     Dma,
+    DmaSide,
     Elementwise,
     MatMul,
     Op,
     Pool,
     Resize,
-    Rows,
-    Stream,
     Upscale,
 )
 from ethos_hil.harness.npu.isa.scaling import ONE, Scale
@@ -32,11 +32,11 @@ LAYOUTS = {Layout.NHWC: "NHWC", Layout.BRICKS: "NHCWB16", Layout.CHAIN: "chain"}
 
 
 def records(program: NpuProgram, timing: Timing | None = None) -> Iterator[Json]:
-    """One for each operation of the stream, in order.
+    """Yield one record for each operation of the stream, in order.
 
     Args:
         program: decoded.
-        timing: of the same operations; that of the default memory mode without.
+        timing: of the same operations; by default the program's own in the default memory mode.
     """
     timing = timing or program.timing()
     for number, (op, timed) in enumerate(zip(program.ops, timing.ops, strict=True)):
@@ -45,7 +45,7 @@ def records(program: NpuProgram, timing: Timing | None = None) -> Iterator[Json]
             "offset": op.offset,
             "name": op.name,
             **(_transfer(op) if isinstance(op, Dma) else _kernel(op)),
-            "waits": _waits(program.gates[op.offset]),
+            "waits": _waits(program.waits[op.offset]),
             **_time(timed),
         }
 
@@ -98,7 +98,7 @@ def _kernel(op: Convolution | MatMul | Pool | Elementwise | Resize) -> Json:
 
 
 def _per_channel(op: Op) -> bool:
-    """Whether each channel has a scale of its own."""
+    """Return whether each channel has its own scale."""
     return (isinstance(op, Convolution) and op.per_channel) or (isinstance(op, Pool) and op.channel_scales is not None)
 
 
@@ -143,16 +143,16 @@ def _map(source: FeatureMap) -> Json:
 
 
 def _strides(source: FeatureMap) -> list[int]:
-    """Bytes from row to row, column to column, and channel to channel or brick to brick."""
+    """Return bytes from row to row, column to column, and channel to channel or brick to brick."""
     return [source.stride_y, source.stride_x, source.stride_c if source.layout is Layout.BRICKS else source.size]
 
 
-def _rows(side: Rows) -> Json:
+def _rows(side: DmaSide) -> Json:
     region = "internal" if side.region == INTERNAL else side.region
     return {"region": region, "address": side.base, "strides": list(side.strides)}
 
 
-def _streams(streams: Sequence[Stream]) -> list[Json]:
+def _streams(streams: Sequence[ByteRange]) -> list[Json]:
     return [{"region": at.region, "address": at.base, "bytes": at.length} for at in streams]
 
 
@@ -160,8 +160,8 @@ def _scale(scale: Scale) -> Json:
     return {"multiplier": scale.multiplier, "shift": scale.shift}
 
 
-def _waits(gate: Gate) -> Json:
-    return {"kernels": gate.kernels, "transfers": gate.transfers, "blocks": gate.blocks}
+def _waits(waits: Waits) -> Json:
+    return {"kernels": waits.kernels, "transfers": waits.transfers, "blocks": waits.blocks}
 
 
 def _time(timed: OpRecord) -> Json:

@@ -1,1 +1,1 @@
-"""What the NPU computes: kernels, elementwise operations, pools, copies, on the values of feature maps."""
+"""The NPU's arithmetic on the values of feature maps: kernels, elementwise operations, pools, copies."""

@@ -1,8 +1,8 @@
-"""One thread for matrix products.
+"""BLAS with one thread, for matrix products.
 
-They are cut into pieces that fit a core's cache, for which more threads gain nothing; and while another process (the
-simulated CPU, other tests) keeps a core busy, the threads of OpenBLAS wait for one another most of the time: measured
-with MobileNetV2 on two cores, 45 ms become 300 to 500 ms.
+The products are cut into pieces that fit a core's cache, for which more threads gain nothing. While another process
+(the simulated CPU, other tests) occupies a core, OpenBLAS's threads mostly wait for one another: with MobileNetV2 on
+two cores, 45 ms become 300 to 500 ms (measured).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @functools.cache
 def _controller() -> Any:
-    """Control over the BLAS libraries loaded, or None without threadpoolctl; then only speed suffers."""
+    """Return control over the loaded BLAS libraries, or None without threadpoolctl; that only costs speed."""
     try:
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
     except ImportError:
@@ -23,7 +23,7 @@ def _controller() -> Any:
 
 
 def single_thread() -> contextlib.AbstractContextManager[Any]:
-    """While this is active, BLAS uses one thread."""
+    """Return a context in which BLAS uses one thread."""
     controller = _controller()
     if controller is None:
         return contextlib.nullcontext()

@@ -1,8 +1,8 @@
 """BRANCH: control flow of Ethos-U85.
 
-The condition is a flag that compiled streams set with an operation of one element just before: a comparison, or a
-logical AND behind one. Established with TOSA: the flag is set if that element is not zero. How the hardware derives it
-from larger outputs is not known, so that is refused.
+The condition is a flag. Compiled streams set it with an operation of one element just before the branch: a comparison,
+or a logical AND after one. Established with TOSA: the flag is set if that element is not zero. How the hardware derives
+the flag from larger outputs is not known, so that is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ethos_hil.results.verdict import FailureKind
 
 
 def flag(branch: Branch, last: Op | None, memory: RegionMemory) -> bool:
-    """Whether a conditional branch after `last` is taken."""
+    """Return whether a conditional branch after `last` is taken. Raises Fault where that is not known."""
     if not isinstance(last, Elementwise) or last.ofm.elements != 1:
         before = "nothing" if last is None else last.name
         raise Fault(

@@ -1,8 +1,8 @@
 """CONV and DEPTHWISE: sums of products as matrix products in floating point, exact by construction.
 
-Integers below 2**24 are exact in float32, below 2**53 in float64; since every partial sum is bounded by
-sum|weight| * max|input|, that bound picks the type. Zero points are folded into the bias (padding has the value of the
-zero point), so inputs are used as stored.
+Integers below 2**24 are exact in float32, below 2**53 in float64. sum|weight| * max|input| bounds every partial sum, so
+it picks the type. Zero points are folded into the bias (padding has the zero point as its value), so inputs are used as
+stored.
 
 A depthwise convolution multiplies whole rows of positions and channels with a row of repeated weights, and einsum adds
 the products up without storing them: a quarter of the time of a product and a sum for each tap.
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.compute import output, windows
-from ethos_hil.harness.npu.compute.requantiser import Bare, Requantiser
+from ethos_hil.harness.npu.compute.requantiser import KeepSums, Requantiser
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Convolution
@@ -29,43 +29,51 @@ from ethos_hil.results.verdict import FailureKind
 Array = npt.NDArray[Any]
 
 FLOAT32_EXACT = 1 << 24
-LARGEST_WEIGHT = 256  # magnitude, of 9 bits
-CHUNK = 1 << 16  # elements worked on at a time, so that they stay in a core's cache
-POSITIONS = 256  # ... but no fewer positions, for a matrix product goes through all weights for each such part
+LARGEST_WEIGHT = 256  # magnitude; weights have 9 bits
+CHUNK = 1 << 16  # elements per matrix product, so that they stay in a core's cache
+POSITIONS = 256  # the fewest positions per matrix product: each product reads all weights
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Weights ready to multiply: `tensor` is (ofm depth, taps * ifm depth), sums are exact in `dtype`."""
+    """Weights ready to multiply.
+
+    Attributes:
+        compressed, scales: the bytes that they were decoded from.
+        tensor: (ofm depth, taps * ifm depth).
+        dtype: the type in which the sums are exact.
+        requantiser: for these weights and scales.
+        zero_share: what the IFM's zero point adds to each channel's sum of products.
+    """
 
     compressed: tuple[bytes, ...]
     scales: tuple[bytes, ...]
     tensor: Array
     dtype: type[np.float32 | np.float64]
     requantiser: Requantiser
-    zero_share: Array  # what the IFM's zero point adds to each channel's sum of products
+    zero_share: Array
 
 
 class ConvolutionStep:
-    """Executes one Convolution; keeps its weights prepared for as long as their bytes stay the same."""
+    """Executes one Convolution; keeps its weights prepared as long as their bytes stay the same."""
 
     def __init__(self, op: Convolution) -> None:
         self.op = op
         self._prepared: Prepared | None = None
 
     def holds(self, compressed: tuple[bytes, ...]) -> bool:
-        """Whether these weight streams are the ones that are ready to multiply."""
+        """Return whether the prepared weights come from these streams."""
         return self._prepared is not None and self._prepared.compressed == compressed
 
     def run(self, memory: RegionMemory) -> None:
-        """Reads the IFM, weights and scales, writes the OFM."""
+        """Read the IFM, weights and scales, and write the OFM."""
         op = self.op
         prepared = self._prepare(memory)
         if op.start is not None or op.ofm.is_accumulators:
             self._accumulate(prepared, memory)
             return
         source = op.ifm.load(memory)
-        target = op.ofm.plain(memory)
+        target = op.ofm.as_view(memory)
         if target is not None and not np.may_share_memory(source, target):
             self._multiply(source, prepared, prepared.requantiser, target, memory)
             return
@@ -74,10 +82,10 @@ class ConvolutionStep:
         op.ofm.store(memory, result)
 
     def _accumulate(self, prepared: Prepared, memory: RegionMemory) -> None:
-        """Sums that start with other ones, or stay in the accumulators."""
+        """Add to existing sums, or leave the sums in the accumulators."""
         op, requantiser = self.op, prepared.requantiser
         sums = np.empty(op.ofm.shape, np.int64)
-        self._multiply(op.ifm.load(memory), prepared, Bare(), sums, memory)
+        self._multiply(op.ifm.load(memory), prepared, KeepSums(), sums, memory)
         if op.start is not None:
             sums += op.start.load(memory)
         if op.ofm.is_accumulators:
@@ -88,13 +96,18 @@ class ConvolutionStep:
             op.ofm.store(memory, requantiser.finish(op, sums, memory))
 
     def _multiply(
-        self, source: Array, prepared: Prepared, requantiser: Requantiser | Bare, result: Array, memory: RegionMemory
+        self,
+        source: Array,
+        prepared: Prepared,
+        requantiser: Requantiser | KeepSums,
+        result: Array,
+        memory: RegionMemory,
     ) -> None:
         op = self.op
         source = windows.enlarge(source, op.upscale, op.kernel, op.ofm, op.ifm.zero_point)
         source = windows.pad(source, op.kernel, op.ifm.zero_point)
         work = self._depthwise if op.depthwise else self._convolve
-        # Kept as floating point, weights would take four times the memory, and reading that takes as long as this.
+        # Weights kept in floating point would take four times the memory, and reading that takes as long as converting.
         work(source, prepared.tensor.astype(prepared.dtype).T, requantiser, result, memory)
 
     def _prepare(self, memory: RegionMemory) -> Prepared:
@@ -103,7 +116,7 @@ class ConvolutionStep:
         scales = tuple(memory[s.region][s.base : s.base + s.length].tobytes() for s in at.scales)
         prepared = self._prepared
         if prepared is None or prepared.compressed != compressed or prepared.scales != scales:
-            key = (compressed, scales, _recipe(op))
+            key = (compressed, scales, _preparation_key(op))
             prepared = _shared.get(key)
             if prepared is None:
                 prepared = _shared[key] = prepare(op, compressed, scales)
@@ -111,7 +124,7 @@ class ConvolutionStep:
         return prepared
 
     def _convolve(
-        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: RegionMemory
+        self, source: Array, matrix: Array, requantiser: Requantiser | KeepSums, result: Array, memory: RegionMemory
     ) -> None:
         kernel = self.op.kernel
         rows, columns, channels = self.op.ofm.shape
@@ -129,7 +142,7 @@ class ConvolutionStep:
             requantiser.apply(self.op, here, result[y : y + count], memory)
 
     def _depthwise(
-        self, source: Array, matrix: Array, requantiser: Requantiser | Bare, result: Array, memory: RegionMemory
+        self, source: Array, matrix: Array, requantiser: Requantiser | KeepSums, result: Array, memory: RegionMemory
     ) -> None:
         kernel = self.op.kernel
         rows, columns, channels = self.op.ofm.shape
@@ -147,12 +160,12 @@ class ConvolutionStep:
             requantiser.apply(self.op, sums, result[y : y + count], memory)
 
 
-# Stripes of a cascade share weights; what is ready stays for as long as a step holds it.
+# Stripes of a cascade share weights. An entry lives as long as a step holds it.
 _shared: WeakValueDictionary[tuple[object, ...], Prepared] = WeakValueDictionary()
 
 
-def _recipe(op: Convolution) -> tuple[object, ...]:
-    """All that `prepare` depends on besides the bytes of weights and scales."""
+def _preparation_key(op: Convolution) -> tuple[object, ...]:
+    """Return everything that `prepare` depends on besides the bytes of weights and scales."""
     return (
         op.weights.order,
         op.weights.layout,
@@ -167,7 +180,7 @@ def _recipe(op: Convolution) -> tuple[object, ...]:
 
 
 def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes, ...]) -> Prepared:
-    """Decodes weights and scales; Fault if the stream is not what the registers describe."""
+    """Decode weights and scales. Raises Fault if the stream is not what the registers describe."""
     order = op.weights.order
     try:
         tensor = decompress.decode(compressed, order)
@@ -198,7 +211,10 @@ def prepare(op: Convolution, compressed: tuple[bytes, ...], scales: tuple[bytes,
 
 
 def _row_sums(flat: Array) -> tuple[Array, Array]:
-    """Sums of weights and of their magnitudes along rows, int64; as products of matrices in a tenth of the time."""
+    """Return sums of weights and of their magnitudes along rows, int64.
+
+    Matrix products take a tenth of the time of sums.
+    """
     dtype = np.float32 if flat.shape[1] * LARGEST_WEIGHT < FLOAT32_EXACT else np.float64
     wide, ones = flat.astype(dtype), np.ones(flat.shape[1], dtype)
     total = np.matmul(wide, ones).astype(np.int64)

@@ -1,7 +1,7 @@
 """DMA: copies of rows between regions, or into the internal memory for look-up tables.
 
-Established with TOSA: one dimension everywhere; on Ethos-U85 two and three, and rows picked by an index (GATHER reads
-through it, SCATTER writes). A row number outside of the index's bounds is refused.
+Established with TOSA: one dimension on every NPU; on Ethos-U85 two and three, and rows that an index picks (GATHER
+reads through it, SCATTER writes). A row number outside of the index's bounds is refused.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
-from ethos_hil.harness.npu.isa.operations import Dma, Index, Rows
+from ethos_hil.harness.npu.isa.operations import Dma, DmaIndex, DmaSide
 from ethos_hil.results.verdict import FailureKind
 
 INDEX_BYTES = 4
-CHUNK = 1 << 18  # bytes moved at a time, each by an address of its own
+CHUNK = 1 << 18  # bytes moved at a time; each takes an address of 8 bytes
 
 
 class DmaStep:
@@ -33,7 +33,7 @@ class DmaStep:
         memory[op.destination.region][op.destination.base : op.destination.base + op.length] = source
 
     def _rows(self, memory: RegionMemory) -> None:
-        """Rows in order, all read before any is written; where two go to one place, the later one stays."""
+        """Copy rows in order, after all are read; where two rows have one destination, the later one stays."""
         op = self.op
         inner, outer = op.sizes
         plain: Any = np.broadcast_to(np.arange(inner, dtype=np.int64), (outer, inner))
@@ -49,11 +49,11 @@ class DmaStep:
         for at in range(0, source.size, step):
             memory[op.destination.region][destination[at : at + step, None] + lanes] = rows[at : at + step]
 
-    def _starts(self, side: Rows, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _starts(self, side: DmaSide, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         outer = np.arange(numbers.shape[0], dtype=np.int64)[:, None]
         return (side.base + outer * side.strides[1] + numbers * side.strides[0]).ravel()
 
-    def _numbers(self, index: Index, memory: RegionMemory) -> npt.NDArray[np.int64]:
+    def _numbers(self, index: DmaIndex, memory: RegionMemory) -> npt.NDArray[np.int64]:
         op = self.op
         inner, outer = op.sizes
         strides = (inner * INDEX_BYTES + index.skip, INDEX_BYTES)

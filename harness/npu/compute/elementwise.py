@@ -2,9 +2,9 @@
 
 Established with TOSA: MUL multiplies differences to the zero points; ADD and SUB scale one operand, in operand order,
 and shift the other, or neither; MIN, MAX, CLZ and shifts are not scaled; SHR with NATURAL rounds half up. On Ethos-U85
-every operand and result is scaled, SHR with FLOOR rounds down, comparisons set all bits or none, and LSR sees the bits
-that the input has in memory. With TensorFlow Lite Micro: 32-bit products ignore the multiplier;
-SHR with DOUBLE rounds too; LRELU scales negatives only.
+every operand and result is scaled, SHR with FLOOR rounds down, comparisons set all bits or none, and LSR shifts the
+bits of the input as stored in memory. Established with TensorFlow Lite Micro: 32-bit products ignore the multiplier;
+SHR with DOUBLE rounds too; LRELU scales negative values only.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class ElementwiseStep:
         self._type = _exact_type(op, [_largest(operand) for operand in op.operands])
 
     def run(self, memory: RegionMemory) -> None:
-        """Reads the inputs, writes the OFM."""
+        """Read the inputs and write the OFM."""
         op = self.op
         loaded = [one.source if isinstance(one.source, int) else one.source.load(memory) for one in op.operands]
         dtype = self._type
         if not self._narrow and dtype is np.int64:
-            # What 32 bits could hold would not be exact; mostly what they do hold is.
+            # 32-bit inputs could exceed what float64 holds exactly; the values at hand mostly do not.
             dtype = _exact_type(op, [_largest(*pair) for pair in zip(op.operands, loaded, strict=True)])
         values = [_values(*pair, dtype) for pair in zip(op.operands, loaded, strict=True)]
         if op.mode is ElementwiseMode.LRELU:
@@ -64,7 +64,7 @@ class ElementwiseStep:
 
 
 def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float64 | np.int64]:
-    """The fastest type in which the operation is exact, for operands up to these magnitudes."""
+    """Return the fastest type in which the operation is exact for operands up to these magnitudes."""
     scales = [operand.scale for operand in op.operands]
     if op.mode is ElementwiseMode.LRELU:
         scales, largest = [*scales, op.negative_scale], largest * 2
@@ -85,7 +85,7 @@ def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float
 
 
 def _check_overflow(op: Elementwise, values: list[Array]) -> None:
-    """Fault if combining scaled operands may leave 64 bits; what the hardware has instead is not established."""
+    """Raise Fault if combining scaled operands may exceed 64 bits; the hardware's result then is not established."""
     if op.mode not in (ElementwiseMode.MUL, ElementwiseMode.ADD, ElementwiseMode.SUB):
         return
     first, second = (max(abs(int(value.min())), abs(int(value.max()))) for value in values)
@@ -95,7 +95,9 @@ def _check_overflow(op: Elementwise, values: list[Array]) -> None:
 
 
 def _largest(operand: Operand, values: Array | int | None = None) -> int:
-    """The largest magnitude of an operand without its zero point: of the given values, or of any."""
+    """Return the largest magnitude of an operand without its zero point: of the given values, or of all its type
+    allows.
+    """
     source = operand.source
     if isinstance(source, int):
         return abs(source)
@@ -106,7 +108,7 @@ def _largest(operand: Operand, values: Array | int | None = None) -> int:
 
 
 def _values(operand: Operand, loaded: Array | int, dtype: type[np.int32 | np.float64 | np.int64]) -> Array:
-    """An operand's values without zero point; one number has shape (1, 1, 1)."""
+    """Return an operand's values without zero point; a number has shape (1, 1, 1)."""
     if isinstance(operand.source, int):
         return np.full((1, 1, 1), operand.source, dtype)
     assert isinstance(loaded, np.ndarray)
@@ -128,20 +130,23 @@ def _leading_zeros(_: Elementwise, values: Array) -> Array:
 
 
 def _wrapped(values: Array, bits: int) -> Array:
-    """The signed number that the low `bits` of each value are."""
+    """Return the low `bits` of each value as a signed number."""
     half = 1 << (bits - 1)
     return ((values + half) & ((1 << bits) - 1)) - half
 
 
 def _shifted_left(op: Elementwise, values: Array, amounts: Array) -> Array:
-    """Left shift; bits that leave a 32-bit word are lost."""
+    """Return left shifts; bits that leave a 32-bit word are lost."""
     _check_amounts(op, amounts)
     return _wrapped(values << amounts, WORD)
 
 
 def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
-    """Right shift, to nearest with ties up or down to lower. NATURAL agrees with TOSA's rounding shift, FLOOR with its
-    plain one, DOUBLE with TensorFlow Lite Micro's softmax, which never has a negative tie; one is refused."""
+    """Return right shifts, rounded to nearest with ties up, or down with FLOOR.
+
+    NATURAL agrees with TOSA's rounding shift, FLOOR with its plain one, DOUBLE with TensorFlow Lite Micro's softmax.
+    That softmax never has a negative tie, so DOUBLE refuses one.
+    """
     _check_amounts(op, amounts)
     if op.scale.rounding is Rounding.FLOOR:
         return values >> amounts
@@ -153,21 +158,21 @@ def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
 
 
 def _shifted_right_unsigned(op: Elementwise, values: Array, amounts: Array) -> Array:
-    """The bits that the input has in memory shifted right, zeros coming in; as a signed number again."""
+    """Return the input's bits as stored in memory, shifted right with zeros coming in, as a signed number."""
     _check_amounts(op, amounts)
     bits = op.ifms[0].bits
     return _wrapped((values & ((1 << bits) - 1)) >> amounts, bits)
 
 
 def _divided(op: Elementwise, values: Array, divisors: Array) -> Array:
-    """Quotients toward zero, as TOSA defines them for divisors other than 0."""
+    """Return quotients, rounded toward zero, as TOSA defines them for divisors other than 0."""
     if np.any(divisors == 0):
         raise _unsupported(op, 0, "division by zero")
     return np.sign(values) * np.sign(divisors) * (np.abs(values) // np.abs(divisors))
 
 
 def _compared(compare: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    """All bits set where `compare` holds, else none."""
+    """Return a function that sets all bits where `compare` holds, else none."""
     return lambda _, first, second: -compare(first, second).astype(np.int64)
 
 

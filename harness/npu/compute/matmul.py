@@ -1,4 +1,4 @@
-"""MATMUL: a convolution of Ethos-U85 whose weights are a feature map. Sums are exact, see `convolution`."""
+"""MATMUL: a convolution of Ethos-U85 whose weights are a feature map. Sums are exact, as in `convolution`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MatMulStep:
         self._may_overflow = op.start is not None or bound >= 1 << (op.accumulator_bits - 1)
 
     def run(self, memory: RegionMemory) -> None:
-        """Reads both inputs, writes the OFM."""
+        """Read both inputs and write the OFM."""
         op = self.op
         first, second = (self._centred(source, memory) for source in (op.ifm, op.ifm2))
         sums = np.matmul(first, second[0].T).astype(np.int64)
@@ -50,6 +50,6 @@ class MatMulStep:
 
 
 def _largest(source: FeatureMap) -> int:
-    """Largest magnitude of a difference to the zero point."""
+    """Return the largest magnitude of a difference to the zero point."""
     low, high = source.limits
     return max(abs(low - source.zero_point), abs(high - source.zero_point))

@@ -1,8 +1,8 @@
 """The output stage: from scaled values to stored elements (zero point, clamp, look-up table, saturation).
 
-Established with TOSA: the order of the steps; 8-bit tables (the entry as is, by clamped value), 16-bit ones (512 words
-of slope and base). With TensorFlow Lite Micro: 32-bit outputs saturate and get neither zero point nor clamp, unless a
-table of words comes between, which is looked up with the clamped int8.
+Established with TOSA: the order of the steps; 8-bit tables (the entry as it is, by clamped value), 16-bit ones (512
+words of slope and base). Established with TensorFlow Lite Micro: 32-bit outputs saturate and get neither zero point nor
+clamp, unless there is a table of words in between, which the clamped int8 value indexes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 
-SEGMENTS = 512  # of an interpolated table, each a word of slope and base
+SEGMENTS = 512  # in an interpolated table, each a word of slope and base
 
 
 def table_bytes(index_bits: int, entry_bits: int) -> int:
-    """Size of a look-up table: 256 entries for an 8-bit index, SEGMENTS words for a 16-bit one."""
+    """Return the size of a look-up table: 256 entries for an 8-bit index, SEGMENTS words for a 16-bit one."""
     return SEGMENTS * 4 if index_bits == 16 else 256 * entry_bits // 8
 
 
 def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
-    """Scaled whole numbers, int32, int64 or float64, as elements of the OFM's type; `values` may be overwritten."""
+    """Return scaled whole numbers (int32, int64 or float64) as elements of the OFM's type; may overwrite `values`."""
     if ofm.zero_point and (activation.clamp or activation.wraps):
         values += ofm.zero_point
     if activation.wraps:
@@ -42,7 +42,7 @@ def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Regio
 
 
 def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:
-    """Fault if one of the sums (int64) does not fit the operation's accumulators."""
+    """Raise Fault if one of the sums (int64) does not fit the operation's accumulators."""
     worst = int(np.abs(sums).max())
     if worst >= 1 << (op.accumulator_bits - 1):
         raise Fault(
@@ -56,7 +56,7 @@ def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:
 
 
 def table(ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
-    """The entries that clamped values activation.minimum, minimum + 1, ... maximum look up (8-bit indices only)."""
+    """Return the entries for the clamped values activation.minimum to activation.maximum (8-bit indices only)."""
     assert activation.table is not None
     raw = memory[INTERNAL][activation.table : activation.table + table_bytes(8, ofm.bits)]
     entries = raw.view(ofm.dtype)
@@ -65,7 +65,7 @@ def table(ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Arra
 
 
 def look_up(clamped: Array, ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
-    """Table entries for clamped values: by value for 8-bit indices, interpolated for 16-bit ones."""
+    """Return table entries for clamped values: by value for 8-bit indices, interpolated for 16-bit ones."""
     if activation.index_bits == 8:
         return table(ofm, activation, memory).take((clamped - activation.minimum).astype(np.intp))
     assert activation.table is not None

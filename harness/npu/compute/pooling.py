@@ -1,10 +1,10 @@
-"""POOL: maximum, minimum and its position, average, sums over windows and over channels, or nothing but scaling.
+"""POOL: maximum, minimum and its position, average, sums over windows and over channels, or scaling alone.
 
-A maximum is over valid taps only; an average without padding is a sum of differences to the zero point, times the
+A maximum covers valid taps only. An average without padding is a sum of differences to the zero point times the
 reciprocal that the compiler put into OFM_SCALE; with padding, the hardware divides by the number of valid taps, to
 nearest, ties away from zero (established, see the package's docstring).
 
-The compiler also moves and transposes data with 1x1 average pools, one small operation per slice, so such a pool that
+The compiler also moves and transposes data with 1x1 average pools, one small operation per slice, so a pool that
 changes no value is executed as a copy.
 """
 
@@ -38,7 +38,7 @@ class PoolStep:
 
     def _copy(self, memory: RegionMemory) -> None:
         op = self.op
-        source, target = op.ifm.plain(memory), op.ofm.plain(memory)
+        source, target = op.ifm.as_view(memory), op.ofm.as_view(memory)
         if source is not None and target is not None:
             target[...] = source
         else:
@@ -58,7 +58,7 @@ class PoolStep:
         op.ofm.store(memory, output.finish(values, op.ofm, op.activation, memory))
 
     def _reduced(self, source: Array) -> Array:
-        """What the mode makes of each window, int64."""
+        """Return the mode's result for each window, int64."""
         op, kernel, zero = self.op, self.op.kernel, self.op.ifm.zero_point
         if op.mode is PoolMode.NONE:
             return source.astype(np.int64) - zero
@@ -70,7 +70,10 @@ class PoolStep:
         if op.mode in (PoolMode.MAX, PoolMode.MIN):
             choose = np.maximum if op.mode is PoolMode.MAX else np.minimum
             # Along rows first, then along columns: no value of a map is kept more than once.
-            across, down = _falls_on(op.ofm.width, kernel.stride_x), _falls_on(op.ofm.height, kernel.stride_y)
+            across, down = (
+                _positions_of_tap(op.ofm.width, kernel.stride_x),
+                _positions_of_tap(op.ofm.height, kernel.stride_y),
+            )
             columns = functools.reduce(choose, (source[:, across(x)] for x in range(kernel.width)))
             chosen = functools.reduce(choose, (columns[down(y)] for y in range(kernel.height)))
             return chosen.astype(np.int64) - zero
@@ -93,13 +96,13 @@ class PoolStep:
         return scale_channels(values + bias, multiplier, shift, op.scale.rounding)
 
 
-def _falls_on(count: int, stride: int) -> Callable[[int], slice]:
-    """By tap: the positions, one for each of `count` outputs, that it falls on."""
+def _positions_of_tap(count: int, stride: int) -> Callable[[int], slice]:
+    """Return a function from a tap to the input positions that it reads, one for each of `count` outputs."""
     return lambda tap: slice(tap, tap + (count - 1) * stride + 1, stride)
 
 
 def is_copy(op: Pool) -> bool:
-    """Whether the pool stores its input unchanged, whatever its values are."""
+    """Return whether the pool stores every input unchanged."""
     ifm, ofm, activation = op.ifm, op.ofm, op.activation
     if (ifm.bits, ifm.signed) != (ofm.bits, ofm.signed) or activation.table is not None or activation.wraps:
         return False
@@ -112,15 +115,15 @@ def is_copy(op: Pool) -> bool:
         and op.kernel.is_point
         and op.upscale == 0
         and (activation.minimum, activation.maximum) == ofm.limits
-        and keeps(op.scale, 1 << (ifm.bits + 1))
+        and keeps_values(op.scale, 1 << (ifm.bits + 1))
     )
 
 
-def keeps(by: Scale, largest: int) -> bool:
-    """Whether scaling leaves every value of at most this magnitude as it is.
+def keeps_values(by: Scale, largest: int) -> bool:
+    """Return whether scaling leaves every value up to the magnitude `largest` as it is.
 
-    With multiplier 2**shift + e, the product is value * 2**shift + value * e. To nearest, that is the value as long as
-    value * e stays below half of 2**shift; in other ways only if e is 0.
+    With multiplier 2**shift + e, the product is value * 2**shift + value * e. Rounding to nearest gives the value back
+    as long as value * e stays below half of 2**shift; other roundings only if e is 0.
     """
     beyond = abs(by.multiplier - (1 << by.shift))
     to_nearest = by.rounding is Rounding.NATURAL or (

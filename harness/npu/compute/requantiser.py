@@ -1,7 +1,7 @@
-"""From sums of products to stored elements: bias, scale per channel, zero point, clamp, look-up.
+"""Requantisation: from sums of products to stored elements (bias, scale per channel, zero point, clamp, look-up).
 
-Scaling is exact in float64, which is faster than 64-bit integers: (sum + bias) * (multiplier / 2**shift) is rounded
-only when it exceeds 2**53 / 2**shift, and Requantiser takes this way only if that is beyond the clamp range.
+Float64 is faster than 64-bit integers. (sum + bias) * (multiplier / 2**shift) loses bits only when it exceeds 2**53 /
+2**shift, and Requantiser uses float64 only where that lies beyond the clamp range, so the result is exact.
 """
 
 from __future__ import annotations
@@ -20,20 +20,23 @@ from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, Rounding, scale_cha
 Array = npt.NDArray[Any]
 
 INT16_MAX = (1 << 15) - 1
-PERIOD = 512  # values per channel are repeated up to so many: numpy's inner loops are short where channels are few
+PERIOD = 512  # per-channel values are repeated up to this length: few channels would make short inner loops in numpy
 
 
 @dataclass(frozen=True)
 class Requantiser:
-    """Sums of products to stored elements, for one set of weights and operations that differ in their maps' places.
+    """The step from sums of products to stored elements, for one set of weights.
+
+    Operations that differ only in where their maps lie share one.
 
     Attributes:
         bias, multiplier, shift: per channel, int64; the bias includes the zero point's share.
-        factor: per channel float64, some times over (PERIOD), or None where scaling in float64 is not exact.
-        addend: added behind the factor: rounding, zero point, lower end of the clamp range, and the bias if it may.
-        bias_first: the bias as float64, as many times, where it must be added before multiplying.
-        narrow: whether what is then clamped fits 16 bits whatever the input is.
-        overflow: whether sums may leave the accumulator, so that they must be looked at.
+        factor: multiplier / 2**shift per channel, float64, repeated (PERIOD), or None where float64 is not exact.
+        addend: added after the factor: rounding, zero point, lower end of the clamp range, and the bias if that is
+            exact.
+        bias_first: the bias as float64, repeated as often, where it must be added before multiplying.
+        narrow: whether the value to clamp fits 16 bits for every input.
+        overflow: whether sums may exceed the accumulator, so that they must be checked.
     """
 
     bias: Array
@@ -47,7 +50,13 @@ class Requantiser:
 
     @classmethod
     def make(cls, op: Convolution, bias: Array, multiplier: Array, shift: Array, bound: Array) -> Requantiser:
-        """`bound`: largest magnitude of each channel's sum of products, before the bias."""
+        """Return the requantiser of an operation.
+
+        Args:
+            op: the convolution.
+            bias, multiplier, shift: per channel, int64.
+            bound: largest magnitude of each channel's sum of products, before the bias.
+        """
         largest = bound + np.abs(bias)
         overflow = op.start is not None or int(largest.max()) >= 1 << (op.accumulator_bits - 1)
         activation = op.activation
@@ -63,14 +72,15 @@ class Requantiser:
         narrow = bool((largest * factor).max() + abs(addend) < INT16_MAX)
         times = max(1, PERIOD // bias.size)
         products = largest.astype(np.float64) * multiplier + np.ldexp(float(reach), shift)
-        if products.max() < FLOAT64_EXACT - 8:  # each is off by less than 8 where that matters
+        if products.max() < FLOAT64_EXACT - 8:  # each is off by less than 8 within the clamp range
             behind = np.tile(bias * factor + addend, times)
             return cls(bias, multiplier, shift, np.tile(factor, times), behind, None, narrow, overflow)
         first = np.tile(bias.astype(np.float64), times)
         return cls(bias, multiplier, shift, np.tile(factor, times), addend, first, narrow, overflow)
 
     def apply(self, op: Convolution, sums: Array, out: Array, memory: RegionMemory) -> None:
-        """Fills `out` (..., channels) with the elements for `sums` (contiguous, as long), integers in floating point.
+        """Fill `out` (..., channels) with the elements for `sums` (contiguous, same size; whole numbers, floating
+        point).
 
         Raises Fault.
         """
@@ -80,13 +90,13 @@ class Requantiser:
             return
         scaled = sums.reshape(-1).astype(np.float64)
         if self.bias_first is not None:
-            _each(np.add, scaled, self.bias_first)
-        _each(np.multiply, scaled, self.factor)
+            _combine_periodic(np.add, scaled, self.bias_first)
+        _combine_periodic(np.multiply, scaled, self.factor)
         if isinstance(self.addend, float):
             scaled += self.addend
         else:
-            _each(np.add, scaled, self.addend)
-        # What is below zero may be rounded either way by a conversion, as it is clamped to zero.
+            _combine_periodic(np.add, scaled, self.addend)
+        # The conversion may round values below zero either way: they are clamped to zero.
         clamped: Array = scaled.astype(np.int16) if self.narrow else scaled
         clamped.clip(0, activation.maximum - activation.minimum, out=clamped)
         if activation.table is not None and activation.index_bits == 8:
@@ -102,7 +112,7 @@ class Requantiser:
             out[...] = values
 
     def finish(self, op: Convolution, sums: Array, memory: RegionMemory) -> Array:
-        """The elements for `sums` (..., channels), int64."""
+        """Return the elements for `sums` (..., channels), int64. Raises Fault."""
         accumulators = sums + self.bias
         if self.overflow:
             output.check_accumulators(op, accumulators)
@@ -110,16 +120,16 @@ class Requantiser:
         return output.finish(scaled, op.ofm, op.activation, memory)
 
 
-class Bare:
-    """In place of a Requantiser: keeps the sums."""
+class KeepSums:
+    """A stand-in for a Requantiser that keeps the sums."""
 
     def apply(self, op: Convolution, sums: Array, out: Array, memory: RegionMemory) -> None:
-        """Fills `out` (..., channels), int64, with `sums`."""
+        """Copy `sums` into `out` (..., channels), int64."""
         out[...] = sums.reshape(out.shape)
 
 
-def _each(combine: np.ufunc, values: Array, period: Array) -> None:
-    """Combines `values` (flat), in place, with numbers that repeat."""
+def _combine_periodic(combine: np.ufunc, values: Array, period: Array) -> None:
+    """Combine `values` (flat), in place, with the numbers in `period`, which repeat."""
     whole = values.size // period.size * period.size
     if whole:
         body = values[:whole].reshape(-1, period.size)

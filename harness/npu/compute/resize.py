@@ -1,9 +1,9 @@
 """RESIZE of Ethos-U85: nearest and bilinear.
 
-OFM position o is at p = o * step + offset, in units of 1 / scale of an IFM position. Nearest takes position
-floor(p / scale), plus one where the remainder is at least half; bilinear weighs the two next to p by its remainder, in
-both directions, and gives scale.y * scale.x times the mean. Positions outside of the map are those at its edge. Before
-OFM_SCALE the result is shifted left by 16.
+OFM position o reads position p = o * step + offset, in units of 1 / scale of an IFM position. Nearest takes position
+floor(p / scale), plus one where the remainder is at least half. Bilinear weighs the two positions next to p by the
+remainder, in both directions, and gives scale.y * scale.x times the mean. Positions outside of the map take the value
+at its edge. Before OFM_SCALE the result is shifted left by 16.
 
 Established with TOSA.
 """
@@ -32,7 +32,7 @@ class ResizeStep:
         self.op = op
 
     def run(self, memory: RegionMemory) -> None:
-        """Reads the IFM, writes the OFM."""
+        """Read the IFM and write the OFM."""
         op = self.op
         values = op.ifm.load(memory).astype(np.int64) - op.ifm.zero_point
         pick = nearest if op.mode is ResizeMode.NEAREST else bilinear
@@ -43,13 +43,13 @@ class ResizeStep:
 
 
 def nearest(values: Array, axis: ResizeAxis, count: int, along: int) -> Array:
-    """`count` positions of `values` along an axis."""
+    """Return `count` positions of `values` along the axis `along`."""
     whole, rest = np.divmod(np.arange(count) * axis.step + axis.offset, axis.scale)
     return np.take(values, np.clip(whole + (2 * rest >= axis.scale), 0, values.shape[along] - 1), along)
 
 
 def bilinear(values: Array, axis: ResizeAxis, count: int, along: int) -> Array:
-    """`count` positions between those of `values` along an axis, times the axis' scale."""
+    """Return `count` interpolated positions of `values` along the axis `along`, times the axis' scale."""
     whole, rest = np.divmod(np.arange(count) * axis.step + axis.offset, axis.scale)
     last = values.shape[along] - 1
     weight = rest.reshape((-1, 1, 1) if along == 0 else (1, -1, 1))

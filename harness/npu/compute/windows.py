@@ -1,4 +1,4 @@
-"""What a kernel sees: upscaling, padding, and the window of each OFM position, for convolutions and pools alike."""
+"""The input that a kernel reads: upscaling, padding, and each OFM position's window, for convolutions and pools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 
 
 def input_size(kernel: Kernel, ofm_height: int, ofm_width: int) -> tuple[int, int]:
-    """Height and width of the IFM, after upscaling; no register holds them, they follow from the OFM's."""
+    """Return height and width of the IFM after upscaling. No register holds them; they follow from the OFM's."""
     return (
         (ofm_height - 1) * kernel.stride_y + (kernel.height - 1) * kernel.dilation_y + 1 - kernel.top - kernel.bottom,
         (ofm_width - 1) * kernel.stride_x + (kernel.width - 1) * kernel.dilation_x + 1 - kernel.left - kernel.right,
@@ -24,9 +24,9 @@ def input_size(kernel: Kernel, ofm_height: int, ofm_width: int) -> tuple[int, in
 
 
 def enlarge(source: Array, mode: Upscale, kernel: Kernel, ofm: FeatureMap, zero: int) -> Array:
-    """`source` (height, width, depth) as the kernel sees it: unchanged, or twice as high and wide and cut to size.
+    """Return `source` (height, width, depth) as the kernel reads it: unchanged, or enlarged by two and cut to size.
 
-    With Upscale.ZEROS the inserted elements have the value `zero`.
+    Upscale.ZEROS inserts elements of the value `zero`.
     """
     if mode is Upscale.NONE:
         return source
@@ -39,7 +39,7 @@ def enlarge(source: Array, mode: Upscale, kernel: Kernel, ofm: FeatureMap, zero:
 
 
 def pad(source: Array, kernel: Kernel, value: int) -> Array:
-    """`source` (height, width, depth) with the kernel's padding around it."""
+    """Return `source` (height, width, depth) with the kernel's padding around it."""
     if not kernel.padded:
         return source
     height, width, depth = source.shape
@@ -51,7 +51,7 @@ def pad(source: Array, kernel: Kernel, value: int) -> Array:
 
 
 def view(padded: Array, kernel: Kernel, rows: int, columns: int) -> Array:
-    """View of shape (rows, columns, kernel height, kernel width, depth): the taps of each OFM position."""
+    """Return a view of shape (rows, columns, kernel height, kernel width, depth): the taps of each OFM position."""
     y, x, c = padded.strides
     return np.lib.stride_tricks.as_strided(
         padded,
@@ -62,16 +62,15 @@ def view(padded: Array, kernel: Kernel, rows: int, columns: int) -> Array:
 
 
 def rows(padded: Array, kernel: Kernel, first: int, count: int) -> Array:
-    """The part of `padded` that OFM rows [first, first + count) depend on."""
+    """Return the part of `padded` that OFM rows [first, first + count) depend on."""
     begin = first * kernel.stride_y
     return padded[begin : begin + (count - 1) * kernel.stride_y + (kernel.height - 1) * kernel.dilation_y + 1]
 
 
 def gather(padded: Array, kernel: Kernel, rows: int, columns: int) -> Array:
-    """The taps of each OFM position as in `view`, but contiguous. `padded` must be contiguous.
+    """Return the taps of each OFM position as `view` does, but contiguous. `padded` must be contiguous.
 
-    Taps side by side are moved as one element of unspecified type, which numpy does several times as fast as the same
-    bytes as many elements.
+    Adjacent taps are moved as one element of unspecified type, which numpy does several times faster than byte by byte.
     """
     taps = view(padded, kernel, rows, columns)
     if kernel.dilation_x > 1:
@@ -82,10 +81,10 @@ def gather(padded: Array, kernel: Kernel, rows: int, columns: int) -> Array:
 
 
 def planes(padded: Array, kernel: Kernel, rows: int, columns: int, dtype: Any) -> Iterator[tuple[Array, slice]]:
-    """Every stride_x-th column, as often as there are taps in them, and which of the taps in x these are.
+    """Yield every stride_x-th column for each set of taps that share them, and the slice of taps in x in that set.
 
-    Each is a view of shape (rows, kernel height, taps in x, columns * depth): along the last axis everything that a tap
-    contributes to an OFM row lies side by side.
+    Each plane is a view of shape (rows, kernel height, taps in x, columns * depth): along its last axis lies everything
+    that a tap contributes to an OFM row.
     """
     depth = padded.shape[2]
     step = kernel.stride_x // math.gcd(kernel.stride_x, kernel.dilation_x)
@@ -101,7 +100,7 @@ def planes(padded: Array, kernel: Kernel, rows: int, columns: int, dtype: Any) -
 
 
 def valid_taps(kernel: Kernel, height: int, width: int, ofm: FeatureMap) -> Array:
-    """Number of taps inside of a `height` x `width` IFM for each OFM position; int64 (rows, columns, 1)."""
+    """Return the number of taps inside a `height` x `width` IFM for each OFM position; int64 (rows, columns, 1)."""
     rows = _inside(ofm.height, kernel.height, kernel.stride_y, kernel.dilation_y, kernel.top, height)
     columns = _inside(ofm.width, kernel.width, kernel.stride_x, kernel.dilation_x, kernel.left, width)
     return (rows[:, None] * columns[None, :])[:, :, None]

@@ -1,1 +1,1 @@
-"""From a command stream to operations, every register resolved and checked."""
+"""The way from a command stream to operations, with every register resolved and checked."""

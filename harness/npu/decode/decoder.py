@@ -1,7 +1,7 @@
-"""Command stream to operations: every register resolved and checked, nothing executed.
+"""The decoder: from a command stream to operations, with every register resolved and checked. It executes nothing.
 
-Any stream of bytes either decodes or ends in a Fault: a register nobody wrote, a value without a known meaning, or a
-combination whose arithmetic is not established is refused, not guessed.
+Any stream of bytes either decodes or raises Fault: a register that was never written, a value without a known meaning,
+or a combination whose arithmetic is not established is refused, not guessed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ethos_hil.harness.npu.compute.dma import INDEX_BYTES
 from ethos_hil.harness.npu.decode.fields import Fields
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55, FieldsU65
 from ethos_hil.harness.npu.decode.fields_u85 import FROM_IFM2, FROM_ZERO, FieldsU85
-from ethos_hil.harness.npu.decode.repeated_pools import Slices
+from ethos_hil.harness.npu.decode.repeated_pools import PoolRepeater
 from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
@@ -22,6 +22,7 @@ from ethos_hil.harness.npu.isa.operations import (
     Branch,
     Convolution,
     Dma,
+    DmaSide,
     Elementwise,
     Instruction,
     Kernel,
@@ -31,7 +32,6 @@ from ethos_hil.harness.npu.isa.operations import (
     Pool,
     Resize,
     ResizeMode,
-    Rows,
     Upscale,
 )
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Opcode, PoolMode
@@ -47,12 +47,12 @@ FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
 }
 OPERATION_EFFORT, SLICE_EFFORT = 8, 1
 MAX_EFFORT = 1 << 16  # a second of decoding; a network has hundreds of operations, a transposition thousands of slices
-STREAM_BYTES = 16  # allow one more: less than the 20 of a slice's commands, so that slices alone are never too many
-ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # takes the position from above the value
+STREAM_BYTES = 16  # of stream allow one more effort; a slice's commands have 20 bytes, so slices alone always pass
+ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # shifts out the value and leaves the position, which is above it
 
 
 def decode(stream: bytes, configuration: Configuration) -> tuple[Instruction, ...]:
-    """The operations and branches of a command stream, in order; Fault if it is not understood completely."""
+    """Return the operations and branches of a command stream, in order. Raises Fault if any part is not understood."""
     return _Decoder(configuration).decode(stream)
 
 
@@ -61,7 +61,7 @@ class _Decoder:
         self.fields = FIELDS[configuration.generation](configuration)
         self.dialect = self.fields.dialect
         self.registers = self.fields.registers
-        self.slices = Slices(self.registers)
+        self.pools = PoolRepeater(self.registers)
         self.effort = 0  # spent on decoding so far
         self.makers: dict[int, Callable[[int], Op]] = {
             Opcode.CONV: self._convolution,
@@ -95,7 +95,7 @@ class _Decoder:
             elif code >= FIRST_REGISTER:
                 registers.write_short(code, parameter)
             elif code == Opcode.STOP:
-                return tuple(_resolved(one, targets) for one in found)
+                return tuple(_with_target(one, targets) for one in found)
             elif code not in self.dialect.operations:
                 raise registers.malformed("opcode", code, "this NPU has no operation with this code")
             elif code in self.makers:
@@ -105,25 +105,25 @@ class _Decoder:
         raise Fault(FailureKind.PARSE, len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
 
     def _operation(self, code: int, parameter: int) -> Op:
-        op = self.slices.again(code, parameter)
+        op = self.pools.repeat(code, parameter)
         self.effort += OPERATION_EFFORT if op is None else SLICE_EFFORT
         if op is None:
             op = self.makers[code](parameter)
-            self.slices.remember(code, parameter, op)
+            self.pools.remember(code, parameter, op)
         return op
 
     def _branch(self, parameter: int, payload: int) -> Branch:
-        """BRANCH."""
+        """Return the instruction of a BRANCH command."""
         if parameter not in (0, 1):
             raise Fault(FailureKind.PARSE, self.registers.offset, "BRANCH", "BRANCH", parameter, "no known condition")
         self._forget()
         return Branch(self.registers.offset, "BRANCH", bool(parameter), payload)
 
     def _forget(self) -> None:
-        """What follows a branch, or is where one goes to, cannot rely on registers: who comes there differs."""
+        """Drop all registers at a branch or its target: their values depend on the way the NPU came there."""
         self.registers.forget()
         self.fields.chains.clear()
-        self.slices.forget()
+        self.pools.forget()
 
     def _convolution(self, parameter: int) -> Op:
         if parameter == 1 and isinstance(self.fields, FieldsU85):
@@ -148,7 +148,7 @@ class _Decoder:
         if ifm.bits > 16:
             raise fields.unsupported("IFM_PRECISION", get("IFM_PRECISION"), "convolution of 32-bit inputs")
         weights = fields.weights(kernel, part_kernel, depthwise, ifm, ofm)
-        is_global = fields.is_global()
+        is_global = fields.has_global_scale()
         return Convolution(
             offset=self.registers.offset,
             name=self.registers.op,
@@ -163,20 +163,20 @@ class _Decoder:
             block=fields.block(),
             accumulator_bits=fields.accumulator_bits(),
             accesses=fields.accesses(
-                ofm, ("IFM", ifm), *started(start), streams=weights.streams, scales=weights.scales
+                ofm, ("IFM", ifm), *initial_sums(start), streams=weights.streams, scales=weights.scales
             ),
             start=start,
         )
 
     def _matmul(self, fields: FieldsU85) -> Op:
-        """CONV with its weights in IFM2."""
+        """Return the operation of a CONV that has its weights in IFM2."""
         get = self.registers.get
         self.registers.op = "MATMUL"
         kernel, _ = fields.kernel()
         if not kernel.is_point or fields.upscale() is not Upscale.NONE:
-            raise fields.not_a_point("a kernel with weights from a feature map")
-        if fields.accumulator_source() == FROM_IFM2 or not fields.is_global():
-            register = "ACC_FORMAT" if fields.is_global() else "OFM_PRECISION"
+            raise fields.kernel_fault("a kernel with weights from a feature map")
+        if fields.accumulator_source() == FROM_IFM2 or not fields.has_global_scale():
+            register = "ACC_FORMAT" if fields.has_global_scale() else "OFM_PRECISION"
             message = "this kind of product of maps is not established"
             raise fields.unsupported(register, get(register), message)
         depth = get("IFM_DEPTH_M1") + 1
@@ -218,7 +218,7 @@ class _Decoder:
             raise fields.unsupported("OFM_DEPTH_M1", ofm.depth - 1, f"an output depth of {expected} is expected")
         self._check_pool(mode, kernel, upscale, ifm)
         divide = fields.hardware_divide(mode, kernel)
-        is_global = fields.is_global()
+        is_global = fields.has_global_scale()
         scale = fields.ofm_scale() if is_global else fields.channel_rounding()
         if mode is PoolMode.ARGMAX_X and (not is_global or scale != ARGMAX_SCALE or ofm.bits != 32):
             register = "OFM_SCALE" if is_global and ofm.bits == 32 else "OFM_PRECISION"
@@ -243,7 +243,7 @@ class _Decoder:
         )
 
     def _pool_input(self, mode: PoolMode) -> str:
-        """Which of the inputs a pool reads: the second one where accumulators start with it."""
+        """Return the input that a pool reads: IFM2 where the accumulators start with it, else IFM."""
         fields = self.fields
         source = fields.accumulator_source() if isinstance(fields, FieldsU85) else 0
         if source != (FROM_IFM2 if mode is PoolMode.NONE else FROM_ZERO):
@@ -252,11 +252,11 @@ class _Decoder:
         return "IFM2" if source else "IFM"
 
     def _check_pool(self, mode: PoolMode, kernel: Kernel, upscale: Upscale, ifm: FeatureMap) -> None:
-        """Refuses what is not established."""
+        """Refuse pools whose arithmetic is not established."""
         fields, get = self.fields, self.registers.get
         pointwise = mode in (PoolMode.REDUCE_SUM, PoolMode.NONE)
         if pointwise and not (kernel.is_point and upscale is Upscale.NONE):
-            raise fields.not_a_point(f"{mode.name} over positions")
+            raise fields.kernel_fault(f"{mode.name} over positions")
         if ifm.bits == 64 and mode is not PoolMode.NONE:
             raise fields.unsupported("IFM_PRECISION", get("IFM_PRECISION"), "pooling of 64-bit inputs")
         if upscale is Upscale.ZEROS:
@@ -266,11 +266,11 @@ class _Decoder:
         tall = max(kernel.top, kernel.bottom) >= kernel.height
         if tall or max(kernel.left, kernel.right) >= kernel.width:
             sides = ("TOP", "BOTTOM") if tall else ("LEFT", "RIGHT")
-            raise fields.unpadded(FailureKind.UNSUPPORTED, sides, "pooling windows with padding alone")
+            raise fields.padding_fault(FailureKind.UNSUPPORTED, sides, "pooling windows with padding alone")
         if mode is PoolMode.ARGMAX_Y:
             raise fields.unsupported("POOL", mode, "no compiled stream looks for positions along y")
         if mode is PoolMode.ARGMAX_X and (kernel.height > 1 or kernel.padded or upscale is not Upscale.NONE):
-            raise fields.not_a_point("positions in padded, enlarged or tall windows", but=("KERNEL_WIDTH_M1",))
+            raise fields.kernel_fault("positions in padded, enlarged or tall windows", but=("KERNEL_WIDTH_M1",))
 
     def _elementwise(self, parameter: int) -> Op:
         fields = self.fields
@@ -350,13 +350,13 @@ class _Decoder:
         return replace(op, accesses=tuple(accesses))
 
 
-def started(start: FeatureMap | None) -> tuple[tuple[str, FeatureMap], ...]:
-    """What sums start with, as an input by the name of its registers."""
+def initial_sums(start: FeatureMap | None) -> tuple[tuple[str, FeatureMap], ...]:
+    """Return the initial values of sums as an input, with the name of its registers; nothing for zero."""
     return () if start is None else (("IFM2", start),)
 
 
-def _resolved(one: Instruction, targets: Mapping[int, int]) -> Instruction:
-    """An operation as it is, but a branch with the number of the instruction it goes to instead of an offset."""
+def _with_target(one: Instruction, targets: Mapping[int, int]) -> Instruction:
+    """Return an operation as it is, and a branch with its target's instruction number instead of its offset."""
     if not isinstance(one, Branch):
         return one
     if one.target not in targets:
@@ -366,8 +366,8 @@ def _resolved(one: Instruction, targets: Mapping[int, int]) -> Instruction:
     return replace(one, target=targets[one.target])
 
 
-def _reach(op: Dma, side: Rows, *, indexed: bool) -> tuple[int, int]:
-    """First byte and byte after the last one that a side of a DMA can touch."""
+def _reach(op: Dma, side: DmaSide, *, indexed: bool) -> tuple[int, int]:
+    """Return the first byte and the byte after the last one that one side of a DMA can touch."""
     assert op.index is not None or not indexed
     rows = op.index.maximum if indexed and op.index is not None else op.sizes[0] - 1
     steps = (rows * side.strides[0], (op.sizes[1] - 1) * side.strides[1])

@@ -1,7 +1,7 @@
-"""Fields of registers, and groups of them, as values: feature maps, kernels, DMA, weights' places.
+"""Register fields, and groups of them, as values: feature maps, kernels, DMA, places of weights.
 
-What Ethos-U generations have in common is here; what differs, a dialect's module adds by deriving from Fields. A value
-without a known meaning, or a combination whose arithmetic is not established, ends in a Fault.
+This module has what the Ethos-U generations share; the module of each dialect derives from Fields and adds the rest. A
+value without a known meaning, or a combination whose arithmetic is not established, raises Fault.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ethos_hil.harness.npu.isa.operations import (
     Access,
     Activation,
     Block,
+    ByteRange,
     ChannelScales,
     Dma,
     Kernel,
-    Stream,
     Upscale,
     Weights,
 )
@@ -31,16 +31,16 @@ from ethos_hil.harness.npu.isa.stream import RegisterFile
 from ethos_hil.harness.npu.isa.weight_layout import WeightOrder
 from ethos_hil.results.verdict import FailureKind
 
-MAX_ELEMENTS = 1 << 25  # of a feature map; far above any memory an Ethos-U is built with
+MAX_ELEMENTS = 1 << 25  # per feature map; far above any memory an Ethos-U is built with
 SIDES = ("TOP", "LEFT", "BOTTOM", "RIGHT")
 STRIDE_MODES = 3  # DMA in one, two or three dimensions
 
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What a precision register says of a feature map: element type, format, and what happens on the way to memory.
+    """The contents of a feature map's precision register: element type, format, and changes on the way to memory.
 
-    `absent`: an input that is a number instead, or an output that is not produced.
+    `absent`: the input is a number instead, or the output is not stored.
     """
 
     layout: Layout
@@ -53,7 +53,7 @@ class Precision:
 
 @dataclass(frozen=True, slots=True)
 class ElementwiseScales:
-    """Of the operands, in operand order; of the result; and of LRELU's negative operand."""
+    """The scales of the operands, in operand order, of the result, and of LRELU's negative operand."""
 
     operands: tuple[Scale, Scale]
     result: Scale
@@ -61,13 +61,13 @@ class ElementwiseScales:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
-    """Of ELEMENTWISE.
+class ElementwiseInputs:
+    """The inputs of ELEMENTWISE.
 
     Attributes:
-        sources: in operand order; numbers have no zero point any more.
-        bits: of an element.
-        maps: those that are feature maps, by the name of their registers.
+        sources: in operand order; numbers have their zero point subtracted already.
+        bits: bits of an element.
+        maps: the inputs that are feature maps, with the name of their registers.
     """
 
     sources: tuple[FeatureMap | int, ...]
@@ -76,11 +76,11 @@ class Inputs:
 
 
 class Fields(ABC):
-    """Reads groups of registers of a register file."""
+    """Reads groups of registers from a register file. Methods raise Fault for values they do not know."""
 
     dialect: Dialect
     max_regions = 8
-    max_bits = 32  # of an element
+    max_bits = 32  # per element
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
@@ -91,68 +91,68 @@ class Fields(ABC):
         self.unsupported = self.registers.unsupported
         self.chains: dict[int, FeatureMap] = {}
 
-    # --- what differs between generations
+    # --- differs between generations
 
     @abstractmethod
     def precision(self, name: str) -> Precision:
-        """What the precision register of "IFM", "IFM2" or "OFM" says."""
+        """Read the precision register of "IFM", "IFM2" or "OFM"."""
 
     @abstractmethod
     def activation(self, ofm: FeatureMap) -> Activation:
-        """Clamp and look-up for an OFM."""
+        """Return the clamp and look-up of an OFM."""
 
     @abstractmethod
     def ublock(self) -> tuple[int, int, int]:
-        """The micro-block of the operation at hand."""
+        """Return the micro-block of the current operation."""
 
     @abstractmethod
     def accumulator_bits(self) -> int:
-        """Width of the accumulators."""
+        """Return the width of the accumulators."""
 
     @abstractmethod
     def start(self) -> FeatureMap | None:
-        """What the sums of a convolution start with, or None for zero."""
+        """Return the initial values of a convolution's sums, or None for zero."""
 
     @abstractmethod
     def ofm_scale(self) -> Scale:
-        """OFM_SCALE, with its rounding."""
+        """Return OFM_SCALE, with its rounding."""
 
     @abstractmethod
     def channel_rounding(self) -> Scale:
-        """A scale whose rounding is that of scales per channel."""
+        """Return a scale that has the rounding of the scales per channel."""
 
     @abstractmethod
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
-        """Where the operation's weights and scales are, and in which order they come."""
+        """Return where the operation's weights and scales are, and how they are ordered."""
 
     @abstractmethod
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
-        """Where a pool's scales per channel are."""
+        """Return where a pool's scales per channel are."""
 
     @abstractmethod
-    def operands(self, mode: ElementwiseMode) -> Inputs:
-        """The inputs of ELEMENTWISE."""
+    def operands(self, mode: ElementwiseMode) -> ElementwiseInputs:
+        """Return the inputs of ELEMENTWISE."""
 
     @abstractmethod
     def elementwise_scales(self, mode: ElementwiseMode, ifm_bits: int) -> ElementwiseScales:
-        """What is scaled by what."""
+        """Return the scales of ELEMENTWISE's operands and result."""
 
     @abstractmethod
     def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
-        """Whether a pool divides by its number of taps."""
+        """Return whether a pool divides by its number of taps."""
 
     @abstractmethod
     def dma(self, length: int) -> Dma:
-        """The transfer that the registers describe, but for its accesses."""
+        """Return the transfer that the registers describe, without its accesses."""
 
-    # --- what they have in common
+    # --- the same in all generations
 
-    def is_global(self) -> bool:
-        """Whether OFM_SCALE applies, not scales per channel."""
+    def has_global_scale(self) -> bool:
+        """Return whether OFM_SCALE scales all channels, instead of one scale per channel."""
         return bool(self.get("OFM_PRECISION") >> 8 & 1)
 
     def element(self, name: str, size_at: int) -> tuple[int, bool]:
-        """Bits and sign of an element; the size field of the precision register starts at bit `size_at`."""
+        """Return bits and sign of an element; the size field of the precision register starts at bit `size_at`."""
         value = self.get(f"{name}_PRECISION")
         bits, signed = 8 << (value >> size_at & 3), bool(value & 1)
         if (bits, signed) not in DTYPES or bits > self.max_bits or value & (0xF & ~(1 | 3 << size_at)):
@@ -160,7 +160,7 @@ class Fields(ABC):
         return bits, signed
 
     def layout(self, name: str) -> Layout:
-        """NHWC or bricks."""
+        """Return whether a map is stored as NHWC or in bricks."""
         value = self.get(f"{name}_PRECISION")
         layout = value >> 6 & 3
         if layout not in (Layout.NHWC, Layout.BRICKS):
@@ -168,16 +168,18 @@ class Fields(ABC):
         return Layout(layout)
 
     def zero_point(self, name: str, signed: bool) -> int:
-        """A zero point, sign-extended if the elements are signed."""
+        """Return a zero point, sign-extended if the elements are signed."""
         return self.short(f"{name}_ZERO_POINT", signed)
 
     def short(self, register: str, signed: bool) -> int:
-        """The 16 bits of a register as a number."""
+        """Return the 16 bits of a register as a number."""
         value = self.get(register)
         return value - 0x10000 if signed and value >= 0x8000 else value
 
     def clamp(self, low: int, high: int) -> tuple[int, int]:
-        """ACTIVATION_MIN and _MAX, read with the sign of the range from `low` to `high`, and within it."""
+        """Return ACTIVATION_MIN and _MAX, limited to the range from `low` to `high` and read as signed if `low` is
+        negative.
+        """
         minimum, maximum = (self.short(f"ACTIVATION_{end}", low < 0) for end in ("MIN", "MAX"))
         minimum, maximum = max(minimum, low), min(maximum, high)
         if minimum > maximum:
@@ -186,13 +188,13 @@ class Fields(ABC):
         return minimum, maximum
 
     def check_length(self, order: WeightOrder, ifm: FeatureMap) -> None:
-        """Fault if there are more weights than any real operation has."""
+        """Raise Fault if there are more weights than any real operation has."""
         total = sum(order.lengths)
         if total > MAX_ELEMENTS:
             raise self.unsupported("IFM_DEPTH_M1", ifm.depth - 1, f"{total} weights in one operation")
 
     def feature_map(self, name: str, height: int, width: int, depth: int) -> FeatureMap:
-        """The feature map that the registers starting with `name` place, of the given shape."""
+        """Return the feature map of the given shape whose registers start with `name`."""
         precision = self.precision(name)
         get = self.get
         if precision.absent:
@@ -226,12 +228,12 @@ class Fields(ABC):
         )
 
     def accumulators(self, *, write: bool) -> FeatureMap:
-        """The accumulators as the OFM, or as what the sums of the next operation start with."""
+        """Return the accumulators as the OFM, or as the initial values of the next operation's sums."""
         name = "OFM" if write else "IFM2"
         return self._chain(name, chain(ACCUMULATORS, self.ofm_shape(), 64, True, 0))
 
     def _chain(self, name: str, chain: FeatureMap) -> FeatureMap:
-        """Keeps what is put into a chain; what is taken out of one must be what was put in."""
+        """Remember a map that is put into a chain. Check that a map taken out of a chain is the one that was put in."""
         if name == "OFM":
             self.chains[chain.region] = chain
             return chain
@@ -248,28 +250,28 @@ class Fields(ABC):
         return chain
 
     def size_registers(self, name: str) -> tuple[str, ...]:
-        """The registers that a map's shape comes from."""
+        """Return the registers that hold a map's shape."""
         return "OFM_DEPTH_M1" if name == "OFM" else "IFM_DEPTH_M1", "OFM_WIDTH_M1", "OFM_HEIGHT_M1"
 
     def ofm_shape(self) -> tuple[int, int, int]:
-        """Height, width and depth of the OFM, which have registers of their own."""
+        """Return height, width and depth of the OFM."""
         get = self.get
         return get("OFM_HEIGHT_M1") + 1, get("OFM_WIDTH_M1") + 1, get("OFM_DEPTH_M1") + 1
 
     def ofm(self) -> FeatureMap:
-        """The OFM. Only after the inputs: it may go into the chain that an input comes from."""
+        """Return the OFM. Call it after reading the inputs: the OFM may go into the chain that an input comes from."""
         height, width, depth = self.ofm_shape()
-        self.chains.pop(ACCUMULATORS, None)  # whatever they held for the next operation is gone after this one
+        self.chains.pop(ACCUMULATORS, None)  # this operation overwrites what they held for the next one
         return self.feature_map("OFM", height, width, depth)
 
     def block(self) -> Block:
-        """The OFM block."""
+        """Return the OFM block."""
         get = self.get
         height, width, depth = (get(f"OFM_BLK_{axis}_M1") + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH"))
         return Block(height, width, depth, self.ublock())
 
     def kernel(self) -> tuple[Kernel, bool]:
-        """The kernel, and whether weights come part-kernel-first."""
+        """Return the kernel, and whether weights come part-kernel-first."""
         get = self.get
         value = get("KERNEL_STRIDE")
         if value & 0x20:
@@ -295,19 +297,19 @@ class Fields(ABC):
         ), bool(value & 4)
 
     def upscale(self) -> Upscale:
-        """The upscaling mode."""
+        """Return the upscaling mode."""
         value = self.get("IFM_UPSCALE")
         if value not in list(Upscale):
             raise self.malformed("IFM_UPSCALE", value, "no known upscaling")
         return Upscale(value)
 
     def kernel_input(self, kernel: Kernel, upscale: Upscale, depth: int, name: str = "IFM") -> FeatureMap:
-        """The IFM of a convolution or pool, whose height and width follow from the OFM's."""
+        """Return the IFM of a convolution or pool. Its height and width follow from the OFM's."""
         ofm_height, ofm_width, _ = self.ofm_shape()
         height, width = input_size(kernel, ofm_height, ofm_width)
         if height < 1 or width < 1:
             message = f"padding leaves an input of {height}x{width}"
-            raise self.unpadded(FailureKind.PARSE, ("TOP", "BOTTOM") if height < 1 else ("LEFT", "RIGHT"), message)
+            raise self.padding_fault(FailureKind.PARSE, ("TOP", "BOTTOM") if height < 1 else ("LEFT", "RIGHT"), message)
         if upscale is not Upscale.NONE:
             height, width = -(-height // 2), -(-width // 2)
         ifm = self.feature_map(name, height, width, depth)
@@ -323,32 +325,34 @@ class Fields(ABC):
             raise self.unsupported(f"KERNEL_{axis}_M1", value, message)
         return ifm
 
-    def unpadded(self, kind: FailureKind, sides: tuple[str, ...], message: str) -> Fault:
-        """The fault for the largest padding on one of the sides."""
+    def padding_fault(self, kind: FailureKind, sides: tuple[str, ...], message: str) -> Fault:
+        """Return the fault for the largest padding on one of the sides."""
         value, register = max((self.get(f"IFM_PAD_{side}"), f"IFM_PAD_{side}") for side in sides)
         return self.fault(kind, register, value, message)
 
-    def not_a_point(self, message: str, but: tuple[str, ...] = ()) -> Fault:
-        """The fault for whatever makes a kernel see more than one position, registers `but` apart."""
+    def kernel_fault(self, message: str, but: tuple[str, ...] = ()) -> Fault:
+        """Return the fault for the register that makes the kernel read more than one position, registers `but`
+        excepted.
+        """
         names = ("KERNEL_HEIGHT_M1", "KERNEL_WIDTH_M1", *(f"IFM_PAD_{side}" for side in SIDES), "IFM_UPSCALE")
         register = next((name for name in names if name not in but and self.get(name)), "KERNEL_STRIDE")
         return self.unsupported(register, self.get(register), message)
 
-    def stream(self, name: str, number: int = 0) -> Stream:
-        """Where the stream of weights or scales called `name` ("WEIGHT", "SCALE") with this number is."""
+    def stream(self, name: str, number: int = 0) -> ByteRange:
+        """Return where stream number `number` of weights or scales ("WEIGHT", "SCALE") is."""
         prefix = f"{name}{number or ''}"
         length = self.get(f"{prefix}_LENGTH")
         base = self.get(f"{prefix}_BASE") if length else 0
-        return Stream(self.get(f"{name}_REGION"), base, length)
+        return ByteRange(self.get(f"{name}_REGION"), base, length)
 
     def accesses(
         self,
         ofm: FeatureMap,
         *ifms: tuple[str, FeatureMap],
-        streams: tuple[Stream, ...] = (),
-        scales: tuple[Stream, ...] = (),
+        streams: tuple[ByteRange, ...] = (),
+        scales: tuple[ByteRange, ...] = (),
     ) -> tuple[Access, ...]:
-        """What an operation touches: inputs by register name, weights, scales, OFM. Chains have no place."""
+        """Return the accesses of an operation: inputs by register name, weights, scales, OFM. Chains have none."""
         maps = [(name, ifm, False) for name, ifm in ifms] + [("OFM", ofm, True)]
         found = []
         for name, feature_map, write in maps:
@@ -365,7 +369,7 @@ class Fields(ABC):
         return tuple(found)
 
     def dma_region(self, side: str) -> int:
-        """The region of a side of a DMA ("SRC", "DST"), or INTERNAL."""
+        """Return the region of one side of a DMA ("SRC", "DST"), or INTERNAL."""
         value = self.get(f"DMA0_{side}_REGION")
         region = INTERNAL if value & 0x100 else value & 0xFF
         if region >= self.max_regions:

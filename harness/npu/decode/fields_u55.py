@@ -1,17 +1,17 @@
 """Fields of Ethos-U55 and U65.
 
-Rounding is in the precision registers. ADD and SUB scale one operand and shift the other; both have 16-bit factors
-otherwise. Look-up tables are in the last 2 KB of SHRAM.
+Rounding is in the precision registers. ADD and SUB either scale one operand and shift the other, or scale both by
+16-bit factors. Look-up tables are in the last 2 KB of SHRAM.
 """
 
 from __future__ import annotations
 
 from ethos_hil.harness.npu.compute.elementwise import UNARY
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import ElementwiseScales, Fields, Inputs, Precision
+from ethos_hil.harness.npu.decode.fields import ElementwiseInputs, ElementwiseScales, Fields, Precision
 from ethos_hil.harness.npu.isa import registers_u55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
-from ethos_hil.harness.npu.isa.operations import Activation, ChannelScales, Dma, Kernel, Rows, Stream, Weights
+from ethos_hil.harness.npu.isa.operations import Activation, ByteRange, ChannelScales, Dma, DmaSide, Kernel, Weights
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
 from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
@@ -20,7 +20,7 @@ from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 
 CLIP_RANGES = {2: (0, 255), 3: (-128, 127), 5: (-32768, 32767)}
 TABLE_FUNCTIONS = range(16, 24)
-IMPLICIT_SHIFT = {8: (19, 20), 16: (14, 15)}  # by IFM bits: shift of the operand ADD/SUB leave unscaled, early bits
+IMPLICIT_SHIFT = {8: (19, 20), 16: (14, 15)}  # by IFM bits: shift of the operand that ADD/SUB do not scale, early bits
 REVERSED = 1 << 6  # IFM2_BROADCAST: IFM2 is the first operand
 SCALAR = 1 << 7
 UNSCALED = (ElementwiseMode.MIN, ElementwiseMode.MAX, ElementwiseMode.CLZ, ElementwiseMode.SHR, ElementwiseMode.SHL)
@@ -32,27 +32,27 @@ class FieldsU55(Fields):
     dialect = registers_u55.U55
 
     def precision(self, name: str) -> Precision:
-        """Type and format; nothing else happens to a feature map."""
+        """Return type and format; these NPUs change nothing else on the way to memory."""
         bits, signed = self.element(name, 1 if name == "OFM" else 2)
         return Precision(self.layout(name), bits, signed)
 
     def ublock(self) -> tuple[int, int, int]:
-        """Always the configuration's."""
+        """Return the configuration's micro-block, which is fixed."""
         return self.configuration.ublock
 
     def accumulator_bits(self) -> int:
-        """32 or 40."""
+        """Return 32 or 40."""
         value = self.get("ACC_FORMAT")
         if value not in (0, 1):
             raise self.unsupported("ACC_FORMAT", value, "accumulator format is not established")
         return 40 if value else 32
 
     def start(self) -> FeatureMap | None:
-        """Always zero."""
+        """Return None: sums start at zero."""
         return None
 
     def rounding(self, register: str) -> Rounding:
-        """The rounding field of a precision register."""
+        """Return the rounding field of a precision register."""
         value = self.get(register)
         fields = {0: Rounding.DOUBLE, 1: Rounding.TRUNCATE, 2: Rounding.NATURAL}
         if value >> 14 not in fields:
@@ -60,20 +60,20 @@ class FieldsU55(Fields):
         return fields[value >> 14]
 
     def scale(self, register: str, rounding: Rounding, early_bits: int = 0) -> Scale:
-        """A multiplier and shift."""
+        """Return a scale register's multiplier and shift."""
         value = self.get(register)
         return Scale(value & 0xFFFFFFFF, value >> 32, rounding, early_bits)
 
     def ofm_scale(self) -> Scale:
-        """OFM_SCALE, rounded as OFM_PRECISION says."""
+        """Return OFM_SCALE, with the rounding of OFM_PRECISION."""
         return self.scale("OFM_SCALE", self.rounding("OFM_PRECISION"))
 
     def channel_rounding(self) -> Scale:
-        """As OFM_PRECISION says."""
+        """Return a scale with the rounding of OFM_PRECISION."""
         return Scale(rounding=self.rounding("OFM_PRECISION"))
 
     def activation(self, ofm: FeatureMap) -> Activation:
-        """Clamp by range and limits, and one of eight tables."""
+        """Return the clamp, from the clip range and the limits, and one of eight tables."""
         value = self.get("ACTIVATION")
         function, clip = value & 0xFFF, value >> 12
         has_table = function in TABLE_FUNCTIONS
@@ -97,7 +97,7 @@ class FieldsU55(Fields):
         return Activation(minimum, maximum, table=table, index_bits=index_bits, signed_index=signed)
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
-        """One stream of weights and one of scales for each core."""
+        """Return one stream of weights and one of scales for each core."""
         block, cores = self.get("OFM_BLK_DEPTH_M1") + 1, self.configuration.cores
         if block < cores:
             raise self.malformed("OFM_BLK_DEPTH_M1", block - 1, f"{cores} cores cannot share it")
@@ -120,7 +120,7 @@ class FieldsU55(Fields):
         streams = tuple(self.stream("WEIGHT", core) for core in range(cores))
         return Weights(streams, self._scales(ofm.depth), order, ScaleLayout.I40)
 
-    def _scales(self, channels: int) -> tuple[Stream, ...]:
+    def _scales(self, channels: int) -> tuple[ByteRange, ...]:
         cores = self.configuration.cores
         found = tuple(self.stream("SCALE", core) for core in range(cores))
         for core, at in enumerate(found):
@@ -131,18 +131,21 @@ class FieldsU55(Fields):
         return found
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
-        """As for weights."""
+        """Return one stream of scales for each core."""
         return ChannelScales(self._scales(ofm.depth), ScaleLayout.I40)
 
-    def operands(self, mode: ElementwiseMode) -> Inputs:
-        """IFM has the OFM's shape; IFM2 may be repeated along axes or be a 16-bit number, and may come first."""
+    def operands(self, mode: ElementwiseMode) -> ElementwiseInputs:
+        """Return the inputs: IFM has the OFM's shape; IFM2 may repeat along axes or be a 16-bit number.
+
+        IFM2 is the first operand where IFM2_BROADCAST says so.
+        """
         shape = self.ofm_shape()
         ifm = self.feature_map("IFM", *shape)
         if self.get("IFM_DEPTH_M1") + 1 != shape[2]:
             value = self.get("IFM_DEPTH_M1")
             raise self.unsupported("IFM_DEPTH_M1", value, f"the output has {shape[2]} channels")
         if mode in UNARY:
-            return Inputs((ifm,), ifm.bits, (("IFM", ifm),))
+            return ElementwiseInputs((ifm,), ifm.bits, (("IFM", ifm),))
         broadcast = self.get("IFM2_BROADCAST")
         precision = self.precision("IFM2")
         if precision.bits != ifm.bits:
@@ -155,18 +158,18 @@ class FieldsU55(Fields):
             height, width, depth = (1 if broadcast >> axis & 1 else size for axis, size in enumerate(shape))
             second = self.feature_map("IFM2", height, width, depth)
             maps.append(("IFM2", second))
-        return Inputs((second, ifm) if broadcast & REVERSED else (ifm, second), ifm.bits, tuple(maps))
+        return ElementwiseInputs((second, ifm) if broadcast & REVERSED else (ifm, second), ifm.bits, tuple(maps))
 
     def elementwise_scales(self, mode: ElementwiseMode, ifm_bits: int) -> ElementwiseScales:
-        """ADD and SUB scale operands, LRELU negatives only; some modes are not scaled at all."""
+        """Return the scales: ADD and SUB scale operands, LRELU only negative values; some modes scale nothing."""
         get = self.get
         precision = get("OFM_PRECISION")
         rounding = self.rounding("OFM_PRECISION")
         if mode is ElementwiseMode.SHR and rounding is Rounding.TRUNCATE:
             raise self.unsupported("OFM_PRECISION", precision, "SHR that truncates is not established")
-        if self.is_global() == (mode in UNSCALED):
+        if self.has_global_scale() == (mode in UNSCALED):
             raise self.unsupported("OFM_PRECISION", precision, "this scale mode is not established here")
-        scale = self.ofm_scale() if self.is_global() else Scale(rounding=rounding)
+        scale = self.ofm_scale() if self.has_global_scale() else Scale(rounding=rounding)
         if mode is ElementwiseMode.LRELU:
             return ElementwiseScales((ONE, ONE), ONE, scale)
         if mode is ElementwiseMode.MUL and ifm_bits == 32:
@@ -183,8 +186,8 @@ class FieldsU55(Fields):
         if ifm_bits not in IMPLICIT_SHIFT:
             raise self.unsupported("IFM_PRECISION", ifm_precision, "operand scaling of 32-bit inputs")
         other_shift, early_bits = IMPLICIT_SHIFT[ifm_bits]
-        # Vela writes the other operand's factor there, cut to 16 bits, or 0. It is not used; a factor that is not the
-        # implicit one comes of int16 operands whose scales differ by a power of two, which Vela 5.1 fuses wrongly.
+        # Vela writes the other operand's factor there, cut to 16 bits, or 0. It is not used. A factor other than the
+        # implicit one comes from int16 operands whose scales differ by a power of two, which Vela 5.1 fuses wrongly.
         other = get("OPB_SCALE")
         if other & 0xFFFF not in (0, 1 << other_shift):
             message = f"the operand that is not scaled is shifted left by {other_shift} whatever the register says"
@@ -194,26 +197,26 @@ class FieldsU55(Fields):
         return ElementwiseScales((scaled, shifted) if how == 1 else (shifted, scaled), scale, ONE)
 
     def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
-        """A padded average; without padding the compiler puts the reciprocal into OFM_SCALE."""
+        """Return true for a padded average; without padding the compiler puts the reciprocal into OFM_SCALE."""
         divide = mode is PoolMode.AVERAGE and kernel.padded
-        if divide and self.is_global() and not self.ofm_scale().is_one:
+        if divide and self.has_global_scale() and not self.ofm_scale().is_one:
             raise self.unsupported(
                 "OFM_SCALE", self.get("OFM_SCALE"), "a padded average with a scale is not established"
             )
         return divide
 
     def dma(self, length: int) -> Dma:
-        """One dimension only."""
+        """Return a transfer of one dimension."""
         sides = []
         for side in ("SRC", "DST"):
             value = self.get(f"DMA0_{side}_REGION")
             if value >> 9:
                 raise self.unsupported(f"DMA0_{side}_REGION", value, "2D and 3D transfers are not established")
-            sides.append(Rows(self.dma_region(side), self.get(f"DMA0_{side}")))
+            sides.append(DmaSide(self.dma_region(side), self.get(f"DMA0_{side}")))
         return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, ())
 
 
 class FieldsU65(FieldsU55):
-    """The dialect of Ethos-U65: a second core has streams of its own."""
+    """The dialect of Ethos-U65: a second core has its own streams."""
 
     dialect = registers_u55.U65

@@ -1,24 +1,24 @@
 """Fields of Ethos-U85.
 
-Scales carry their rounding, and both operands have one. Maps may be chained from operation to operation, transposed or
-reversed on their way to memory. Look-up tables have a memory of their own.
+Scales contain their rounding, and both operands have one. Maps may be chained from operation to operation, and
+transposed or reversed on their way to memory. Look-up tables have a memory of their own.
 """
 
 from __future__ import annotations
 
 from ethos_hil.harness.npu.compute.elementwise import UNARY
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import MAX_ELEMENTS, ElementwiseScales, Fields, Inputs, Precision
+from ethos_hil.harness.npu.decode.fields import MAX_ELEMENTS, ElementwiseInputs, ElementwiseScales, Fields, Precision
 from ethos_hil.harness.npu.isa import registers_u85
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
     Activation,
     ChannelScales,
     Dma,
-    Index,
+    DmaIndex,
+    DmaSide,
     Kernel,
     ResizeAxis,
-    Rows,
     Weights,
 )
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
@@ -38,9 +38,9 @@ IFM_ROUNDING = {0: Rounding.DOUBLE, 1: Rounding.NATURAL}
 TILES, CHAINED, ABSENT = 0, 2, 3  # storage fields of the precision registers
 AXES = {0: STRAIGHT, 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
 UBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))  # by the field of ACC_FORMAT: height and width
-GROUP = 4  # OFM channels of a weight decoder
-# By function of ACTIVATION: bits of the index, its sign, bits of an entry. Functions 1 (unsigned), 5 (8 to 16 bits), 10
-# and 11 (tanh, sigmoid) are compiled from no TOSA program.
+GROUP = 4  # OFM channels that a weight decoder serves at a time
+# By function of ACTIVATION: bits of the index, its sign, bits of an entry. No TOSA program compiles to functions 1
+# (unsigned), 5 (8 to 16 bits), 10 and 11 (tanh, sigmoid).
 TABLES = {4: (8, True, 8), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
 SCALAR = 1 << 3
 FROM_ZERO, GOING_ON, FROM_IFM2 = 0, 1, 2  # accumulators: input field of ACC_FORMAT
@@ -65,7 +65,7 @@ class FieldsU85(Fields):
     max_bits = 64
 
     def precision(self, name: str) -> Precision:
-        """Type, format, storage; for the OFM also how it is turned on its way to memory."""
+        """Return type, format and storage; for the OFM also how it is transposed or reversed on its way to memory."""
         value = self.get(f"{name}_PRECISION")
         bits, signed = self.element(name, 1 if name == "OFM" else 2)
         layout, storage = self.layout(name), value >> 14
@@ -84,7 +84,7 @@ class FieldsU85(Fields):
         return Precision(layout, bits, signed, axes, reverse, storage == ABSENT)
 
     def ublock(self) -> tuple[int, int, int]:
-        """Height and width of ACC_FORMAT; the depth follows, as a cycle uses all multipliers."""
+        """Return height and width from ACC_FORMAT, and the depth that uses all multipliers in a cycle."""
         value = self.get("ACC_FORMAT")
         field = value >> 8 & 7
         if field < len(UBLOCKS):
@@ -95,18 +95,18 @@ class FieldsU85(Fields):
         raise self.malformed("ACC_FORMAT", value, "this NPU has no such micro-block")
 
     def accumulator_bits(self) -> int:
-        """32 or 48."""
+        """Return 32 or 48."""
         value = self.get("ACC_FORMAT")
         if value & 3 not in (0, 1):
             raise self.malformed("ACC_FORMAT", value, "accumulator format is not known")
         return 48 if value & 3 else 32
 
     def accumulator_source(self) -> int:
-        """FROM_ZERO, GOING_ON or FROM_IFM2."""
+        """Return FROM_ZERO, GOING_ON or FROM_IFM2."""
         return self.get("ACC_FORMAT") >> 4 & 3
 
     def start(self) -> FeatureMap | None:
-        """IFM2, as wide as accumulators are stored, or what the last operation left in them."""
+        """Return IFM2, as wide as accumulators are stored, the sums that the last operation left, or None for zero."""
         source = self.accumulator_source()
         if source == FROM_ZERO:
             return None
@@ -119,7 +119,7 @@ class FieldsU85(Fields):
         return start
 
     def ofm(self) -> FeatureMap:
-        """The OFM, or the accumulators where they are not put out."""
+        """Return the OFM, or the accumulators where no OFM is stored."""
         value = self.get("ACC_FORMAT")
         if not value >> 6 & 1:
             return super().ofm()
@@ -128,7 +128,7 @@ class FieldsU85(Fields):
         return self.accumulators(write=True)
 
     def scale(self, name: str) -> Scale:
-        """The scale register of "IFM", "IFM2" or "OFM"."""
+        """Return the scale register of "IFM", "IFM2" or "OFM"."""
         value = self.get(f"{name}_SCALE")
         rounding = (OFM_ROUNDING if name == "OFM" else IFM_ROUNDING).get(value >> 45)
         if rounding is None:
@@ -139,15 +139,15 @@ class FieldsU85(Fields):
         return Scale(value & 0xFFFFFFFF, value >> 32 & 0x3F, rounding, early_bits)
 
     def ofm_scale(self) -> Scale:
-        """OFM_SCALE."""
+        """Return OFM_SCALE."""
         return self.scale("OFM")
 
     def channel_rounding(self) -> Scale:
-        """As OFM_SCALE says."""
+        """Return a scale with the rounding of OFM_SCALE."""
         return Scale(rounding=self.scale("OFM").rounding)
 
     def activation(self, ofm: FeatureMap) -> Activation:
-        """Clamp unless switched off, and a table by the types of index and entries; nothing if accumulators stay."""
+        """Return the clamp, unless it is switched off, and a table; no effect where the accumulators keep the sums."""
         if ofm.is_accumulators:
             return Activation(*ofm.limits, clamp=False)
         value = self.get("ACTIVATION")
@@ -172,7 +172,7 @@ class FieldsU85(Fields):
         return Activation(low, high, table=number * size, index_bits=index_bits, signed_index=signed)
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
-        """One stream of weights for each decoder, or only one if they are in FWD coding; one of scales."""
+        """Return one stream of weights for each decoder, or one with FWD coding, and one stream of scales."""
         form = self.get("WEIGHT_FORMAT")
         cores = self.configuration.cores
         order = WeightOrderU85(
@@ -197,26 +197,28 @@ class FieldsU85(Fields):
         self.check_length(order, ifm)
         streams = tuple(self.stream("WEIGHT", number) for number in range(1 if order.fast else cores))
         scales = self.channel_scales(ofm)
-        if scales.layout is ScaleLayout.I48 and not self.is_global():
+        if scales.layout is ScaleLayout.I48 and not self.has_global_scale():
             self._check_multiplier()
         return Weights(streams, scales.streams, order, scales.layout)
 
     def _check_multiplier(self) -> None:
-        """OFM_SCALE repeats the scale of the first channel, uncut: it tells whether the stored ones fit 15 bits."""
+        """Raise Fault where multipliers exceed 15 bits: OFM_SCALE repeats the first channel's multiplier before it is
+        cut.
+        """
         value = self.get("OFM_SCALE")
         if value & 0xFFFFFFFF >= 1 << 15:
             message = "48-bit accumulators have multipliers of 15 bits"
             raise self.unsupported("OFM_SCALE", value, message, hint=WIDE_MULTIPLIER_HINT)
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
-        """One stream, of a layout that goes with the accumulators."""
+        """Return the one stream of scales, in the layout for the accumulators' width."""
         at = self.stream("SCALE")
         if at.length < SCALE_BYTES * ofm.depth:
             raise self.malformed("SCALE_LENGTH", at.length, f"too short for {ofm.depth} channels")
         return ChannelScales((at,), ScaleLayout.I32 if self.accumulator_bits() == 32 else ScaleLayout.I48)
 
-    def operands(self, mode: ElementwiseMode) -> Inputs:
-        """Each input may be repeated along axes or be a number, the same register for both."""
+    def operands(self, mode: ElementwiseMode) -> ElementwiseInputs:
+        """Return the inputs: each may repeat along axes, or be the number in OP_SCALAR."""
         names = ("IFM",) if mode in UNARY else ("IFM", "IFM2")
         sources = tuple(map(self._operand, names))
         maps = tuple(
@@ -231,7 +233,7 @@ class FieldsU85(Fields):
         for register in (f"{name}_ZERO_POINT" for name in names if mode in BITWISE):
             if self.get(register):
                 raise self.unsupported(register, self.get(register), "bits of values with a zero point")
-        return Inputs(sources, bits.pop(), maps)
+        return ElementwiseInputs(sources, bits.pop(), maps)
 
     def _operand(self, name: str) -> FeatureMap | int:
         broadcast, precision = self.get(f"{name}_BROADCAST"), self.precision(name)
@@ -245,8 +247,8 @@ class FieldsU85(Fields):
         return self.feature_map(name, height, width, depth)
 
     def elementwise_scales(self, mode: ElementwiseMode, ifm_bits: int) -> ElementwiseScales:
-        """Every mode scales its inputs and its result; LRELU has IFM2_SCALE for negative inputs."""
-        if not self.is_global():
+        """Return the scales: every mode scales its inputs and its result; LRELU uses IFM2_SCALE for negative inputs."""
+        if not self.has_global_scale():
             raise self.unsupported(
                 "OFM_PRECISION", self.get("OFM_PRECISION"), "this scale mode is not established here"
             )
@@ -259,11 +261,11 @@ class FieldsU85(Fields):
         return ElementwiseScales((first, second), result, ONE)
 
     def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
-        """Every average."""
+        """Return true for every average."""
         return mode is PoolMode.AVERAGE
 
     def resize_axis(self, axis: str) -> ResizeAxis:
-        """Where OFM positions are in the IFM along "Y" or "X"."""
+        """Return the mapping of OFM positions to IFM positions along "Y" or "X"."""
         scale, offset, step = (self.get(f"RESIZE_{axis}_{what}") for what in ("SCALE_N_M1", "OFFSET", "STEP"))
         whole, rest = step >> 32 & 0xF, step & 0x7FF
         if rest > scale:
@@ -271,7 +273,7 @@ class FieldsU85(Fields):
         return ResizeAxis(scale + 1, whole * (scale + 1) + rest, offset - 0x1000 if offset >= 0x800 else offset)
 
     def dma(self, length: int) -> Dma:
-        """One to three dimensions, and an index for one side."""
+        """Return a transfer of one to three dimensions; one of its sides may have an index."""
         get = self.get
         value = get("DMA0_SRC_REGION")
         mode = value >> 9 & 3
@@ -293,12 +295,12 @@ class FieldsU85(Fields):
                 get(f"DMA0_{side}_STRIDE0") if mode or side in indexed else 0,
                 get(f"DMA0_{side}_STRIDE1") if mode == 2 else 0,
             )
-            sides.append(Rows(self.dma_region(side), get(f"DMA0_{side}"), strides))
+            sides.append(DmaSide(self.dma_region(side), get(f"DMA0_{side}"), strides))
         index = None
         if indexed:
             maximum = get("DMA0_IDX_MAX")
             if maximum >= 1 << 31:
                 raise self.malformed("DMA0_IDX_MAX", maximum, "row numbers have 31 bits")
             skip = get("DMA0_IDX_SKIP1") if mode == 2 else 0
-            index = Index(get("DMA0_IDX_REGION"), get("DMA0_IDX"), maximum, skip, indexed[0] == "SRC")
+            index = DmaIndex(get("DMA0_IDX_REGION"), get("DMA0_IDX"), maximum, skip, indexed[0] == "SRC")
         return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, (), sizes, index)

@@ -1,8 +1,8 @@
 """Pools that differ from the operation before only in where their maps begin.
 
-On Ethos-U55 the compiler moves and transposes data with one pool per slice, up to thousands of them. What a pool is
-follows from the registers that decoding it reads, so if of those only base addresses were written since, it is the
-pool before at other addresses: a third of the time of decoding it.
+On Ethos-U55 the compiler moves and transposes data with one pool per slice, up to thousands of them. The registers that
+decoding reads define a pool. So if only base addresses among them were written since, the next pool is the previous one
+at other addresses; copying it takes a third of the time of decoding.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from ethos_hil.harness.npu.isa.operations import Access, Op, Pool
 from ethos_hil.harness.npu.isa.stream import RegisterFile
 
 
-class Slices:
-    """Remembers the last operation, and which registers it depends on."""
+class PoolRepeater:
+    """The last pool decoded, and the registers that it depends on."""
 
     def __init__(self, registers: RegisterFile) -> None:
         self.registers = registers
@@ -21,12 +21,12 @@ class Slices:
         self._needs: set[str] = set()
 
     def forget(self) -> None:
-        """The next operation has to be decoded."""
+        """Forget the last pool, so that the next operation is decoded."""
         self._last = None
         self._begin()
 
-    def again(self, code: int, parameter: int) -> Op | None:
-        """The operation with this code, or None if it has to be decoded."""
+    def repeat(self, code: int, parameter: int) -> Op | None:
+        """Return the last pool at its new addresses, or None if the operation must be decoded."""
         registers = self.registers
         if self._last is None or self._last[:2] != (code, parameter):
             self._begin()
@@ -46,7 +46,7 @@ class Slices:
         return op
 
     def remember(self, code: int, parameter: int, op: Op) -> None:
-        """`op` was decoded, and `again` asked before; its register reads were noted since."""
+        """Remember `op`, just decoded after `repeat` returned None, with the registers read since then."""
         movable = (
             isinstance(op, Pool)
             and [access.write for access in op.accesses] == [False, True]
@@ -63,7 +63,7 @@ class Slices:
 
 
 def _moved(source: FeatureMap, access: Access, registers: RegisterFile) -> tuple[FeatureMap, Access]:
-    """A map of one tile, and its access, from where its base register now says."""
+    """Return a map of one tile, and its access, at the address in its base register."""
     base = registers.get(access.register)
     by = base - source.bases[0]
     if not by:

@@ -1,8 +1,8 @@
-"""What a command stream says about order: the waits before each operation, and its block dependency.
+"""The order that a command stream asks for: the waits before each operation, and its block dependency.
 
-DMA_WAIT n and KERNEL_WAIT n hold up what follows until at most n transfers or kernels are outstanding. BLOCKDEP n lets
-a kernel begin while the last n blocks of the kernel before it are not finished; 0 means after its end. Codes are the
-same in all generations (ethosu/vela/ethos_u55_regs; for Ethos-U85 Vela's disassembly).
+DMA_WAIT n and KERNEL_WAIT n hold up the commands after them until at most n transfers or kernels are outstanding.
+BLOCKDEP n lets a kernel begin while the last n blocks of the kernel before it are not finished; 0 means after its end.
+Codes are the same in all generations (ethosu/vela/ethos_u55_regs; for Ethos-U85 Vela's disassembly).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ BLOCKDEP = 0x12F
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """What an operation waits for before it is issued.
+class Waits:
+    """The waits before one operation is issued.
 
     Attributes:
         kernels: how many kernels may still be outstanding then; None where the stream does not say.
@@ -32,18 +32,18 @@ class Gate:
     blocks: int = 0
 
 
-def gates(stream: bytes, ops: Sequence[Op]) -> tuple[Gate, ...]:
-    """One for each of the operations that `stream` was decoded to."""
-    found: dict[int, Gate] = {}
+def find_waits(stream: bytes, ops: Sequence[Op]) -> tuple[Waits, ...]:
+    """Return the waits before each of the operations that `stream` was decoded to."""
+    found: dict[int, Waits] = {}
     wanted = {op.offset for op in ops}
     kernels: int | None = None
     transfers: int | None = None
     blocks = 0
     for offset, code, parameter, payload in commands(stream):
         if len(found) == len(wanted):
-            break  # what follows was not decoded, and need not even consist of commands
+            break  # the rest was not decoded, and need not consist of commands
         if offset in wanted:
-            found[offset] = Gate(kernels, transfers, blocks)
+            found[offset] = Waits(kernels, transfers, blocks)
             kernels = transfers = None
         elif payload is not None:
             continue

@@ -1,1 +1,1 @@
-"""What a command stream is made of: registers, commands, feature maps, operations, and the NPUs that read them."""
+"""The parts of a command stream: registers, commands, feature maps, operations, and the NPUs that read them."""

@@ -1,4 +1,4 @@
-"""What distinguishes one Ethos-U from another.
+"""The properties that distinguish one Ethos-U from another.
 
 Sources: CONFIG and ID words from the driver actions that Vela 5.1 puts before its command streams; micro-blocks, cores
 and SHRAM of Ethos-U55 and U65 from Vela's public estimator (ethosu/vela/architecture_features.py); weight decoders of
@@ -23,19 +23,19 @@ class Generation(Enum):
 
 @dataclass(frozen=True)
 class Configuration:
-    """An NPU as synthesised.
+    """One Ethos-U, as synthesised.
 
     Attributes:
         name: as Vela and ExecuTorch spell it.
-        generation: the dialect it understands.
+        generation: the command stream's dialect it understands.
         macs: 8-bit multiply-accumulates per cycle, of all cores.
-        internal_bytes: internal memory that DMA reaches: SHRAM of a core, or the look-up tables of an Ethos-U85.
+        internal_bytes: internal memory that DMA reaches: one core's SHRAM, or the look-up tables of an Ethos-U85.
         config_word: the CONFIG register.
         id_word: the ID register.
-        cores: cores of an Ethos-U65, each with weights of its own; weight decoders of an Ethos-U85.
-        ublock: height, width (positions) and depth (channels) of the OFM micro-block that one cycle of a core works on;
+        cores: cores of an Ethos-U65, each with its own weights; weight decoders of an Ethos-U85.
+        ublock: height, width (positions) and depth (channels) of the OFM micro-block that one core works on in a cycle;
             on Ethos-U85 each operation chooses height and width.
-        ifm_ublock_depth: IFM channels one cycle works on.
+        ifm_ublock_depth: IFM channels that one cycle works on.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Configuration:
 
     @classmethod
     def parse(cls, name: str) -> Configuration:
-        """The configuration called `name`, e.g. "ethos-u55-128"; UsageError lists the valid ones."""
+        """Return the configuration called `name`, e.g. "ethos-u55-128". Raises UsageError with the valid names."""
         for configuration in CONFIGURATIONS:
             if configuration.name == name:
                 return configuration
@@ -66,7 +66,7 @@ class Configuration:
         return self.name
 
 
-U55_ID = 0x10066001  # architecture 1.0.6, which Vela writes for Ethos-U65 as well
+U55_ID = 0x10066001  # architecture 1.0.6; Vela writes it for Ethos-U65 as well
 U85_ID = 0x20007000
 
 

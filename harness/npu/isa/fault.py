@@ -1,4 +1,4 @@
-"""The one way in which the functional NPU refuses to go on."""
+"""The error with which the functional NPU refuses a command stream."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ethos_hil.results.verdict import FailureKind
 class Fault(EthosHilError):
     """A command stream cannot be decoded or executed.
 
-    Kinds: "parse" (the stream is not a valid one for this NPU), "bus" (an access outside of, or a write to a
-    read-only, region), "unsupported" (valid as far as known, but its arithmetic is not established), "hazard" (on a
-    strict NPU: a wait is missing; `register` and `value` are the one that would do, which the message says).
+    Kinds: "parse" (the stream is not valid for this NPU), "bus" (an access leaves its region, or writes to a read-only
+    one), "unsupported" (valid as far as known, but its arithmetic is not established), "hazard" (on a strict NPU: a
+    wait is missing; the message says which one would do, and `register` and `value` are that wait).
 
     Attributes:
         offset: byte offset in the command stream of the command word that faulted.
         op: the command at that offset ("CONV", "DMA", "IFM_PRECISION", ...).
-        register: the register, or other thing, whose value is to blame.
+        register: the register, or other item, whose value is wrong.
         value: that value.
-        region: of a "bus" fault: the region of the access, or INTERNAL; where there is none, -1 too.
+        region: for a "bus" fault the region of the access, or INTERNAL; -1 otherwise.
     """
 
     def __init__(

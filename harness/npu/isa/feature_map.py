@@ -1,4 +1,4 @@
-"""Feature maps: shape, format and place of a tensor in memory, and moving it from and to numpy.
+"""Feature maps: shape, format and place of a tensor in memory, and its conversion from and to numpy.
 
 NHWC: base + y*stride_y + x*stride_x + c*size. Bricks (NHCWB16): base + y*stride_y + (c/16)*stride_c + x*stride_x +
 (c%16)*size. A map may be cut into up to four tiles, each with its own base.
@@ -21,10 +21,10 @@ STRAIGHT = (0, 1, 2)
 
 
 class RegionMemory(dict[int, npt.NDArray[np.uint8]]):
-    """Region number -> its bytes. Every access was checked against the sizes before anything here runs.
+    """The bytes of each region, by region number. Callers check every access against the sizes first.
 
     Attributes:
-        chains: by number, what an operation passed on to later ones without storing it (Ethos-U85).
+        chains: values that an operation passes to later ones without storing them, by chain number (Ethos-U85).
     """
 
     def __init__(self, regions: Mapping[int, npt.NDArray[np.uint8]]) -> None:
@@ -33,7 +33,7 @@ class RegionMemory(dict[int, npt.NDArray[np.uint8]]):
 
 
 class Layout(IntEnum):
-    """How a feature map is kept: the format fields of the precision registers, or not in memory at all."""
+    """How a feature map is stored: the format field of the precision registers, or CHAIN for not in memory at all."""
 
     NHWC = 0
     BRICKS = 1
@@ -48,7 +48,7 @@ DTYPES: dict[tuple[int, bool], np.dtype[Any]] = {
     (32, True): np.dtype("<i4"),
     (64, True): np.dtype("<i8"),
 }
-ACCUMULATORS = -1  # the chain that is the accumulators themselves: what one operation leaves in them for the next
+ACCUMULATORS = -1  # number of the chain for sums that one operation leaves in the accumulators for the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,15 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """A tensor of `height` x `width` x `depth` elements of `bits` in a region; see the module for addresses.
+    """A tensor of `height` x `width` x `depth` elements of `bits` in a region; the module has the address formulas.
 
-    `split`: width of tiles 0 and 2, height of tile 0, height of tile 1. Tiles 0, 1, 2, 3 are upper left, upper right,
-    lower left, lower right. `axes`: what is stored as height, width and depth, if the map is transposed on its way to
-    memory (addresses and tiles are those of the stored map). `reverse`: the axis along which it is stored backwards.
-    With Layout.CHAIN, `region` is the chain's number and nothing has an address.
+    Attributes:
+        split: width of tiles 0 and 2, height of tile 0, height of tile 1. Tiles 0, 1, 2, 3 are upper left, upper right,
+            lower left, lower right.
+        axes: the map's axes that are stored as height, width and depth, if the map is transposed on its way to memory
+            (addresses and tiles are those of the stored map).
+        reverse: the axis along which the map is stored backwards.
+        region: with Layout.CHAIN, the chain's number; a chain has no addresses.
     """
 
     region: int
@@ -116,7 +119,7 @@ class FeatureMap:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Smallest and largest value an element can have."""
+        """Smallest and largest value of an element."""
         return (-(1 << self.bits - 1), (1 << self.bits - 1) - 1) if self.signed else (0, (1 << self.bits) - 1)
 
     @property
@@ -127,16 +130,16 @@ class FeatureMap:
 
     @property
     def is_accumulators(self) -> bool:
-        """Whether this is no map, but what stays in the accumulators."""
+        """Whether the values stay in the accumulators instead of being stored."""
         return self.layout is Layout.CHAIN and self.region == ACCUMULATORS
 
     @property
     def is_straight(self) -> bool:
-        """Whether the stored map is the map itself."""
+        """Whether the map is stored as it is, neither transposed nor reversed."""
         return self.axes == STRAIGHT and self.reverse is None
 
     def moved(self, base: int) -> FeatureMap:
-        """The same map with tile 0 at `base`; dataclasses.replace takes three times as long."""
+        """Return the same map with tile 0 at `base`. dataclasses.replace would take three times as long."""
         return FeatureMap(
             self.region,
             self.height,
@@ -160,7 +163,7 @@ class FeatureMap:
         return values if self.reverse is None else np.flip(values, self.reverse)
 
     def tiles(self) -> Iterator[Tile]:
-        """The tiles that hold something, in memory's coordinates."""
+        """Yield the tiles that are not empty, in the stored map's coordinates."""
         height, width, _ = self.stored_shape
         left, upper_left, upper_right = self.split
         for first, x, x_end, upper in ((0, 0, min(left, width), upper_left), (1, left, width, upper_right)):
@@ -171,14 +174,14 @@ class FeatureMap:
                 yield Tile(upper, height, x, x_end, self.bases[first + 2])
 
     def extent(self, *, whole_bricks: bool) -> tuple[int, int]:
-        """First byte and byte after the last one; `whole_bricks` counts the unused lanes of the last brick too.
+        """Return the first byte and the byte after the last one.
 
-        The first may be negative where strides are (a reversed output); the caller refuses what leaves the region.
-        A chain has no addresses: (0, 0).
+        `whole_bricks` includes the unused lanes of the last brick. The first byte may be negative where strides are (a
+        reversed output); the caller refuses what leaves the region. A chain has no addresses: (0, 0).
         """
         if self.layout is Layout.CHAIN:
             return 0, 0
-        if self.one_tile and self.stride_y >= 0 and self.stride_x >= 0 and self.stride_c >= 0:  # nearly all
+        if self.one_tile and self.stride_y >= 0 and self.stride_x >= 0 and self.stride_c >= 0:  # most maps
             height, width, _ = self.stored_shape
             across = (height - 1) * self.stride_y + (width - 1) * self.stride_x
             deep = max(brick * self.stride_c + lanes * self.size for brick, lanes in self._brick_ends(whole_bricks))
@@ -194,7 +197,7 @@ class FeatureMap:
         return min(low), max(high)
 
     def _brick_ends(self, whole_bricks: bool) -> list[tuple[int, int]]:
-        """The bricks that can end the map: number and used lanes."""
+        """Return the bricks that can end the map: number and used lanes."""
         depth = self.stored_shape[2]
         if self.layout is Layout.NHWC:
             return [(0, depth)]
@@ -203,8 +206,8 @@ class FeatureMap:
             return [(0, BRICK), (last, BRICK)]
         return [(0, min(BRICK, depth)), (max(0, last - 1), min(BRICK, depth)), (last, rest)]
 
-    def plain(self, memory: RegionMemory) -> Array | None:
-        """The map as a (height, width, depth) view of memory, or None where no single view can be."""
+    def as_view(self, memory: RegionMemory) -> Array | None:
+        """Return the map as a (height, width, depth) view of memory, or None where one view cannot hold it."""
         if not self.one_tile or self.layout is Layout.CHAIN:
             return None
         shape = self.stored_shape
@@ -215,17 +218,17 @@ class FeatureMap:
         return view if self.is_straight else self._from_stored(view)
 
     def load(self, memory: RegionMemory) -> Array:
-        """The map's values, shape (height, width, depth), in its own type; may be a view of memory."""
+        """Return the map's values, shape (height, width, depth), in the map's dtype; they may be a view of memory."""
         if self.layout is Layout.CHAIN:
             return memory.chains[self.region]
-        view = self.plain(memory)
+        view = self.as_view(memory)
         if view is not None:
             return view
         stored = self._load_stored(memory)
         return stored if self.is_straight else self._from_stored(stored)
 
     def store(self, memory: RegionMemory, values: Array) -> None:
-        """Writes `values`, shape (height, width, depth), already within the range of the map's type."""
+        """Write `values`, shape (height, width, depth), already within the range of the map's type."""
         if self.layout is Layout.CHAIN:
             memory.chains[self.region] = values
             return
@@ -270,9 +273,10 @@ class FeatureMap:
         )
 
     def _bricks(self, memory: RegionMemory, tile: Tile, values: Array) -> Iterator[tuple[Array, Array]]:
-        """The whole bricks of a tile in memory and in `values` (contiguous), then the lanes of one that is not whole.
+        """Yield pairs of views, in memory and in `values` (contiguous): the whole bricks of a tile, then the last,
+        partial one.
 
-        Lanes side by side are one element, which numpy moves several times as fast as so many of them.
+        A brick's lanes are moved as one element, which numpy does several times faster than lane by lane.
         """
         height, width, depth = values.shape
         whole, rest = divmod(depth, BRICK)
@@ -288,7 +292,7 @@ class FeatureMap:
 
 
 def chain(number: int, shape: tuple[int, int, int], bits: int, signed: bool, zero_point: int) -> FeatureMap:
-    """A map that is passed on from one operation to later ones without a place in memory."""
+    """Return a map that one operation passes on to later ones without a place in memory."""
     height, width, depth = shape
     nowhere, split = (0, 0, 0, 0), (width, height, height)
     return FeatureMap(number, height, width, depth, Layout.CHAIN, bits, signed, zero_point, nowhere, 0, 0, 0, split)

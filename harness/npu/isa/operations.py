@@ -1,7 +1,7 @@
-"""What the NPU is asked to do: every register resolved, nothing left to look up.
+"""The NPU's operations, with every register resolved.
 
-The decoder makes these; executing, timing and checking read them. All are immutable.
-Sizes and addresses are in elements and bytes as named; addresses are offsets into a region.
+The decoder makes them; execution, timing and checks read them. All are immutable. Sizes are in elements and addresses
+in bytes unless the name says otherwise; an address is an offset into a region.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ INTERNAL = -1  # "region" of addresses inside the NPU: SHRAM, or the look-up tab
 
 
 class Upscale(IntEnum):
-    """How the IFM is enlarged by two before the kernel sees it."""
+    """How the IFM is enlarged by two before the kernel reads it."""
 
     NONE = 0
     NEAREST = 1
@@ -27,7 +27,7 @@ class Upscale(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Bytes [begin, end) of a region that an operation may read or write, and the register that says where."""
+    """Bytes [begin, end) of a region that an operation may read or write, and the register that holds the address."""
 
     register: str
     region: int
@@ -39,7 +39,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Taps, steps and padding of a convolution or pool, in IFM elements (after upscaling)."""
+    """Size, stride, dilation and padding of a convolution or pool, in IFM elements (after upscaling)."""
 
     height: int
     width: int
@@ -65,12 +65,16 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What happens between scaling and storing: clamp to [minimum, maximum], then an optional look-up.
+    """The step between scaling and storing: clamp to [minimum, maximum], then an optional look-up.
 
-    `table` is the internal address of a look-up table, or None. `clamp` is false for plain 32-bit outputs, which
-    saturate to int32 instead and get no zero point; and where a clamp is switched off for smaller ones, which then wrap
-    around (`wraps`). An index of 8 bits picks an entry (a signed one counts them from
-    -128); one of 16 bits has 512 entries interpolated.
+    Attributes:
+        clamp: false for plain 32-bit outputs, which saturate to int32 instead and get no zero point; false too for
+            smaller outputs whose clamp the stream switches off.
+        wraps: whether values outside of the OFM's type wrap around; for those smaller outputs.
+        table: internal address of a look-up table, or None.
+        index_bits: 8, and an index picks an entry (a signed index counts from -128); or 16, and the table has 512
+            entries with values interpolated between them.
+        signed_index: whether the index is signed.
     """
 
     minimum: int
@@ -84,7 +88,7 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The OFM block the NPU works on at a time, and the micro-blocks (height, width, depth) it consists of."""
+    """The OFM block that the NPU works on at a time, and its micro-block (height, width, depth)."""
 
     height: int
     width: int
@@ -93,7 +97,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class ByteRange:
     """Bytes [base, base + length) of a region; length 0 where a core or stream is unused."""
 
     region: int
@@ -103,19 +107,19 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Where compressed weights and scales are, one stream per core or weight decoder, and in which order they come."""
+    """Where compressed weights and scales are, one stream per core or weight decoder, and how they are ordered."""
 
-    streams: tuple[Stream, ...]
-    scales: tuple[Stream, ...]
+    streams: tuple[ByteRange, ...]
+    scales: tuple[ByteRange, ...]
     order: WeightOrder
     layout: ScaleLayout
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelScales:
-    """Where an operation without weights finds a bias, multiplier and shift for each channel."""
+    """Where an operation without weights finds each channel's bias, multiplier and shift."""
 
-    streams: tuple[Stream, ...]
+    streams: tuple[ByteRange, ...]
     layout: ScaleLayout
 
 
@@ -123,7 +127,8 @@ class ChannelScales:
 class Convolution:
     """CONV or DEPTHWISE. `scale` applies to all channels when `per_channel` is false.
 
-    `start`: what sums start with, if not with zero. An OFM that is the chain ACCUMULATORS gets the bare sums.
+    `start`: the initial values of the sums, None for zero. An OFM that is the chain ACCUMULATORS gets the sums
+    unscaled.
     """
 
     offset: int
@@ -143,7 +148,7 @@ class Convolution:
 
     @property
     def depthwise(self) -> bool:
-        """Whether channels are kept apart."""
+        """Whether each output channel has one input channel."""
         return self.weights.order.depthwise
 
 
@@ -151,8 +156,8 @@ class Convolution:
 class Pool:
     """POOL. `hardware_divide` asks for the mean over the valid taps before scaling.
 
-    Scaling is by `channel_scales` and the rounding of `scale` where there are any, else by `scale`. With PoolMode.NONE
-    values only pass the accumulators.
+    Where there are `channel_scales`, they scale, with the rounding of `scale`; otherwise `scale` does. PoolMode.NONE
+    passes values through the accumulators unchanged.
     """
 
     offset: int
@@ -170,7 +175,7 @@ class Pool:
     accesses: tuple[Access, ...]
 
     def moved(self, offset: int, ifm: FeatureMap, ofm: FeatureMap, accesses: tuple[Access, ...]) -> Pool:
-        """The same with other maps of the same shapes; dataclasses.replace takes three times as long."""
+        """Return the same pool on other maps of the same shapes. dataclasses.replace would take three times as long."""
         return Pool(
             offset,
             self.name,
@@ -190,9 +195,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An input of ELEMENTWISE: a feature map or one number, and what it is scaled by once its zero point is removed.
+    """An input of ELEMENTWISE: a feature map or one number, and the scale to apply after its zero point is subtracted.
 
-    A number has its zero point removed already.
+    A number has its zero point subtracted already.
     """
 
     source: FeatureMap | int
@@ -201,10 +206,10 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """ELEMENTWISE. `operands` are in operand order (first minus second), one for unary modes.
+    """ELEMENTWISE. `operands` are in operand order (first minus second); unary modes have one.
 
-    Operands are scaled, combined, then scaled by `scale`. LRELU scales its one operand by `negative_scale` instead
-    where it is below zero. Shifts to the right round as `scale` does.
+    Each operand is scaled, they are combined, and `scale` scales the result. LRELU scales its operand by
+    `negative_scale` where it is below zero. Shifts to the right round as `scale` does.
     """
 
     offset: int
@@ -228,7 +233,7 @@ class Elementwise:
 class MatMul:
     """CONV with weights from a feature map: OFM (y, x, o) is the sum over c of IFM (y, x, c) * IFM2 (0, o, c).
 
-    `start` and the OFM: as for Convolution.
+    `start` and the OFM are as for Convolution.
     """
 
     offset: int
@@ -254,7 +259,7 @@ class ResizeMode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResizeAxis:
-    """OFM position p is IFM position (p * step + offset) / scale, in one direction."""
+    """The mapping along one axis: OFM position p is IFM position (p * step + offset) / scale."""
 
     scale: int
     step: int
@@ -263,7 +268,7 @@ class ResizeAxis:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """RESIZE; `y` and `x` say where an OFM position is in the IFM."""
+    """RESIZE; `y` and `x` map OFM positions to IFM positions."""
 
     offset: int
     name: str
@@ -279,7 +284,7 @@ class Resize:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class DmaSide:
     """One side of a DMA: sizes[0] * sizes[1] rows, `strides[0]` and `strides[1]` bytes apart."""
 
     region: int
@@ -288,8 +293,8 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    """A list of 32-bit row numbers, 0 to `maximum`, for one side of a DMA; `skip` bytes after each inner list."""
+class DmaIndex:
+    """A list of 32-bit row numbers, 0 to `maximum`, for one side of a DMA; `skip` bytes follow each inner list."""
 
     region: int
     base: int
@@ -300,26 +305,26 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Dma:
-    """DMA between regions, one of which may be INTERNAL: sizes[1] times sizes[0] rows of `length` bytes each.
+    """A copy between regions, one of which may be INTERNAL: sizes[1] times sizes[0] rows of `length` bytes each.
 
-    With an index, the row numbers of one side come from memory instead of counting up.
+    With an index, one side takes its row numbers from memory instead of counting up.
     """
 
     offset: int
     name: str
-    source: Rows
-    destination: Rows
+    source: DmaSide
+    destination: DmaSide
     length: int
     accesses: tuple[Access, ...]
     sizes: tuple[int, int] = (1, 1)
-    index: Index | None = None
+    index: DmaIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
     """BRANCH to instruction number `target` of the program, always or only if the flag is set.
 
-    The flag is whether the one element that the last operation stored differs from zero.
+    The flag is set when the one element that the last operation stored is not zero.
     """
 
     offset: int

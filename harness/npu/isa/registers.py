@@ -1,10 +1,10 @@
 """Names and codes of the Ethos-U command stream, as far as its generations share them.
 
-A command word has its code in bits 0-9 and the size of its payload in bits 14-15. Without payload ("short"), bits
-16-31 are the value, and codes below 0x100 are operations, the others registers. With one 32-bit payload word ("long"),
-every code but BRANCH is a register whose value is bits 16-31 above the payload. Which registers there are differs:
-see `registers_u55` (and U65) and `registers_u85`. Codes are those of the description that comes with Vela
-(ethosu/vela/ethos_u55_regs), and for Ethos-U85 those of Vela's disassembly; tests compare them.
+A command word has its code in bits 0-9 and the size of its payload in bits 14-15. A command without payload ("short")
+has its value in bits 16-31; codes below 0x100 are operations, the others registers. A command with one 32-bit payload
+word ("long") sets a register, whose value is bits 16-31 above the payload; only BRANCH is an operation. `registers_u55`
+(and U65) and `registers_u85` list the registers of each generation. Codes are those of the description that comes with
+Vela (ethosu/vela/ethos_u55_regs), and for Ethos-U85 those of Vela's disassembly; tests compare them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_REGISTER = 0x100  # short codes below are operations
 
 
 class Opcode(IntEnum):
-    """Short commands that do something."""
+    """Short commands that are operations."""
 
     STOP = 0x000
     IRQ = 0x001
@@ -35,7 +35,7 @@ class Opcode(IntEnum):
 
 
 class PoolMode(IntEnum):
-    """Parameter of POOL; from SUM on of an Ethos-U85 only."""
+    """Parameter of POOL; modes from SUM on exist on Ethos-U85 only."""
 
     MAX = 0
     AVERAGE = 1
@@ -48,7 +48,7 @@ class PoolMode(IntEnum):
 
 
 class ElementwiseMode(IntEnum):
-    """Parameter of ELEMENTWISE; from LSR on of an Ethos-U85 only."""
+    """Parameter of ELEMENTWISE; modes from LSR on exist on Ethos-U85 only."""
 
     MUL = 0
     ADD = 1
@@ -75,9 +75,9 @@ class ElementwiseMode(IntEnum):
 
 @dataclass(frozen=True)
 class Register:
-    """One register: its name, code, and the bits of its value that mean something.
+    """One register: its name, code, and the bits of its value that have a known meaning.
 
-    A stream that sets another bit is not understood, so it is refused.
+    A stream that sets another bit is refused.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Register:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a generation understands: registers by code, operations, and modes of pools and elementwise operations."""
+    """The command set of a generation: registers by code, operations, and modes of pools and elementwise operations."""
 
     short: Mapping[int, Register]
     long: Mapping[int, Register]
@@ -105,5 +105,5 @@ SCALE = (1 << 38) - 1
 
 
 def by_code(*registers: Register) -> dict[int, Register]:
-    """Registers by code."""
+    """Return registers by code."""
     return {register.code: register for register in registers}

@@ -1,4 +1,4 @@
-"""Registers of Ethos-U55 and U65, which share one dialect; the second core of an ethos-u65-512 adds four registers."""
+"""Registers of Ethos-U55 and U65. They share one dialect; the second core of an ethos-u65-512 adds four registers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Registers of Ethos-U85, as differences to Ethos-U55.
 
-Source: Vela's disassembly, which names fields and their values, and the positions at which its streams have them.
+Source: Vela's disassembly, which names fields and their values, and Vela's streams, which show their positions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Scaling of accumulators: multiply, round, shift. The one place where rounding is defined.
+"""Scaling of accumulators: multiply, round, shift. Rounding is defined here and nowhere else.
 
-NATURAL, AWAY and FLOOR are established with TOSA, DOUBLE with TensorFlow Lite Micro; TRUNCATE is Vela's definition.
-All arithmetic is exact; products beyond 63 bits take a slower path, in two halves.
+NATURAL, AWAY and FLOOR are established with TOSA, DOUBLE with TensorFlow Lite Micro; TRUNCATE is Vela's definition. All
+arithmetic is exact; products beyond 63 bits take a slower path, in two halves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORD_MASK = (1 << WORD) - 1
 
 
 class Rounding(IntEnum):
-    """What happens to the bits that a scale shifts out."""
+    """How a scale rounds the bits that it shifts out."""
 
     DOUBLE = 0  # "TFL": round at 31 bits away from zero, then half up
     TRUNCATE = 1  # toward zero
@@ -40,9 +40,9 @@ class Scale:
     Attributes:
         multiplier: unsigned, up to 32 bits.
         shift: 0 to 63.
-        rounding: how.
-        early_bits: left shift that the operand already carries (20 or 15 for scaled ADD/SUB operands); it lowers the
-            point at which DOUBLE rounds for the first time from 2**30 to 2**(30 - early_bits).
+        rounding: how the result is rounded.
+        early_bits: left shift that the operand already has (20 or 15 for scaled ADD/SUB operands); it lowers the point
+            at which DOUBLE rounds for the first time from 2**30 to 2**(30 - early_bits).
     """
 
     multiplier: int = 1
@@ -52,7 +52,7 @@ class Scale:
 
     @property
     def is_one(self) -> bool:
-        """Whether nothing changes, for any value."""
+        """Whether scaling leaves every value as it is."""
         return self.multiplier == 1 and self.shift == 0
 
 
@@ -60,7 +60,10 @@ ONE = Scale()
 
 
 def scale(values: Array, by: Scale) -> Array:
-    """`values` (any shape) scaled by one Scale: int64, or float64 if `exact_in_floats`, which may be overwritten."""
+    """Return `values` (any shape) scaled by one Scale, as int64, or as float64 if they are (see `exact_in_floats`).
+
+    Float64 values may be overwritten.
+    """
     if by.is_one:
         return values
     if values.dtype == np.float64:
@@ -69,15 +72,15 @@ def scale(values: Array, by: Scale) -> Array:
 
 
 def exact_in_floats(largest: int, by: Scale) -> bool:
-    """Whether whole numbers up to a magnitude can be scaled as float64.
+    """Return whether float64 can scale whole numbers up to the magnitude `largest` exactly.
 
-    Every step then has an integer below 2**53, times a power of two, as its result.
+    It can when every step's result is an integer below 2**53 times a power of two.
     """
     return by.is_one or largest * by.multiplier + (1 << by.shift) + (1 << 31) < FLOAT64_EXACT
 
 
 def largest_scaled(largest: int, by: Scale) -> int:
-    """A bound on the magnitude of scaled numbers, from one on the numbers."""
+    """Return a bound on the magnitude of scaled numbers; `largest` bounds the numbers before scaling."""
     return largest if by.is_one else (largest * by.multiplier + (1 << 31) >> by.shift) + 2
 
 
@@ -105,7 +108,7 @@ def scale_channels(
     rounding: Rounding,
     early_bits: int = 0,
 ) -> Int64s:
-    """`values` scaled by multipliers and shifts that broadcast against them; int64.
+    """Return `values` scaled by multipliers and shifts that broadcast against them; int64.
 
     Shifts must be in 0..63 and multipliers in 0..2**32-1.
     """
@@ -122,10 +125,10 @@ def scale_channels(
 
 
 def _rounded_wide(values: Int64s, multiplier: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) -> Int64s:
-    """The same as `_rounded` for products of up to 96 bits, as high * 2**32 + low; results saturate to 64 bits."""
+    """Do the same as `_rounded` for products of up to 96 bits, as high * 2**32 + low. Results saturate to 64 bits."""
     low = (values & WORD_MASK).astype(np.uint64) * multiplier.astype(np.uint64)
     high = (values >> WORD) * multiplier + (low >> np.uint64(WORD)).astype(np.int64)
-    addend = _addend(values, shift, rounding, early_bits)
+    addend = _rounding_addend(values, shift, rounding, early_bits)
     low_sum = (low & np.uint64(WORD_MASK)).astype(np.int64) + (addend & WORD_MASK)
     high += (addend >> WORD) + (low_sum >> WORD)
     left = np.maximum(WORD - shift, 0)  # where high goes; it is cut where it would leave 64 bits
@@ -135,8 +138,8 @@ def _rounded_wide(values: Int64s, multiplier: Int64s, shift: Int64s, rounding: R
     return np.where(high > limit, INT64_MAX, np.where(high < -limit - 1, -INT64_MAX - 1, result))
 
 
-def _addend(values: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) -> Int64s:
-    """What makes an arithmetic shift to the right of a product with `values` round as it should."""
+def _rounding_addend(values: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) -> Int64s:
+    """Return what to add to the product with `values` so that an arithmetic shift to the right rounds it."""
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
     negative = values < 0  # as the product is: multipliers are not
     if rounding is Rounding.TRUNCATE:
@@ -175,6 +178,6 @@ def _half(shift: Any, dtype: Any) -> Any:
 
 
 def divide_half_away(sums: Int64s, counts: Int64s | int) -> Int64s:
-    """sums / counts to nearest, ties away from zero (the hardware's mean)."""
+    """Return sums / counts to nearest, ties away from zero (the hardware's mean)."""
     magnitude = (2 * np.abs(sums) + counts) // (2 * np.asarray(counts, dtype=np.int64))
     return np.where(sums < 0, -magnitude, magnitude)

@@ -1,7 +1,7 @@
-"""The command stream as words and registers: what is written where, before it means anything.
+"""The command stream as words and registers, before they are interpreted.
 
-Registers keep their values for the whole stream; an operation uses what was last written, as the compiler omits
-writes that change nothing.
+Registers keep their values for the whole stream: the compiler omits writes that change nothing, so an operation uses
+the last value written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from ethos_hil.results.verdict import FailureKind
 
 
 def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
-    """Offset, code, parameter and payload (None for a short command) of each command word; Fault if it is cut off."""
+    """Yield offset, code, parameter and payload (None for a short command) of each command word.
+
+    Raises Fault when the stream ends inside a command.
+    """
     if len(stream) % 4:
         raise Fault(
             FailureKind.PARSE, len(stream) & ~3, "STREAM", "length", len(stream), "not a whole number of 32-bit words"
@@ -46,9 +49,9 @@ def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
 
 
 def branch_targets(stream: bytes) -> frozenset[int]:
-    """Offsets that the branches of an Ethos-U85's stream go to, as far as its commands can be read."""
+    """Return the offsets that an Ethos-U85's branches go to, as far as the stream's commands can be read."""
     found = set()
-    with suppress(Fault):  # which decoding will come to, unless STOP is before it
+    with suppress(Fault):  # decoding reports it, unless STOP comes first
         for _, code, _, payload in commands(stream):
             if payload is not None and code == BRANCH:
                 found.add(payload)
@@ -58,12 +61,12 @@ def branch_targets(stream: bytes) -> frozenset[int]:
 
 
 class RegisterFile:
-    """What the stream wrote so far, and where in it the decoder is.
+    """The values that the stream has written so far, and the decoder's position in it.
 
     Attributes:
-        offset: byte offset of the command word being looked at.
-        op: its name, for faults.
-        written, read: names of registers written and read since whoever is interested cleared these.
+        offset: byte offset of the current command word.
+        op: the current command's name, for faults.
+        written, read: names of the registers written and read since a caller last cleared these sets.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -75,19 +78,19 @@ class RegisterFile:
         self._values: dict[str, int] = {}
 
     def fault(self, kind: FailureKind, register: str, value: int, message: str, *, hint: str | None = None) -> Fault:
-        """The fault of the command being looked at."""
+        """Return a Fault at the current command."""
         return Fault(kind, self.offset, self.op, register, value, message, hint=hint)
 
     def malformed(self, register: str, value: int, message: str) -> Fault:
-        """The fault of a command that is not valid for this NPU."""
+        """Return the Fault of a command that is not valid for this NPU."""
         return self.fault(FailureKind.PARSE, register, value, message)
 
     def unsupported(self, register: str, value: int, message: str, *, hint: str | None = None) -> Fault:
-        """The fault of a valid command whose arithmetic is not established."""
+        """Return the Fault of a valid command whose arithmetic is not established."""
         return self.fault(FailureKind.UNSUPPORTED, register, value, message, hint=hint)
 
     def get(self, register: str) -> int:
-        """The value of a register; Fault if the stream never wrote it."""
+        """Return a register's value. Raises Fault if the stream never wrote it."""
         self.read.add(register)
         try:
             return self._values[register]
@@ -95,15 +98,15 @@ class RegisterFile:
             raise self.malformed(register, 0, "the operation needs this register, which was never written") from None
 
     def forget(self) -> None:
-        """Drops all values."""
+        """Drop all values."""
         self._values.clear()
 
     def write_short(self, code: int, value: int) -> None:
-        """Takes a short register's value."""
+        """Set a short register."""
         self._write(self.dialect.short.get(code), code, value)
 
     def write_long(self, code: int, value: int) -> None:
-        """Takes a long register's value, parameter bits above the payload's."""
+        """Set a long register; `value` has the command's parameter above its payload."""
         self._write(self.dialect.long.get(code), code, value)
 
     def _write(self, register: Register | None, code: int, value: int) -> None:

@@ -24,7 +24,7 @@ class WeightOrder(Protocol):
 
     @property
     def part_kernel(self) -> bool:
-        """Whether kernel elements come before IFM channels ("part-kernel-first"), else depth first."""
+        """Whether kernel elements come before IFM channels ("part-kernel-first"), otherwise depth first."""
 
     @property
     def ofm_depth(self) -> int:
@@ -44,7 +44,7 @@ class WeightOrder(Protocol):
 
     @property
     def ifm_block(self) -> int:
-        """IFM channels that the NPU sums over before it goes on to the next ones."""
+        """IFM channels that the NPU sums over before it continues with the next ones."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -52,14 +52,14 @@ class WeightOrder(Protocol):
 
     @property
     def fast(self) -> bool:
-        """Whether the streams are in FWD coding, else MLW."""
+        """Whether the streams use FWD coding, otherwise MLW."""
 
     def restore(self, streams: Sequence[Array]) -> Array:
-        """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
+        """Return the weight tensor (ofm_depth, height, width, ifm_depth) from streams of `lengths` values each."""
 
 
 class ScaleLayout(Enum):
-    """What a record of a scale buffer holds: bytes of the bias, bytes and bits of the multiplier; then the shift."""
+    """The layout of a record in a scale buffer: bytes of the bias, bytes and bits of the multiplier; then the shift."""
 
     I40 = (5, 4, 32)  # U55, U65
     I32 = (4, 4, 31)  # U85, 32-bit accumulator; the last byte is unused

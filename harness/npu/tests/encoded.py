@@ -1,4 +1,4 @@
-"""Convolutions as Vela encodes them: graphs with known weights, and what their streams hold."""
+"""Convolutions as Vela encodes them: graphs with known weights, and the contents of their streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Build = Callable[[Graph, np.random.Generator], tuple[Value, Array, Array]]
 
 @dataclass(frozen=True)
 class Encoded:
-    """A convolution of a stream: its registers resolved, the bytes of its streams, and what was put in."""
+    """A convolution of a stream: its operation, the bytes of its streams, and the weights and biases of the graph."""
 
     at: Weights
     compressed: Compressed
@@ -30,7 +30,7 @@ class Encoded:
 
     @property
     def order(self) -> WeightOrder:
-        """The order that the registers describe."""
+        """The weight order that the registers describe."""
         return self.at.order
 
     def tensor(self) -> Array:
@@ -43,7 +43,7 @@ class Encoded:
 
 
 def some(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> Array:
-    """Weights (..., input channels) of a kind that makes Vela choose another coding."""
+    """Return weights (..., input channels) of a kind that makes Vela choose a certain coding."""
     if kind == "few":
         return rng.choice([-3, 0, 1, 50], shape)
     if kind == "sixteen":
@@ -68,7 +68,7 @@ def conv(
     dilation: tuple[int, int] = (1, 1),
     zero: int = 0,
 ) -> Build:
-    """CONV2D; `zero` is the weights' zero point, which Vela takes off them."""
+    """Add a CONV2D; `zero` is the weights' zero point, which Vela subtracts from them."""
 
     def build(graph: Graph, rng: np.random.Generator) -> tuple[Value, Array, Array]:
         values = some(rng, (outputs, *kernel, inputs), kind)
@@ -154,7 +154,7 @@ CASES: dict[str, Build] = {
 
 @cache
 def compiled(name: str, npu: str, *flags: str, mode: str | None = None) -> tuple[CompiledGraph, Array, Array]:
-    """A case for a configuration, with the weights (output, height, width, input) and biases put in."""
+    """Return a case for a configuration, with its weights (output, height, width, input) and biases."""
     graph = Graph()
     result, values, bias = CASES[name](graph, np.random.default_rng(len(name)))
     dtype = "int16" if result.dtype == "int48" else "int8"
@@ -163,7 +163,7 @@ def compiled(name: str, npu: str, *flags: str, mode: str | None = None) -> tuple
 
 
 def encoded(program: CompiledGraph) -> Iterator[Encoded]:
-    """Its convolutions, with the bytes that they find where they look for them."""
+    """Return a program's convolutions, with the bytes at the places that their registers name."""
     memory = RegionMemory({**program.memory([]), INTERNAL: np.zeros(1 << 16, np.uint8)})
     for op in program.program().ops:
         if isinstance(op, Dma):
@@ -177,7 +177,7 @@ def encoded(program: CompiledGraph) -> Iterator[Encoded]:
 
 
 def check(name: str, npu: str, *flags: str, mode: str | None = None) -> list[Encoded]:
-    """Compares all weights and biases of a case with those put in; its convolutions."""
+    """Compare all weights and biases of a case with those of its graph. Return its convolutions."""
     program, values, bias = compiled(name, npu, *flags, mode=mode)
     found = list(encoded(program))
     decoded = np.concatenate([one.tensor() for one in found])

@@ -1,4 +1,4 @@
-"""Protects the weight decoder's process: one is enough, no stream takes this process with it, none is left behind."""
+"""Protects the weight decoder's process: there is one, no stream ends this process with it, and none is left behind."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def arrays(results: list[codec.Weights | codec.CorruptStream]) -> list[np.ndarra
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    """No worker before and after, for tests that meddle with it."""
+    """Run a test that disturbs the worker with none before and none after it."""
     codec.stop()
     yield
     codec.stop()
@@ -118,7 +118,7 @@ def test_an_answer_leaves_no_memory_behind(fresh: None) -> None:
     assert os.fstat(codec._worker.memory).st_size == 0
 
 
-def test_a_corrupt_stream_is_told_from_its_neighbours() -> None:
+def test_a_corrupt_stream_leaves_its_neighbours_alone() -> None:
     good, count = stream(500)
     streams = [(good, count), (b"", 0), (good[: len(good) // 2], count), (good, count), (b"\0" * 64, 9), (good, count)]
     results = codec.decode(streams)
@@ -129,7 +129,7 @@ def test_a_corrupt_stream_is_told_from_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("expected", [0, 499, 501, 1 << 26])
-def test_another_number_of_weights_is_an_error(expected: int) -> None:
+def test_a_wrong_number_of_weights_is_an_error(expected: int) -> None:
     good, _ = stream(500)
     wrong, right = codec.decode([(good, expected), (good, 500)])
     assert str(wrong) == f"it decodes to 500 weights where the registers describe {expected}"
@@ -232,7 +232,7 @@ def test_threads_may_decode_at_once() -> None:
 
 
 def run(program: str, *, flags: tuple[str, ...] = ("-W", "error")) -> subprocess.CompletedProcess[str]:
-    """A program in a Python of its own."""
+    """Run a program in a Python process of its own."""
     before = "from ethos_hil.harness.npu.weights import codec\nfrom ethos_hil.harness.npu.tests.test_codec import *\n"
     command = [sys.executable, *flags, "-c", before + textwrap.dedent(program)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -283,8 +283,8 @@ def test_a_forked_process_has_a_worker_of_its_own() -> None:
     assert not alive(int(done.stdout))
 
 
-def test_ctrl_c_is_not_for_the_worker() -> None:
-    """A terminal sends it to the whole process group of the foreground."""
+def test_ctrl_c_does_not_reach_the_worker() -> None:
+    """A terminal sends it to the whole foreground process group."""
     done = run(
         """
         os.setpgid(0, 0)

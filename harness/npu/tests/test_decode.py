@@ -1,4 +1,4 @@
-"""Protects the decoder: it reads a command stream as Vela's own disassembler does, and never goes on with nonsense."""
+"""Protects the decoder: it reads a command stream as Vela's own disassembler does, and refuses nonsense."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def last_values(compiled: CompiledGraph, offset: int) -> dict[str, int]:
     return values
 
 
-def test_operations_hold_the_registers_of_their_time(disassembled: CompiledGraph) -> None:
+def test_operations_hold_the_register_values_at_their_command(disassembled: CompiledGraph) -> None:
     for op in disassembled.program().ops:
         values = last_values(disassembled, op.offset)
         if isinstance(op, Dma):
@@ -162,7 +162,7 @@ def test_operations_hold_the_registers_of_their_time(disassembled: CompiledGraph
 
 
 def check_map(name: str, feature_map: FeatureMap, values: dict[str, int]) -> None:
-    """Compares a feature map's place with the registers that say it."""
+    """Compare a feature map's place with its registers."""
     assert feature_map.region == values[f"{name}_REGION"]
     assert feature_map.bases[0] == values[f"{name}_BASE0"]
     assert (feature_map.stride_y, feature_map.stride_x) == (values[f"{name}_STRIDE_Y"], values[f"{name}_STRIDE_X"])
@@ -170,7 +170,7 @@ def check_map(name: str, feature_map: FeatureMap, values: dict[str, int]) -> Non
     assert feature_map.layout == values[f"{name}_PRECISION"] >> 6 & 3
 
 
-# --- streams that are not right
+# --- wrong streams
 
 
 def word(code: int, parameter: int = 0) -> bytes:
@@ -187,7 +187,7 @@ STOP = word(Opcode.STOP, 0xFFFF)
 
 
 def refused(stream: bytes) -> Fault:
-    """The fault that decoding ends in."""
+    """Return the fault of decoding a stream."""
     with pytest.raises(Fault) as caught:
         Npu(U55_128).decode(stream)
     return caught.value
@@ -244,16 +244,16 @@ def test_an_empty_stream_is_refused() -> None:
     assert "STOP" in refused(b"").message
 
 
-def test_zeros_do_nothing_and_so_cannot_pass_for_a_program() -> None:
+def test_zeros_alone_are_not_a_program() -> None:
     assert Npu(U55_128).decode(bytes(64)).ops == ()
 
 
-def test_what_follows_stop_is_not_read(conv: CompiledGraph) -> None:
+def test_bytes_after_stop_are_not_read(conv: CompiledGraph) -> None:
     npu = Npu(U55_128)
     assert npu.decode(conv.stream + b"\xff" * 8).ops == npu.decode(conv.stream).ops
 
 
-def test_a_register_nobody_wrote_is_named(conv: CompiledGraph) -> None:
+def test_a_register_that_was_never_written_is_named(conv: CompiledGraph) -> None:
     line = next(line for line in listing(conv) if line.name == "OFM_STRIDE_Y")
     fault = refused(conv.stream[: line.offset] + conv.stream[line.offset + 8 :])
     assert (fault.kind, fault.op, fault.register) == ("parse", "CONV", "OFM_STRIDE_Y")
@@ -325,7 +325,7 @@ def test_a_rescale_per_channel_is_a_pool_with_scales(npu: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_streams_end_in_a_fault_or_a_result(seed: int) -> None:
-    """Whatever the words are, nothing but a Fault comes out, soon, and without touching memory outside of regions."""
+    """A damaged stream gives nothing but a Fault, soon, and touches no memory outside of its regions."""
     generator = random.Random(seed)
     programs = [build(generator.choice(DISASSEMBLED), generator.choice(TARGETS)) for _ in range(4)]
     outcomes = set()

@@ -21,11 +21,11 @@ KINDS = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_operation_is_accounted_for(kind: str) -> None:
+def test_every_kind_of_operation_is_documented(kind: str) -> None:
     assert kind in DOCUMENT
 
 
-def test_every_rounding_and_configuration_is_accounted_for() -> None:
+def test_every_rounding_and_configuration_is_documented() -> None:
     for rounding in Rounding:
         assert f"| {rounding.name} |" in DOCUMENT
     for configuration in CONFIGURATIONS:

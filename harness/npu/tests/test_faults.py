@@ -1,4 +1,4 @@
-"""Protects what the fuzzer found: each of these once ended in something else than a result or a named fault."""
+"""Protects what the fuzzer found: each of these streams once ended in neither a result nor a named fault."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def changed(one: CompiledGraph, values: dict[str, int], repeat: int = 1) -> byte
 
 
 def fault_of(one: CompiledGraph, stream: bytes) -> Fault:
-    """What running a stream on a program's memory ends in, within 3 s of this process; a hang takes minutes."""
+    """Return the fault of running a stream on a program's memory, within 3 s of CPU time; a hang takes minutes."""
     started = process_time()
     npu = Npu(Configuration.parse(one.npu))
     with pytest.raises(Fault) as caught:
@@ -60,7 +60,7 @@ def fault_of(one: CompiledGraph, stream: bytes) -> Fault:
     return caught.value
 
 
-def test_hazards_are_not_sought_behind_the_end() -> None:
+def test_hazards_end_at_stop() -> None:
     one = compiled("add", "ethos-u55-128")
     npu = Npu(Configuration.parse(one.npu))
     assert npu.decode(one.stream + b"\xff" * 8).hazards == ()
@@ -80,7 +80,7 @@ def test_a_map_that_fits_by_strides_of_zero_is_too_much_work() -> None:
     assert (fault.kind, fault.op, fault.register) == ("unsupported", "ELEMENTWISE ADD", "milliseconds")
 
 
-def test_operations_repeated_are_too_much_work() -> None:
+def test_repeated_operations_are_too_much_work() -> None:
     one = compiled("add", "ethos-u55-128")
     fault = fault_of(one, changed(one, {}, repeat=4_000))
     assert (fault.kind, fault.register) == ("unsupported", "milliseconds")
@@ -94,8 +94,8 @@ def test_a_stream_has_an_end() -> None:
 
 
 @pytest.mark.slow
-def test_a_transposition_of_many_channels_is_no_endless_stream() -> None:
-    """Vela moves a map of 65,537 channels in as many slices, each with addresses of its own: upstream tests that."""
+def test_a_transposition_of_many_channels_is_not_endless() -> None:
+    """Vela moves a map of 65,537 channels in as many slices, each at its own addresses; an upstream test does that."""
     one = compiled("transpose 3 2 1", "ethos-u55-128")
     npu = Npu(Configuration.parse(one.npu))
     last = npu.decode(one.stream).ops[-1]
@@ -108,15 +108,15 @@ def test_a_transposition_of_many_channels_is_no_endless_stream() -> None:
     npu.run(program, one.memory([]))
 
 
-def test_a_loop_without_end_is_ended() -> None:
+def test_an_endless_loop_is_ended() -> None:
     one = compiled("chain of additions", "ethos-u85-256")
     fault = fault_of(one, one.stream[:-4] + long(BRANCH, 0) + one.stream[-4:])
     assert fault.kind == "unsupported"
     assert fault.register in ("milliseconds", "BRANCH")
 
 
-def test_a_branch_into_the_middle_cannot_rely_on_what_comes_before() -> None:
-    """Whoever comes from elsewhere has not written these registers, or filled these chains."""
+def test_a_branch_target_cannot_rely_on_earlier_registers() -> None:
+    """On the way of the branch, these registers were not written and these chains not filled."""
     one = compiled("chain of additions", "ethos-u85-256")
     ops = [offset for offset, code, _, payload in commands(one.stream) if payload is None and code in range(2, 17)]
     fault = fault_of(one, one.stream[:-4] + long(BRANCH, ops[-1]) + one.stream[-4:])
@@ -124,8 +124,8 @@ def test_a_branch_into_the_middle_cannot_rely_on_what_comes_before() -> None:
     assert "never written" in fault.message
 
 
-def test_real_programs_are_far_from_the_bound() -> None:
-    """The bound is for broken streams; see harness/npu/effort_budget.py."""
+def test_real_programs_stay_far_below_the_budget() -> None:
+    """The budget is for broken streams; see harness/npu/effort_budget.py."""
     program = PROGRAMS["MobileNetV2"]
     one = compile_graph(program.tosa, "ethos-u55-128", *program.flags)
     decoded = one.program()
@@ -134,7 +134,7 @@ def test_real_programs_are_far_from_the_bound() -> None:
 
 
 @pytest.mark.parametrize("register", ["IFM_STRIDE_X", "IFM_STRIDE_Y"])
-def test_a_map_may_be_one_row_or_column_over_and_over(register: str) -> None:
+def test_a_map_may_repeat_one_row_or_column(register: str) -> None:
     one = compiled("conv 11x1", "ethos-u65-256")
     (shape,) = {value.shape for value in PROGRAMS["conv 11x1"].graph.inputs}
     values = np.random.default_rng(1).integers(-128, 128, shape, np.int8)
@@ -144,7 +144,7 @@ def test_a_map_may_be_one_row_or_column_over_and_over(register: str) -> None:
     assert [slot.of(memory).tobytes() for slot in one.outputs] == one.run([values])[0]
 
 
-def test_what_indexes_a_table_is_clamped_whatever_its_width() -> None:
+def test_table_indices_of_every_width_are_clamped() -> None:
     ofm, activation = chain(0, (1, 1, 4), 32, True, 0), Activation(-128, 127, table=0)
     memory = RegionMemory({INTERNAL: np.arange(256, dtype="<i4").view(np.uint8)})
     values = np.array([-(1 << 30), -129, 128, 1 << 30], np.int32).reshape(1, 1, 4)
@@ -198,7 +198,7 @@ def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
 
 
 def test_weights_that_end_beyond_a_large_memory_are_not_copied() -> None:
-    """A board's memory is a region too: a gigabyte of it was copied, and then found to be too short."""
+    """A board's memory is a region too. A gigabyte of it was once copied before it was found to be too short."""
     one = compiled("conv 3x3 stride 2", "ethos-u85-256")
     npu, memory = Npu(Configuration.parse(one.npu)), one.memory([])
     memory[0] = np.zeros(1 << 30, np.uint8)

@@ -1,4 +1,4 @@
-"""Protects feature maps: formats, strides and tiles, against addresses worked out element by element."""
+"""Protects feature maps: formats, strides and tiles, against addresses computed element by element."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZE = 1 << 16
 
 
 def address(feature_map: FeatureMap, y: int, x: int, c: int) -> int:
-    """Where an element is, by the definition of the formats."""
+    """Return the address of an element, by the definition of the formats."""
     width, upper_left, upper_right = feature_map.split
     tile = 0
     if x >= width:
@@ -99,7 +99,7 @@ def test_maps_are_read_and_written_where_they_are(bits: int, layout: Layout, til
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize("layout", [Layout.NHWC, Layout.BRICKS], ids=lambda layout: layout.name)
 def test_a_map_may_be_transposed_on_its_way(layout: Layout, axes: tuple[int, int, int]) -> None:
-    """The stored map is an ordinary one; what goes in and comes out has its axes in another order."""
+    """The stored map is an ordinary one; the values read and written have its axes in another order."""
     stored = random_map(random.Random(str(axes)), 16, layout, 4)
     back = np.argsort(axes)
     height, width, depth = (stored.shape[axis] for axis in back)
@@ -121,7 +121,7 @@ def test_a_chain_touches_no_memory() -> None:
     chain.store(memory, values)
     assert np.array_equal(chain.load(memory), values)
     assert chain.extent(whole_bricks=True) == (0, 0)
-    assert chain.plain(memory) is None
+    assert chain.as_view(memory) is None
 
 
 def test_a_map_may_run_backwards() -> None:
@@ -132,7 +132,7 @@ def test_a_map_may_run_backwards() -> None:
 
 
 def test_sixteen_bytes_at_odd_addresses() -> None:
-    """Whole bricks are moved as one 16-byte value each, whatever their alignment."""
+    """Whole bricks are moved as one 16-byte value each, at any alignment."""
     memory = RegionMemory({1: np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)})
     feature_map = FeatureMap(1, 3, 4, 48, Layout.BRICKS, 8, False, 0, (7, 0, 0, 0), 192, 16, 64, (4, 3, 3))
     loaded = feature_map.load(memory)

@@ -1,4 +1,4 @@
-"""Protects scaling in floating point: it is only done where it gives what integers give, and then it does."""
+"""Protects scaling in floating point: it is used only where it equals scaling in integers, and there it does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def scales(rounding: Rounding) -> list[Scale]:
 
 
 def values_around_ties(by: Scale, largest: int) -> np.ndarray:
-    """The extremes, zero, and what lands next to half-way between two results."""
+    """Return the extremes, zero, and values that scale to next to half-way between two results."""
     halves = (2 * np.arange(-40, 41, dtype=np.float64) + 1) * 2.0 ** (by.shift - 1) / by.multiplier
     near = np.concatenate([np.floor(halves), np.ceil(halves)])
     near = near[np.abs(near) <= largest]
@@ -25,7 +25,7 @@ def values_around_ties(by: Scale, largest: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("rounding", list(Rounding))
-def test_floats_give_what_integers_give(rounding: Rounding) -> None:
+def test_floats_equal_integers(rounding: Rounding) -> None:
     tried = 0
     for by in scales(rounding):
         room = (1 << 53) - (1 << by.shift) - (1 << 31) - 1
@@ -41,7 +41,7 @@ def test_floats_give_what_integers_give(rounding: Rounding) -> None:
 
 
 def test_floats_are_refused_where_they_would_round() -> None:
-    """One more than what they hold: the sum before the shift is odd and beyond 2**53."""
+    """The value is one above the limit: the sum before the shift is odd and beyond 2**53."""
     by = Scale((1 << 31) - 1, 31, Rounding.NATURAL)
     largest = (1 << 53) // by.multiplier + 1
     assert not exact_in_floats(largest, by)

@@ -1,6 +1,6 @@
-"""Protects the hazard checker: a wait less or a block dependency more is found, and a network of Vela's is clean.
+"""Protects the hazard checker: it finds one wait too few or one block dependency too many, and a network is clean.
 
-That all conformance programs are clean is part of test_conformance.
+test_conformance.py checks that all conformance programs are clean.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu import Configuration, Fault, Npu
-from ethos_hil.harness.npu.decode.waits import BLOCKDEP, gates
+from ethos_hil.harness.npu.decode.waits import BLOCKDEP, find_waits
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
 from ethos_hil.harness.npu.isa.registers import Opcode
@@ -27,7 +27,7 @@ DEEPEST = {"u55": 3, "u65": 3, "u85": 7}  # the largest BLOCKDEP
 
 
 def network() -> bytes:
-    """Weights large enough to come by DMA, two tables, a concatenation, an addition."""
+    """Return a graph with weights large enough to come by DMA, two tables, a concatenation, an addition."""
     rng = np.random.default_rng(0)
     graph = Graph()
 
@@ -52,7 +52,9 @@ def compiled(request: pytest.FixtureRequest) -> CompiledGraph:
 
 
 def programs(compiled: CompiledGraph, code: int) -> Iterator[tuple[int, NpuProgram]]:
-    """The program without each one of its waits of that code in turn, and where that was; for BLOCKDEP, with more."""
+    """Yield the program without each of its waits of that code in turn, with its place; for BLOCKDEP, with a larger
+    value.
+    """
     words = []
     for offset, found, parameter, payload in commands(compiled.stream):
         end = offset + (4 if payload is None else 8)
@@ -68,12 +70,12 @@ def programs(compiled: CompiledGraph, code: int) -> Iterator[tuple[int, NpuProgr
 
 
 def following(program: NpuProgram, offset: int) -> Op:
-    """The first operation from there on."""
+    """Return the first operation from an offset on."""
     return next(op for op in program.ops if op.offset >= offset)
 
 
 def preceding(program: NpuProgram, offset: int, kernels: bool) -> list[Op]:
-    """Operations before there, the last one first: kernels or transfers."""
+    """Return the operations before an offset, the last one first: kernels or transfers."""
     return [op for op in reversed(program.ops) if op.offset < offset and isinstance(op, Dma) is not kernels]
 
 
@@ -82,7 +84,7 @@ def test_the_program_of_a_network_is_clean(compiled: CompiledGraph) -> None:
 
 
 def test_a_missing_dma_wait_is_found(compiled: CompiledGraph) -> None:
-    """Each one is there for a reason, and the hazard names the two operations it kept apart."""
+    """Vela emits each one for a reason; the hazard names the two operations that it kept in order."""
     seen = 0
     for offset, program in programs(compiled, Opcode.DMA_WAIT):
         hazards = [hazard for hazard in program.hazards if hazard.wait[0] == "DMA_WAIT"]
@@ -119,8 +121,8 @@ def test_a_block_dependency_too_deep_is_found(compiled: CompiledGraph) -> None:
     assert any(hazard.first_writes and not hazard.second_writes for hazard in found)
 
 
-def test_no_depth_that_vela_chose_is_called_too_deep(compiled: CompiledGraph) -> None:
-    """What the checker calls safe is at least what Vela chose."""
+def test_velas_block_dependencies_are_safe(compiled: CompiledGraph) -> None:
+    """The depth that the checker calls safe is at least the one that Vela chose."""
     program = compiled.program()
     stream = bytearray(compiled.stream)
     deepest = struct.pack("<HH", BLOCKDEP, DEEPEST[compiled.npu.split("-")[1]])
@@ -129,13 +131,13 @@ def test_no_depth_that_vela_chose_is_called_too_deep(compiled: CompiledGraph) ->
             stream[offset : offset + 4] = deepest
     worst = {hazard.second.offset: hazard.wait[1] for hazard in find(program.ops, bytes(stream), program.configuration)}
     assert worst
-    for op, gate in zip(program.ops, gates(compiled.stream, program.ops), strict=True):
+    for op, waits in zip(program.ops, find_waits(compiled.stream, program.ops), strict=True):
         if op.offset in worst:
-            assert gate.blocks <= worst[op.offset]
+            assert waits.blocks <= worst[op.offset]
 
 
 def test_a_table_is_lost_to_a_kernel_without_one() -> None:
-    """On the NPUs whose SHRAM is all accumulators, a kernel must not begin while another still looks up."""
+    """Where all of SHRAM is accumulators, a kernel must not begin while another still looks up."""
     compiled = compile_graph(network(), "ethos-u55-32")
     names = [
         (hazard.first.activation.table, hazard.second.activation.table)
@@ -148,7 +150,7 @@ def test_a_table_is_lost_to_a_kernel_without_one() -> None:
 
 
 def test_chained_kernels_are_one() -> None:
-    """No order is needed within a chain, and a transfer waits for all of it."""
+    """A chain needs no order within, and a transfer waits for all of it."""
     compiled = compile_graph(network(), "ethos-u85-256", mode="Shared_Sram")
     program = compiled.program()
     chained = [op for op in program.ops if not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN]

@@ -16,8 +16,8 @@ LARGEST_MAP = 112 * 112 * 96  # elements
 
 
 @pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
-def test_mobilenet_takes_less_than_three_times_what_it_is_about(name: str) -> None:
-    """That is its arenas, its constants and its largest feature map in float32; a second run counts, too."""
+def test_mobilenet_takes_less_than_three_times_its_own_data(name: str) -> None:
+    """Its data are its arenas, its constants and its largest feature map in float32. A second run counts too."""
     compiled = compile_graph(NETWORK.tosa, name)
     regions = compiled.scratch_bytes + compiled.fast_bytes + compiled.weights.nbytes
     (_, inputs), *_ = NETWORK.input_sets()

@@ -1,4 +1,4 @@
-"""Protects the library's surface: caching, extents, access checks, and what a run reports."""
+"""Protects the library's interface: caching, extents, access checks, and the record of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ U55_128 = Configuration.parse("ethos-u55-128")
 
 
 def network(bias: int = 0) -> Graph:
-    """Weights that come by DMA, a table, bricks, an addition."""
+    """Return a graph with weights that come by DMA, a table, bricks, an addition."""
     rng = np.random.default_rng(0)
     graph = Graph()
     source = graph.input((1, 8, 8, 16))
@@ -91,7 +91,7 @@ def test_forgetting_decodes_again(compiled: CompiledGraph) -> None:
 
 
 def test_one_program_serves_changing_constants(tosa: bytes, compiled: CompiledGraph, values: np.ndarray) -> None:
-    """What is prepared from weights and scales is not used when they have become others."""
+    """Prepared weights and scales are not used after their bytes have changed."""
     other_tosa = network(bias=30000).serialize()
     other = compile_graph(other_tosa, "ethos-u55-128")
     assert other.program() is compiled.program()
@@ -102,7 +102,7 @@ def test_one_program_serves_changing_constants(tosa: bytes, compiled: CompiledGr
 
 
 def test_all_weights_of_a_program_are_decoded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also those that DMA brings nearer first: starting a decoder for each would cost more than decoding."""
+    """Also weights that a DMA copies first: starting a decoder for each would cost more than decoding."""
     compiled = compile_graph(OPERATORS["conv, pool, residual in bricks"].tosa, "ethos-u55-256")
     program = compiled.program()
     assert any(isinstance(op, Dma) and op.destination.region == 1 for op in program.ops)
@@ -130,7 +130,7 @@ def test_arrays_may_be_larger_than_needed(tosa: bytes, compiled: CompiledGraph, 
     assert (larger[1][-777:] == 0xEE).all()
 
 
-def test_extents_are_what_is_touched(compiled: CompiledGraph, values: np.ndarray) -> None:
+def test_extents_are_the_bytes_touched(compiled: CompiledGraph, values: np.ndarray) -> None:
     program = compiled.program()
     assert program.extents[0].write_end == 0
     assert compiled.weights.size - 16 < program.extents[0].read_end <= compiled.weights.size  # padded to 16
@@ -154,7 +154,7 @@ def test_nothing_is_written_outside_of_the_extents(compiled: CompiledGraph, valu
 
 
 def fault_of(compiled: CompiledGraph, memory: dict[int, np.ndarray]) -> Fault:
-    """The fault that a run ends in."""
+    """Return the fault of a run."""
     npu = Npu(U55_128)
     with pytest.raises(Fault) as caught:
         npu.run(npu.decode(compiled.stream), memory)
@@ -210,10 +210,10 @@ def test_regions_of_another_kind_are_refused(compiled: CompiledGraph, array: np.
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_flipped_bit_in_the_weights_shows(
+def test_a_flipped_bit_in_the_weights_is_never_silent(
     seed: int, tosa: bytes, compiled: CompiledGraph, values: np.ndarray
 ) -> None:
-    """In the middle of a weight stream: a Fault, or another result; never the same result and never a crash."""
+    """A bit in the middle of a weight stream gives a Fault or another result; never the same result, never a crash."""
     at = compiled.program().weight_sources[1].streams[0]
     damaged = compiled.weights.copy()
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Protects the comparison of feature maps byte for byte, against sets of addresses."""
+"""Protects the comparison of feature maps byte by byte, against sets of addresses."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_interleaved_slices_share_nothing() -> None:
     assert shared(low, Box.whole(low), low, Box(3, 4, 3, 4, 7, 8)) == 3 * 64 + 3 * 16 + 7
 
 
-def test_a_chain_is_nowhere() -> None:
+def test_a_chain_has_no_bytes() -> None:
     chain = feature_map((4, 4, 8), layout=Layout.CHAIN)
     assert list(runs(chain, Box.whole(chain))) == []
     assert chain.axes == STRAIGHT

@@ -1,4 +1,4 @@
-"""Protects the names, codes and widths of the command stream: they are those of Vela's own register description."""
+"""Protects the names, codes and widths of the command stream: they equal Vela's own register description."""
 
 from __future__ import annotations
 

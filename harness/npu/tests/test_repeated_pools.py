@@ -1,5 +1,7 @@
-"""Protects the short way to decode pools that differ in their addresses only: it gives what decoding gives, and what
-looks like it but is not takes the long way."""
+"""Protects the shortcut for pools that differ only in their addresses: it gives the same as decoding.
+
+Pools that look alike but differ in anything else are decoded.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import pytest
 
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.decode.decoder import decode
-from ethos_hil.harness.npu.decode.repeated_pools import Slices
+from ethos_hil.harness.npu.decode.repeated_pools import PoolRepeater
 from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.isa.registers_u55 import SHORT
 from ethos_hil.harness.npu.isa.stream import commands
@@ -19,7 +21,7 @@ NPU = Configuration.parse("ethos-u55-128")
 
 
 def transposed(shape: tuple[int, ...], axes: tuple[int, ...]) -> CompiledGraph:
-    """A transposition alone, which Ethos-U55 does slice by slice."""
+    """Return a graph of one transposition, which Ethos-U55 does slice by slice."""
     graph = Graph()
     graph.output(graph.transpose(graph.input(shape), axes))
     return compile_graph(graph.serialize(), NPU.name)
@@ -27,25 +29,25 @@ def transposed(shape: tuple[int, ...], axes: tuple[int, ...]) -> CompiledGraph:
 
 @pytest.fixture(name="decoded")
 def count_decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Codes of the operations that take the long way."""
+    """Return a list that collects the codes of operations that are decoded."""
     codes: list[int] = []
-    remember = Slices.remember
+    remember = PoolRepeater.remember
 
-    def noted(self: Slices, code: int, parameter: int, op: Pool) -> None:
+    def noted(self: PoolRepeater, code: int, parameter: int, op: Pool) -> None:
         codes.append(code)
         remember(self, code, parameter, op)
 
-    monkeypatch.setattr(Slices, "remember", noted)
+    monkeypatch.setattr(PoolRepeater, "remember", noted)
     return codes
 
 
-def test_slices_are_what_decoding_makes_of_them(decoded: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A picture's channels put first: hundreds of pools of which few have to be decoded."""
+def test_repeated_slices_equal_decoded_ones(decoded: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture's channels are put first: of hundreds of pools only a few need decoding."""
     stream = transposed((1, 3, 224, 224), (0, 3, 1, 2)).stream
     ops = decode(stream, NPU)
     assert len(ops) > 400
     assert len(decoded) < 8
-    monkeypatch.setattr(Slices, "again", lambda self, code, parameter: self.forget())
+    monkeypatch.setattr(PoolRepeater, "repeat", lambda self, code, parameter: self.forget())
     assert decode(stream, NPU) == ops
     assert len(decoded) > 400
 
@@ -63,19 +65,19 @@ def test_thousands_of_slices_are_exact(decoded: list[int]) -> None:
     ("register", "value"),
     [("OFM_WIDTH_M1", 3), ("IFM_ZERO_POINT", 5), ("ACTIVATION_MIN", 1), ("IFM_REGION", 0)],
 )
-def test_any_other_register_that_matters_is_seen(
+def test_a_change_of_any_register_that_matters_is_decoded(
     register: str, value: int, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = transposed((1, 48, 40, 24), (0, 1, 3, 2)).stream
     changed = written_late(stream, register, value)
     ops, short = decode(changed, NPU), len(decoded)
     assert ops != decode(stream, NPU)
-    monkeypatch.setattr(Slices, "again", lambda self, code, parameter: self.forget())
+    monkeypatch.setattr(PoolRepeater, "repeat", lambda self, code, parameter: self.forget())
     assert decode(changed, NPU) == ops
     assert short < 8
 
 
-def test_registers_that_matter_to_nobody_change_nothing(decoded: list[int]) -> None:
+def test_registers_that_pools_ignore_change_nothing(decoded: list[int]) -> None:
     stream = transposed((1, 48, 40, 24), (0, 1, 3, 2)).stream
     decode(stream, NPU)
     ways = len(decoded)
@@ -84,14 +86,14 @@ def test_registers_that_matter_to_nobody_change_nothing(decoded: list[int]) -> N
 
 
 def written_late(stream: bytes, register: str, value: int) -> bytes:
-    """The stream with one more register write, behind its tenth pool."""
+    """Return the stream with one more register write, after its tenth pool."""
     code = next(code for code, one in SHORT.items() if one.name == register)
     ends = [offset + 4 for offset, command, _, payload in commands(stream) if payload is None and command == 5]
     return stream[: ends[9]] + (value << 16 | code).to_bytes(4, "little") + stream[ends[9] :]
 
 
 def test_slices_beyond_their_region_fault_where_they_are() -> None:
-    """The access that is checked is that of the slice, not of the one decoded."""
+    """The check covers the access of each slice, not only that of the decoded one."""
     compiled = transposed((1, 48, 40, 24), (0, 1, 3, 2))
     ops = compiled.program().ops
     memory = compiled.memory([np.zeros((1, 48, 40, 24), np.int8)])
@@ -104,7 +106,7 @@ def test_slices_beyond_their_region_fault_where_they_are() -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_thousands_of_slices_are_a_real_program(dtype: str) -> None:
-    """A permutation of six axes: within the bounds on work and decoding, and exact."""
+    """A permutation of six axes stays within the bounds on work and decoding, and is exact."""
     graph = Graph()
     shape = (3, 7, 8, 9, 5, 4)
     tosa = graph.output(graph.transpose(graph.input(shape, dtype), (5, 3, 1, 0, 4, 2))).serialize()

@@ -1,4 +1,4 @@
-"""Protects rounding: the modes differ only in rare values, so these are constructed, not drawn at random."""
+"""Protects rounding. The modes differ only for rare values, so these are constructed, not drawn at random."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = {Rounding.NATURAL: "natural", Rounding.DOUBLE: "dbl", Rounding.TRUNCAT
 
 
 def vectors() -> list[dict[str, int]]:
-    """Values, scales and what they become, computed by a model checked against TOSA and TensorFlow Lite Micro."""
+    """Return values, scales and results of a model that was checked against TOSA and TensorFlow Lite Micro."""
     with VECTORS.open() as file:
         return [{key: int(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
@@ -53,7 +53,7 @@ def test_vectors_tell_the_modes_apart(other: Rounding) -> None:
 @pytest.mark.parametrize("wrong", list(Rounding), ids=lambda rounding: rounding.name)
 @pytest.mark.parametrize("right", list(Rounding), ids=lambda rounding: rounding.name)
 def test_a_mode_in_place_of_another_is_seen(right: Rounding, wrong: Rounding) -> None:
-    """The vectors' values and scales, by the definition of each mode: no two modes agree on all of them."""
+    """By the modes' definitions, no two of them agree on all values and scales of the vectors."""
     rows = vectors()
     results = [scale(np.array([row["v"]]), Scale(row["mult"], row["shift"], wrong)) for row in rows]
     expected = [exact(row["v"], Scale(row["mult"], row["shift"], right)) for row in rows]
@@ -61,7 +61,7 @@ def test_a_mode_in_place_of_another_is_seen(right: Rounding, wrong: Rounding) ->
 
 
 def exact(value: int, by: Scale) -> int:
-    """The definition, in rational arithmetic."""
+    """Scale by the definition, in rational arithmetic."""
     product = Fraction(value * by.multiplier)
     if by.rounding is Rounding.TRUNCATE:
         return int(product / 2**by.shift)
@@ -87,7 +87,7 @@ def test_scaling_is_exact_at_half_way_values(rounding: Rounding, early_bits: int
             values = [v + d for v in halves if abs(v) < 1 << 30 for d in (-1, 0, 1)]
             values += [0, 1, -1, (1 << 31) - 1, -(1 << 31)]
             result = scale(np.array(values, np.int64), by)
-            # results beyond 64 bits saturate; nothing stores more than 32
+            # results beyond 64 bits saturate; no operation stores more than 32
             assert [int(r) for r in result] == [max(min(exact(v, by), 2**63 - 1), -(2**63)) for v in values]
 
 
@@ -96,11 +96,11 @@ def test_mean_rounds_ties_away_from_zero() -> None:
     assert divide_half_away(sums, counts).tolist() == [4, -4, 2, -2, 1, -1, 0, 0, 0, 1, -1]
 
 
-# --- whole programs at half-way values, and the proof that a wrong mode is seen
+# --- whole programs at half-way values, and the proof that they reveal a wrong mode
 
 
 def half_way_conv(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
-    """A 1x1 convolution whose sums hit k + 1/2 after scaling, for both signs, with shifts above 31."""
+    """Return a 1x1 convolution whose sums scale to k + 1/2, of both signs, with shifts above 31."""
     graph = Graph()
     source = graph.input((1, 4, 64, 1))
     scales = [(1 << 30, 33), (1 << 30, 34), (1 << 30, 35), (3 << 29, 36), (1185020362, 33), (1638001653, 39)]
@@ -111,7 +111,7 @@ def half_way_conv(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
 
 
 def half_way_pool(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
-    """A mean of two with every pair of neighbouring values."""
+    """Return a mean of two with every pair of neighbouring values."""
     graph = Graph()
     source = graph.input((1, 2, 255, 1))
     tosa = graph.output(graph.average_pool(source, (2, 1), zero_in=5, zero_out=5)).serialize()
@@ -120,7 +120,7 @@ def half_way_pool(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
 
 
 def half_way_rescale(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
-    """All int8 values, times 1/4 by a shift above 31."""
+    """Return a rescale of all int8 values, times 1/4 by a shift above 31."""
     graph = Graph()
     wide = graph.rescale(graph.input((1, 4, 64, 1)), 1.0, dtype="int32")
     tosa = graph.output(graph.rescale(wide, [(1 << 30, 33)])).serialize()
@@ -128,7 +128,7 @@ def half_way_rescale(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
 
 
 def half_way_add(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
-    """Every int8 value plus itself, scaled by 1/4 in the end."""
+    """Return a sum of every int8 value with itself, scaled by 1/4 at the end."""
     graph = Graph()
     source = graph.input((1, 4, 64, 1))
     wide = [graph.rescale(source, 2.0**20 * factor, dtype="int32") for factor in (0.5, 0.25)]
@@ -146,14 +146,14 @@ def test_half_way_values_equal_the_reference(name: str, npu: str) -> None:
     assert compiled.run([values])[0] == reference(tosa, [values])
 
 
-# No sum of a pool tells DOUBLE from NATURAL: the reciprocals that Vela emits already break every tie.
+# A pool's sums cannot tell DOUBLE from NATURAL: the reciprocals that Vela emits leave no tie.
 SABOTAGES = [(name, wrong) for name in PROGRAMS for wrong in (Rounding.DOUBLE, Rounding.TRUNCATE)]
 SABOTAGES.remove(("pool", Rounding.DOUBLE))
 
 
 @pytest.mark.parametrize(("name", "wrong"), SABOTAGES)
-def test_another_rounding_mode_would_be_seen(name: str, wrong: Rounding) -> None:
-    """Sabotage: what rounds naturally is made to round in another way, and the comparison above turns red."""
+def test_half_way_values_reveal_another_rounding_mode(name: str, wrong: Rounding) -> None:
+    """Sabotage: with another mode in place of NATURAL, the comparison above fails."""
     tosa, compiled, values = PROGRAMS[name]("ethos-u55-128")
     stream = bytearray(compiled.stream)
     for offset, code, parameter, payload in commands(compiled.stream):

@@ -1,11 +1,11 @@
-"""Protects the arithmetic of products beyond 63 bits, which operations on 32-bit values reach."""
+"""Protects the arithmetic of products beyond 63 bits, which only operations on 32-bit values need."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu.compute.pooling import keeps
+from ethos_hil.harness.npu.compute.pooling import keeps_values
 from ethos_hil.harness.npu.isa.scaling import INT64_MAX, Rounding, Scale, scale, scale_channels
 from ethos_hil.harness.npu.tests.test_rounding import exact
 
@@ -41,8 +41,8 @@ def test_wide_products_are_exact_per_channel(rounding: Rounding) -> None:
 
 
 @pytest.mark.parametrize("rounding", list(Rounding), ids=lambda rounding: rounding.name)
-def test_what_keeps_values_is_told_without_trying(rounding: Rounding) -> None:
-    """Against scaling every value of 9 bits; the rule may only be too careful where half-way values decide."""
+def test_keeps_values_agrees_with_scaling_every_value(rounding: Rounding) -> None:
+    """Checked against scaling every value of 9 bits. The rule may only be too careful where half-way values decide."""
     values = np.arange(-512, 513, dtype=np.int64)
     kept = set()
     for shift in (0, 1, 8, 9, 10, 11, 30, 31, 40):
@@ -51,7 +51,7 @@ def test_what_keeps_values_is_told_without_trying(rounding: Rounding) -> None:
                 continue
             by = Scale((1 << shift) + beyond, shift, rounding)
             is_kept = bool(np.array_equal(scale(values, by), values))
-            if keeps(by, 512):
+            if keeps_values(by, 512):
                 assert is_kept, by
                 kept.add(beyond)
     assert 0 in kept

@@ -1,4 +1,4 @@
-"""Protects the timing model: its inputs against Vela's, its arithmetic by hand, and what its figures must obey."""
+"""Protects the timing model: its inputs against Vela's, its arithmetic by hand, and the invariants of its figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu import CONFIGURATIONS, Configuration
-from ethos_hil.harness.npu.decode.waits import Gate
+from ethos_hil.harness.npu.decode.waits import Waits
 from ethos_hil.harness.npu.isa.configuration import Generation
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Pool
 from ethos_hil.harness.npu.tests.test_hazards import network
@@ -83,7 +83,7 @@ def test_output_rates_are_velas(configuration: Configuration) -> None:
     features = ArchitectureFeatures.__new__(ArchitectureFeatures)
     features._generate_output_perf_tables(Accelerator(configuration.name))
     rates = throughput.OUTPUT[configuration.name]
-    assert isinstance(rates, throughput.OutputRates)
+    assert isinstance(rates, throughput.OutputRatesU55)
     unary32, binary32, product32, product, _, total, maximum, other = features.output_cycles_per_elem
     assert (rates.unary32, rates.binary32, rates.product32, rates.product) == (unary32, binary32, product32, product)
     assert (rates.total, rates.maximum, rates.other) == (total, maximum, other)
@@ -102,21 +102,21 @@ def test_output_rates_are_velas(configuration: Configuration) -> None:
         ("ethos-u65-512", 16 * 1 * 4),
     ],
 )
-def test_multiplying_by_hand(npu: str, expected: int) -> None:
+def test_mac_cycles_by_hand(npu: str, expected: int) -> None:
     _, result = convolution(npu)
     assert result.events[timing_model.MAC_ACTIVE] == expected
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 def test_no_npu_multiplies_faster_than_its_macs(configuration: Configuration) -> None:
-    """And a convolution that fills it comes close."""
+    """A convolution that fills the NPU comes close to the limit."""
     op, result = convolution(configuration.name, out=256, kernel=3, size=34, depth=128)
     ideal = op.ofm.elements * 9 * 128 / configuration.macs
     assert ideal <= result.events[timing_model.MAC_ACTIVE] < 1.35 * ideal
 
 
 def test_weights_limit_a_single_position() -> None:
-    """A fully connected layer has one position, and weights of 8 bits come no faster than 8 a cycle."""
+    """A fully connected layer has one position, and weights of 8 bits arrive at 8 a cycle at most."""
     op, result = convolution("ethos-u55-256", out=128, size=1, depth=512)
     assert op.ofm.shape == (1, 1, 128)
     assert (
@@ -148,7 +148,7 @@ def test_kernels_follow_one_another_and_so_do_transfers(compiled: CompiledGraph)
         assert not transfers or all(later[0] >= earlier[1] for earlier, later in itertools.pairwise(times))
 
 
-def test_a_transfer_next_to_a_kernel_costs_only_what_sticks_out(compiled: CompiledGraph) -> None:
+def test_a_transfer_costs_only_the_cycles_outside_of_kernels(compiled: CompiledGraph) -> None:
     program, result = compiled.program(), timed(compiled)
     hidden = [
         (record.end - record.begin, record.cycles)
@@ -163,14 +163,14 @@ def test_waiting_for_everything_takes_longer(compiled: CompiledGraph) -> None:
     ported = {0: 1}
     strictly = timing_model.model(program.ops, program.configuration, ported)
     freely = timing_model.model(
-        program.ops, program.configuration, ported, {op.offset: Gate(blocks=3) for op in program.ops}
+        program.ops, program.configuration, ported, {op.offset: Waits(blocks=3) for op in program.ops}
     )
     assert freely.cycles < timed(compiled).cycles <= strictly.cycles
     assert all(record.cycles > 0 for record in strictly.ops)
     assert sum(record.cycles for record in freely.ops) == freely.cycles
 
 
-def test_a_slower_memory_takes_longer_and_moves_as_much(compiled: CompiledGraph) -> None:
+def test_a_slower_memory_takes_longer_and_moves_the_same_bytes(compiled: CompiledGraph) -> None:
     near, far = timed(compiled, {}), timed(compiled, {0: 1, 1: 1})
     assert near.cycles < far.cycles
     for events in (timing_model.AXI_READ_BEATS, timing_model.AXI_WRITE_BEATS):
@@ -185,8 +185,8 @@ def test_events_are_within_the_total(compiled: CompiledGraph) -> None:
     assert 0 < result.events[timing_model.OUTPUT_ACTIVE] <= result.cycles
 
 
-def test_what_is_moved_at_least_is_what_is_there(compiled: CompiledGraph) -> None:
-    """Every byte of inputs, outputs and constants goes over a port once or more."""
+def test_all_bytes_are_moved_at_least_once(compiled: CompiledGraph) -> None:
+    """Every byte of inputs, outputs and constants passes a port once or more."""
     for op in compiled.program().ops:
         sizes: dict[tuple[int, bool], int] = {}
         for flow in flows(op):
@@ -200,8 +200,9 @@ def test_what_is_moved_at_least_is_what_is_there(compiled: CompiledGraph) -> Non
 def test_the_published_run_of_the_fvp() -> None:
     """ExecuTorch's pruning example (examples/arm/pruning_minimal_example.ipynb): three dense layers on ethos-u85-128.
 
-    Published are, before and after pruning, 97,000 to 99,000 and 22,000 cycles, 8,000 of multiplying both, 74,000 and
-    17,000 of decoding weights, 32,000 and 3,000 beats of reading 507 and 46 KiB of weights. These weights are random.
+    Published for before and after pruning: 97,000 to 99,000 and 22,000 cycles in total, 8,000 of multiplying in both,
+    74,000 and 17,000 of decoding weights, 32,000 and 3,000 beats to read 507 and 46 KiB of weights. The weights here
+    are random.
     """
     dense, sparse = (compile_graph(dense_layers(kept), "ethos-u85-128", mode="Shared_Sram") for kept in (1.0, 0.05))
     expected = ((98e3, 8e3, 74e3, 32e3 / 507), (22e3, 8e3, 17e3, 3e3 / 46))
@@ -216,7 +217,7 @@ def test_the_published_run_of_the_fvp() -> None:
 
 
 def dense_layers(kept: float) -> bytes:
-    """784 - 512 - 256 - 10, with rectifiers between, and so much of the weights other than zero."""
+    """Return layers 784 - 512 - 256 - 10 with rectifiers between; `kept` is the share of weights other than zero."""
     rng = np.random.default_rng(0)
     graph = Graph()
     value = graph.input((1, 1, 1, 784))
@@ -227,6 +228,6 @@ def dense_layers(kept: float) -> bytes:
     return graph.output(value).serialize()
 
 
-def test_nothing_takes_no_time() -> None:
+def test_a_program_without_operations_takes_no_time() -> None:
     result = timing_model.model((), Configuration.parse("ethos-u55-128"))
     assert (result.ops, result.cycles) == ((), 0)

@@ -1,4 +1,4 @@
-"""Protects the trace: what it says of an operation is what Vela's disassembly says at that place."""
+"""Protects the trace: its record of an operation equals Vela's disassembly at that place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compiled(request: pytest.FixtureRequest) -> CompiledGraph:
 
 
 def traced(compiled: CompiledGraph) -> list[dict[str, Any]]:
-    """As a reader of the file has them."""
+    """Return the records as a reader of the file gets them."""
     return [json.loads(json.dumps(record)) for record in records(compiled.program())]
 
 

@@ -1,5 +1,8 @@
-"""Protects what ExecuTorch's streams for U55 rarely or never ask for: each stream here is a compiled one with a few
-registers replaced, and what it must do follows from the original or from a definition written out."""
+"""Protects features that ExecuTorch's streams for U55 rarely or never use.
+
+Each stream here is a compiled one with a few registers replaced; its result follows from the original, or from a
+definition written out here.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def test_upscaling_is_the_same_as_a_larger_input(name: str, mode: int) -> None:
     compiled = build(name, NPU, LISTING)
     ifm = next(op for op in compiled.program().ops if op.name != "DMA").ifm  # type: ignore[union-attr]
     rng = np.random.default_rng(4)
-    small = np.full((1, *ifm.shape), POISON, np.int8)  # its upper left quarter is what the upscaling program reads
+    small = np.full((1, *ifm.shape), POISON, np.int8)  # the upscaling program reads its upper left quarter
     height, width = -(-ifm.height // 2), -(-ifm.width // 2)
     small[:, :height, :width] = rng.integers(-128, 128, (1, height, width, ifm.depth))
     if mode == 1:
@@ -142,7 +145,7 @@ def test_tables_of_words() -> None:
 
 @pytest.mark.parametrize("rounding", [Rounding.DOUBLE, Rounding.TRUNCATE], ids=lambda rounding: rounding.name)
 def test_convolutions_follow_the_rounding_field(rounding: Rounding) -> None:
-    """The integer path of the output stage, against the natural one where both must agree: at exact multiples."""
+    """The integer path of the output stage equals the natural one at exact multiples, where both must agree."""
     compiled = build("conv as fully connected", NPU, LISTING)
     precision = register(compiled, "OFM_PRECISION")
     other = patched(compiled, ("OFM_PRECISION", precision & 0x3FFF | rounding << 14))
@@ -176,7 +179,7 @@ def test_values_without_established_result_are_refused(name: str) -> None:
 
 
 def test_an_accumulator_that_overflows_is_refused() -> None:
-    """Biases have 40 bits, accumulators 32; what a sum wraps to is not established."""
+    """Biases have 40 bits, accumulators 32; how a sum wraps is not established."""
     compiled = build("conv point", NPU, LISTING)
     op = compiled.program().ops[0]
     damaged = compiled.weights.copy()

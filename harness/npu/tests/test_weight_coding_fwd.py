@@ -1,4 +1,4 @@
-"""Protects the decoder of FWD coding: every kind of stream, and none that can do harm."""
+"""Protects the decoder of FWD coding: it decodes every kind of stream, and none can do harm."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("stream", "count", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_is_no_such_stream_is_refused(stream: bytes, count: int, message: str) -> None:
+def test_a_malformed_stream_is_refused(stream: bytes, count: int, message: str) -> None:
     with pytest.raises(CorruptStream, match=message):
         weight_coding_fwd.decode(stream, count)
 

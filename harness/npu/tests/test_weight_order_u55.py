@@ -1,4 +1,4 @@
-"""Protects the weight order of Ethos-U55 and U65: against a literal walk, and against what Vela compiled."""
+"""Protects the weight order of Ethos-U55 and U65: against a literal walk, and against streams that Vela compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55
 
 
 def order_of(one: Encoded) -> WeightOrderU55:
-    """Its order, which is one of these generations."""
+    """Return a convolution's order, as one of these generations."""
     assert isinstance(one.order, WeightOrderU55)
     return one.order
 
@@ -38,14 +38,14 @@ def test_weights_come_out_as_they_were_put_in(name: str, npu: str) -> None:
 
 
 def test_the_cases_have_every_kind_of_order() -> None:
-    """Else the test above says less than it seems to."""
+    """Without that, the test above would cover less than it seems to."""
     orders = [order_of(one) for npu in U55_U65 for name in CASES for one in encoded(compiled(name, npu)[0])]
     kinds = {(order.depthwise, order.part_kernel, order.ifm_bits) for order in orders}
     assert kinds == {(False, part_kernel, bits) for part_kernel in (False, True) for bits in (8, 16)} | {
         (True, False, 8),
         (True, False, 16),
     }
-    for npu in U55_U65[1:]:  # in parts that are brought nearer one after the other
+    for npu in U55_U65[1:]:  # in parts that DMA copies one after the other
         assert len(list(encoded(compiled("3x3, split in depth", npu)[0]))) > 1
     assert [order.lengths[1] for order in orders if order.cores == 2 and order.ofm_depth == 1] == [0, 0]
 
@@ -81,7 +81,7 @@ def test_a_block_that_two_cores_cannot_share_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("npu", U55_U65)
-def test_a_transposed_convolution_has_its_kernel_turned(npu: str) -> None:
+def test_a_transposed_convolution_has_a_rotated_kernel(npu: str) -> None:
     graph = Graph()
     values = np.random.default_rng(1).integers(-127, 128, (9, 4, 4, 20))
     source = graph.input((1, 6, 6, 20))
@@ -142,7 +142,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-def test_order(order: WeightOrderU55) -> None:
+def test_restore_inverts_the_literal_walk(order: WeightOrderU55) -> None:
     shape = (order.ofm_depth, order.height, order.width, order.ifm_depth)
     tensor = np.random.default_rng(0).integers(-128, 128, shape)
     stream = np.array(walk(order, tensor), np.int16)

@@ -24,7 +24,7 @@ CODINGS = {"any coding": (), "MLW": ("--disable-fwd",)}
 
 
 def order_of(one: Encoded) -> WeightOrderU85:
-    """Its order, which is one of this generation."""
+    """Return a convolution's order, as one of this generation."""
     assert isinstance(one.order, WeightOrderU85)
     return one.order
 
@@ -47,7 +47,7 @@ def everything() -> Iterator[WeightOrderU85]:
 
 
 def test_the_cases_have_every_kind_of_order() -> None:
-    """Else the test above says less than it seems to."""
+    """Without that, the test above would cover less than it seems to."""
     kinds = Counter((order.depthwise, order.part_kernel, order.sparse, order.fast) for order in everything())
     assert set(kinds) == {
         (False, part_kernel, sparse, fast)
@@ -99,7 +99,7 @@ def test_every_field_matters(field: str) -> None:
 
 
 @pytest.mark.parametrize("flags", CODINGS.values(), ids=CODINGS.keys())
-def test_weights_in_parts_that_are_brought_nearer_one_after_the_other(flags: tuple[str, ...]) -> None:
+def test_weights_that_dma_copies_in_parts(flags: tuple[str, ...]) -> None:
     found = check("3x3, split in depth", "ethos-u85-256", *flags, mode="Shared_Sram")
     assert len(found) > 1
     assert {order_of(one).fast for one in found} == {not flags}

@@ -1,4 +1,4 @@
-"""Protects decoded weights and scales: decoded once, in any order, with errors where they belong."""
+"""Protects decoded weights and scales: each is decoded once, in any order, and errors appear where they belong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _cold() -> Iterator[None]:
 
 
 def key(seed: int, order: WeightOrder = ORDER) -> tuple[Compressed, WeightOrder]:
-    """Streams for an order."""
+    """Return streams for an order."""
     return tuple(encoded(some_weights(length, seed + n)) for n, length in enumerate(order.lengths)), order
 
 
@@ -38,7 +38,7 @@ def expected(seed: int, order: WeightOrder = ORDER) -> np.ndarray:
 
 @pytest.fixture
 def batches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Number of streams in each batch that the codec is given."""
+    """Return a list of the number of streams in each batch that the codec gets."""
     counted: list[int] = []
 
     class Counted(codec.Batch):
@@ -69,7 +69,7 @@ def test_prefetched_weights_are_one_batch(batches: list[int]) -> None:
     assert batches == [4]
 
 
-def test_what_is_prefetched_is_not_prefetched_again(batches: list[int]) -> None:
+def test_prefetched_weights_are_not_prefetched_again(batches: list[int]) -> None:
     decompress.prefetch([key(1)])
     decompress.prefetch([key(1), key(2)])
     assert batches == [1, 1]
@@ -77,7 +77,7 @@ def test_what_is_prefetched_is_not_prefetched_again(batches: list[int]) -> None:
         assert np.array_equal(decompress.decode(*key(seed)), expected(seed))
 
 
-def test_what_nobody_asks_for_does_not_pile_up(batches: list[int]) -> None:
+def test_prefetched_weights_that_nothing_uses_are_dropped(batches: list[int]) -> None:
     for seed in range(5):
         decompress.prefetch([key(seed), key(seed + 1)])
     assert batches == [2, 1, 1, 1, 1]
@@ -93,7 +93,7 @@ def test_a_batch_is_limited_too(batches: list[int], monkeypatch: pytest.MonkeyPa
     assert np.array_equal(decompress.decode(*key(3)), expected(3))
 
 
-def test_a_prefetched_error_waits_until_it_is_asked_for() -> None:
+def test_a_prefetched_error_is_raised_on_use() -> None:
     good, short, wrong = key(1), ((encoded(some_weights(10)),), ORDER), ((b"", b""), ORDER)
     decompress.prefetch([short, good, wrong])
     assert np.array_equal(decompress.decode(*good), expected(1))
@@ -109,7 +109,7 @@ def test_a_corrupt_stream_is_named() -> None:
         decompress.decode((bytes(64),), ORDER)
 
 
-def test_registers_that_ask_for_too_much_are_refused_before_anything_is_allocated(batches: list[int]) -> None:
+def test_too_many_weights_are_refused_before_allocation(batches: list[int]) -> None:
     huge = replace(ORDER, ofm_depth=1 << 16, ifm_depth=1 << 16)
     decompress.prefetch([((b"",), huge)])
     with pytest.raises(WeightError, match="describe 4294967296 weights"):
@@ -123,7 +123,7 @@ def test_registers_that_ask_for_too_much_are_refused_before_anything_is_allocate
 @pytest.mark.parametrize(
     "order", [ORDER, WeightOrderU85(True, False, False, False, 1, 1, 1, 1, 1, 1, 1, 1, 16, 16, 8, 512, 2)]
 )
-def test_a_kernel_beyond_reason_is_refused_at_once(order: WeightOrder, batches: list[int]) -> None:
+def test_an_unreasonable_kernel_is_refused_at_once(order: WeightOrder, batches: list[int]) -> None:
     huge = replace(order, ofm_depth=1, ifm_depth=1, height=300, width=300)  # type: ignore[type-var]
     with pytest.raises(WeightError, match="a kernel of 300 x 300"):
         decompress.decode((b"",) * len(huge.lengths), huge)

@@ -1,7 +1,7 @@
-"""The blocks that a kernel works in: which part of its inputs each reads, which part of its output each writes.
+"""The blocks of a kernel: the part of the inputs that each reads, and the part of the output that each writes.
 
-Blocks follow one another through the channels first, then along a row, then downwards. A convolution that sums over
-more channels than fit reads its IFM in several steps for each OFM block; these count as blocks of the reader.
+Blocks are ordered by channels first, then along a row, then downwards. A convolution that sums over more channels than
+fit reads its IFM in several steps for each OFM block; these count as blocks of the reader.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Kernel = Convolution | MatMul | Pool | Elementwise | Resize
 
 
 def sizes(whole: int, block: int) -> list[tuple[int, int]]:
-    """Sizes of the blocks that `whole` is cut into, each with how often it occurs."""
+    """Return the sizes of the blocks that `whole` is cut into, each with how often it occurs."""
     number, rest = divmod(whole, block)
     return [(size, times) for size, times in ((block, number), (rest, 1)) if size and times]
 
 
 def count(kernel: Kernel) -> int:
-    """Number of OFM blocks."""
+    """Return the number of OFM blocks."""
     rows, columns, slices = _split(kernel)
     return rows * columns * slices
 
 
 def written(kernel: Kernel, index: int) -> Box:
-    """The part of the OFM that block `index` writes."""
+    """Return the part of the OFM that block `index` writes."""
     ofm, block = kernel.ofm, kernel.block
     _, columns, slices = _split(kernel)
     y, x, c = (
@@ -49,7 +49,7 @@ def written(kernel: Kernel, index: int) -> Box:
 
 
 def reads(kernel: Kernel, source: FeatureMap, configuration: Configuration) -> Iterator[Box]:
-    """The parts of an input that the kernel's blocks read, in order."""
+    """Yield the parts of an input that the kernel's blocks read, in order."""
     step = channels_at_a_time(kernel, configuration)
     for index in range(count(kernel)):
         out = written(kernel, index)
@@ -60,7 +60,7 @@ def reads(kernel: Kernel, source: FeatureMap, configuration: Configuration) -> I
 
 
 def channels_at_a_time(kernel: Kernel, configuration: Configuration) -> int:
-    """IFM channels of a reader's block; 0 where they are those of the OFM block."""
+    """Return the IFM channels that a block reads at a time; 0 where they are those of the OFM block."""
     if isinstance(kernel, Convolution):
         return 0 if kernel.depthwise else kernel.weights.order.ifm_block
     if not isinstance(kernel, MatMul) and not (isinstance(kernel, Pool) and kernel.mode is PoolMode.REDUCE_SUM):
@@ -77,7 +77,7 @@ def _split(kernel: Kernel) -> tuple[int, int, int]:
 
 
 def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int) -> Box:
-    """What a block with output `out` reads of channels [c, c_end)."""
+    """Return the part of channels [c, c_end) that a block with output `out` reads."""
     if isinstance(kernel, Elementwise):
         return _broadcast(out, source, kernel.ofm)
     if isinstance(kernel, Convolution | MatMul) and source is kernel.start:
@@ -106,11 +106,11 @@ def _broadcast(out: Box, source: FeatureMap, ofm: FeatureMap) -> Box:
 
 
 def _reach(begin: int, end: int, stride: int, extent: int, padding: int) -> tuple[int, int]:
-    """Input positions, before clipping, behind output positions [begin, end)."""
+    """Return the input positions, before clipping, that output positions [begin, end) depend on."""
     return begin * stride - padding, (end - 1) * stride + extent - padding
 
 
 def _resized(axis: ResizeAxis, begin: int, end: int) -> tuple[int, int]:
-    """The same for RESIZE, whose positions lie between two of the input."""
+    """Return the same for RESIZE, whose positions lie between two of the input."""
     first, last = ((position * axis.step + axis.offset) // axis.scale for position in (begin, end - 1))
     return first, last + 2

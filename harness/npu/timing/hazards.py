@@ -1,7 +1,7 @@
-"""Finds missing waits: accesses that the hardware may reorder, and that the functional model, being sequential, hides.
+"""The check for missing waits: accesses that the hardware may reorder, and that the sequential model hides.
 
-What may run at the same time, as Vela's two code generators have it (register_command_stream_util.py in the wheel;
-regor's register command stream generators):
+These operations may run at the same time, according to Vela's two code generators (register_command_stream_util.py in
+the wheel; regor's register command stream generators):
 
 - Kernels are issued in order, transfers (DMA) too, and the two kinds run concurrently. A transfer may overlap with
   earlier transfers.
@@ -12,13 +12,13 @@ regor's register command stream generators):
   happen in order, and so do their writes, so that between kernels only a read of what the predecessor writes is a
   hazard.
 - Kernels chained through internal buffers (Ethos-U85) run as one.
-- SHRAM of 16 KB (ethos-u55-32 and -64) has no banks of its own for look-up tables: a kernel without a table destroys
+- SHRAM of 16 KB (ethos-u55-32 and -64) has no separate banks for look-up tables: a kernel without a table overwrites
   them, from its first block on.
 
 A hazard is two accesses to one byte, one of them a write, that nothing keeps in order. Feature maps are compared byte
-for byte, other accesses by extent. The regions of a program are taken to be apart from one another.
+by byte, other accesses by extent. The regions of a program are assumed not to overlap.
 
-That this is what silicon does is Vela's word, not established here.
+That silicon behaves like this is Vela's claim; it is not established here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from itertools import islice
 from typing import Any
 
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.waits import Gate, gates
+from ethos_hil.harness.npu.decode.waits import Waits, find_waits
 from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
@@ -49,12 +49,12 @@ class Limit:
 
 
 LIMITS = {Generation.U55: Limit(2, 1), Generation.U65: Limit(2, 2), Generation.U85: Limit(2, 4)}
-UNRESERVED = 16 << 10  # bytes of SHRAM up to which none is set aside for look-up tables
+UNRESERVED = 16 << 10  # bytes; SHRAM up to this size reserves none for look-up tables
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Bytes of a region that an operation reads or writes; `source` says which of them, where it is a feature map."""
+    """Bytes of a region that an operation reads or writes; `source` is the feature map they belong to, if any."""
 
     region: int
     begin: int
@@ -69,10 +69,10 @@ class Hazard:
 
     Attributes:
         first, second: the operations, in the order of the stream.
-        first_writes, second_writes: what they do to the bytes.
-        region: whose bytes; INTERNAL is memory inside the NPU.
-        begin, end: the range within which they meet; `byte` is one that both touch.
-        wait: the command or register that would prevent it, and its largest value that does.
+        first_writes, second_writes: whether each writes the bytes.
+        region: of the bytes; INTERNAL is memory inside the NPU.
+        begin, end: the range in which their accesses overlap; `byte` is one that both touch.
+        wait: the command or register that would prevent it, and the largest value that does.
     """
 
     first: Op
@@ -98,28 +98,28 @@ class Hazard:
         return f"BLOCKDEP may be {value} at most" if name == "BLOCKDEP" else f"missing: {name} {value}"
 
     def fault(self) -> Fault:
-        """As the end of a run."""
+        """Return the hazard as the fault of a strict NPU."""
         register, value = self.wait
         return Fault(FailureKind.HAZARD, self.second.offset, self.second.name, register, value, str(self))
 
 
 @dataclass(slots=True)
 class _Kernel:
-    """One kernel, or several chained ones, with what it touches."""
+    """One kernel, or several chained ones, with the bytes they touch."""
 
     ops: list[blocks.Kernel]
     touches: list[tuple[blocks.Kernel, Touch]]
 
 
 def find(ops: Sequence[Op], stream: bytes, configuration: Configuration) -> tuple[Hazard, ...]:
-    """All hazards of a program, in the order of their second operations.
+    """Return all hazards of a program, in the order of their second operations.
 
     Args:
-        ops: what `stream` was decoded to.
+        ops: the operations that `stream` was decoded to.
         stream: the register command stream.
         configuration: of the NPU.
     """
-    return tuple(_Checker(configuration).run(ops, gates(stream, ops)))
+    return tuple(_Checker(configuration).run(ops, find_waits(stream, ops)))
 
 
 class _Checker:
@@ -129,55 +129,55 @@ class _Checker:
         self.shares_tables = configuration.generation is Generation.U55 and configuration.internal_bytes <= UNRESERVED
         self.kernels: deque[_Kernel] = deque()
         self.transfers: deque[tuple[Dma, list[Touch]]] = deque()
-        self.chained = False  # whether the last kernel goes on with the next operation
+        self.chained = False  # whether the next operation belongs to the last kernel
         self.previous: _Kernel | None = None
 
-    def run(self, ops: Sequence[Op], waits: Sequence[Gate]) -> Iterator[Hazard]:
-        for op, gate in zip(ops, waits, strict=True):
-            if gate.kernels is not None:
-                _keep(self.kernels, gate.kernels)
-            if gate.transfers is not None:
-                _keep(self.transfers, gate.transfers)
+    def run(self, ops: Sequence[Op], waits: Sequence[Waits]) -> Iterator[Hazard]:
+        for op, held in zip(ops, waits, strict=True):
+            if held.kernels is not None:
+                _drop_oldest(self.kernels, held.kernels)
+            if held.transfers is not None:
+                _drop_oldest(self.transfers, held.transfers)
             if isinstance(op, Dma):
                 yield from self._transfer(op)
             else:
-                yield from self._kernel(op, gate)
+                yield from self._kernel(op, held)
 
     def _transfer(self, op: Dma) -> Iterator[Hazard]:
-        _keep(self.transfers, self.limit.transfers - 1)
+        _drop_oldest(self.transfers, self.limit.transfers - 1)
         touches = [_touch(access) for access in op.accesses]
         for behind, (other, others) in enumerate(reversed(self.transfers)):
-            yield from _meetings(other, others, op, touches, ("DMA_WAIT", behind))
+            yield from _hazards_between(other, others, op, touches, ("DMA_WAIT", behind))
         for behind, kernel in enumerate(reversed(self.kernels)):
             for member, touch in kernel.touches:
-                yield from _meetings(member, [touch], op, touches, ("KERNEL_WAIT", behind))
+                yield from _hazards_between(member, [touch], op, touches, ("KERNEL_WAIT", behind))
         self.transfers.append((op, touches))
 
-    def _kernel(self, op: blocks.Kernel, gate: Gate) -> Iterator[Hazard]:
+    def _kernel(self, op: blocks.Kernel, held: Waits) -> Iterator[Hazard]:
         touches = list(self._touches(op))
         for behind, (other, others) in enumerate(reversed(self.transfers)):
-            yield from _meetings(other, others, op, touches, ("DMA_WAIT", behind))
+            yield from _hazards_between(other, others, op, touches, ("DMA_WAIT", behind))
         if self.chained:
             kernel = self.kernels[-1]
         else:
-            _keep(self.kernels, self.limit.kernels - 1)
+            _drop_oldest(self.kernels, self.limit.kernels - 1)
             self.previous = self.kernels[-1] if self.kernels else None
             kernel = _Kernel([], [])
             self.kernels.append(kernel)
         kernel.ops.append(op)
         kernel.touches += [(op, touch) for touch in touches]
-        if self.previous is not None and gate.blocks:
-            yield from self._overlap(self.previous, op, touches, gate.blocks)
+        if self.previous is not None and held.blocks:
+            yield from self._overlap(self.previous, op, touches, held.blocks)
         self.chained = op.ofm.layout is Layout.CHAIN
 
     def _overlap(self, previous: _Kernel, op: blocks.Kernel, touches: list[Touch], depth: int) -> Iterator[Hazard]:
-        """What `op` does too early, starting `depth` blocks before the end of `previous`."""
+        """Yield what `op` does too early when it starts `depth` blocks before the end of `previous`."""
         for other, written in previous.touches:
             for touch in touches:
                 tables = touch.region == INTERNAL and touch.write and not written.write
                 if not tables and not (written.write and not touch.write):
                     continue
-                byte = _meeting(written, touch)
+                byte = _shared_byte(written, touch)
                 if byte is None:
                     continue
                 safe = 0
@@ -189,13 +189,15 @@ class _Checker:
     def _safe_depth(
         self, writer: blocks.Kernel, reader: blocks.Kernel, source: FeatureMap, depth: int, byte: int
     ) -> tuple[int, int]:
-        """The largest block dependency, up to `depth`, at which no block reads too early; a byte read so beyond it."""
+        """Return the largest safe block dependency up to `depth`, and a byte that a block would read too early beyond
+        it.
+        """
         last = blocks.count(writer) - 1
         unwritten = [blocks.written(writer, last - j) for j in range(min(depth, last + 1))]
         safe = depth
         for i, part in enumerate(islice(blocks.reads(reader, source, self.configuration), depth)):
             for j, late in enumerate(unwritten[: max(safe - i, 0)]):
-                found = _common(source, part, writer.ofm, late)
+                found = _shared_byte_of_parts(source, part, writer.ofm, late)
                 if found is not None:
                     safe, byte = i + j, found
                     break
@@ -212,7 +214,7 @@ class _Checker:
 
 
 def inputs(op: blocks.Kernel) -> tuple[FeatureMap, ...]:
-    """The feature maps that a kernel reads."""
+    """Return the feature maps that a kernel reads."""
     if isinstance(op, Elementwise):
         return op.ifms
     more = (op.ifm2,) if isinstance(op, MatMul) else ()
@@ -222,7 +224,7 @@ def inputs(op: blocks.Kernel) -> tuple[FeatureMap, ...]:
 
 
 def _touch(access: Access, maps: tuple[FeatureMap, ...] = ()) -> Touch:
-    """An access, with the map among `maps` whose extent it is."""
+    """Return an access as a touch, with the map among `maps` that has its extent."""
     for source in maps:
         extent = source.extent(whole_bricks=not access.write)
         if source.region == access.region and extent == (access.begin, access.end):
@@ -230,16 +232,16 @@ def _touch(access: Access, maps: tuple[FeatureMap, ...] = ()) -> Touch:
     return Touch(access.region, access.begin, access.end, access.write)
 
 
-def _meeting(one: Touch, other: Touch) -> int | None:
-    """A byte that both touch."""
+def _shared_byte(one: Touch, other: Touch) -> int | None:
+    """Return a byte that both touch, or None."""
     if one.region != other.region or one.end <= other.begin or other.end <= one.begin:
         return None
     if one.source is None or other.source is None:
         return max(one.begin, other.begin)
-    return _common(one.source, Box.whole(one.source), other.source, Box.whole(other.source))
+    return _shared_byte_of_parts(one.source, Box.whole(one.source), other.source, Box.whole(other.source))
 
 
-def _common(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
+def _shared_byte_of_parts(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
     for some in runs(one, part):
         for more in runs(other, other_part):
             byte = common_byte(some, more)
@@ -248,13 +250,13 @@ def _common(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> i
     return None
 
 
-def _meetings(
+def _hazards_between(
     first: Op, firsts: Sequence[Touch], second: Op, seconds: Sequence[Touch], wait: tuple[str, int]
 ) -> Iterator[Hazard]:
     for one in firsts:
         for other in seconds:
             if one.write or other.write:
-                byte = _meeting(one, other)
+                byte = _shared_byte(one, other)
                 if byte is not None:
                     yield _hazard(first, one, second, other, byte, wait)
 
@@ -264,8 +266,8 @@ def _hazard(first: Op, one: Touch, second: Op, other: Touch, byte: int, wait: tu
     return Hazard(first, second, one.write, other.write, one.region, begin, end, byte, wait)
 
 
-def _keep(outstanding: deque[Any], number: int) -> None:
-    """Drops the oldest until `number` are left."""
+def _drop_oldest(outstanding: deque[Any], number: int) -> None:
+    """Drop the oldest until `number` are left."""
     while len(outstanding) > number:
         outstanding.popleft()
 

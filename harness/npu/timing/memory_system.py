@@ -1,12 +1,12 @@
 """The memories around an NPU: which port reaches which region, and how fast.
 
-Numbers are those of the system configurations in Vela's Arm/vela.ini, the ones that ExecuTorch compiles for by default;
-a memory's clock scale and ports give its bytes per cycle of the NPU. Ports are 8 bytes wide on Ethos-U55, 16 on U65 and
+Numbers are those of the system configurations in Vela's Arm/vela.ini that ExecuTorch compiles for by default; a
+memory's clock scale and ports give its bytes per cycle of the NPU. Ports are 8 bytes wide on Ethos-U55, 16 on U65 and
 U85 (ethosu/vela/architecture_features.py).
 
-Vela's estimator for Ethos-U85 also has a memory that answers late be slower than its bandwidth, for lack of buffers.
-That is not followed: with it, ExecuTorch's pruning example on ethos-u85-128 would take 149,000 cycles to read its
-507 KiB of weights, where the FVP is published to have taken 97,000 to 99,000 for all of it; without, 86,000.
+Vela's estimator for Ethos-U85 also slows a memory with a long latency below its bandwidth, for lack of buffers. This
+model does not: with that rule, ExecuTorch's pruning example on ethos-u85-128 would take 149,000 cycles to read its 507
+KiB of weights, while published FVP runs took 97,000 to 99,000 in total; without it, reading takes 86,000.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from ethos_hil.harness.npu.isa.configuration import Generation
 
-DEFAULT_PORTS: Mapping[int, int] = {0: 1}  # constants come through port 1, everything else through port 0
-# Regions: 0 constants, 1 arena, 2 fast scratch. Memory modes of Arm/vela.ini: the ports of those behind port 1.
+DEFAULT_PORTS: Mapping[int, int] = {0: 1}  # port 1 for constants, port 0 for everything else
+# Regions: 0 constants, 1 arena, 2 fast scratch. By memory mode of Arm/vela.ini: the regions behind port 1.
 MODES: Mapping[str, Mapping[int, int]] = {
     "Sram_Only": {},
     "Shared_Sram": {0: 1},
@@ -31,7 +31,7 @@ class Port:
 
     Attributes:
         rate: bytes per NPU cycle.
-        burst: bytes a transaction moves at most.
+        burst: most bytes that a transaction moves.
         read_latency, write_latency: cycles until the first byte, or the answer.
         reads, writes: transactions that can be under way.
         ports: AXI ports that lead to it.
@@ -47,11 +47,11 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class System:
-    """What is behind ports 0 and 1.
+class MemorySystem:
+    """The memories behind ports 0 and 1.
 
     Attributes:
-        name: Vela's.
+        name: Vela's name of the system configuration.
         ports: the memories.
         beat: bytes of a port's data bus.
         clock: of the NPU, in Hz.
@@ -64,19 +64,19 @@ class System:
 
 
 SYSTEMS = {
-    Generation.U55: System(
+    Generation.U55: MemorySystem(
         "Ethos_U55_High_End_Embedded",
         (Port(8.0, 32, 32, 32, 4, 4), Port(1.0, 128, 64, 0, 2, 0)),
         8,
         500e6,
     ),
-    Generation.U65: System(
+    Generation.U65: MemorySystem(
         "Ethos_U65_High_End",
         (Port(16.0, 32, 32, 32, 16, 16), Port(3.75, 128, 500, 250, 24, 12)),
         16,
         1e9,
     ),
-    Generation.U85: System(
+    Generation.U85: MemorySystem(
         "Ethos_U85_SYS_DRAM_Mid",
         (Port(32.0, 64, 32, 32, 8, 8, ports=2), Port(12.0, 128, 500, 250, 64, 32)),
         16,

@@ -1,7 +1,7 @@
 """Whether two feature maps, or parts of them, share a byte of memory.
 
-Extents are not enough: the slices of a concatenation along the channels interleave, so their extents overlap though no
-byte belongs to both.
+Extents are not enough: the slices of a concatenation along the channels interleave, so their extents overlap although
+no byte belongs to both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout
 
 Array = npt.NDArray[Any]
 
-MAX_RUNS = 1 << 21  # beyond it, only extents are compared; no operation of a real network comes near
+MAX_RUNS = 1 << 21  # above it only extents are compared; operations of real networks stay far below
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Box:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether the part has no elements."""
         return self.y >= self.y_end or self.x >= self.x_end or self.c >= self.c_end
 
     @classmethod
     def whole(cls, feature_map: FeatureMap) -> Box:
-        """All of a map."""
+        """Return all of a map."""
         return cls(0, feature_map.height, 0, feature_map.width, 0, feature_map.depth)
 
 
@@ -63,7 +63,7 @@ class Runs:
         return self.base + steps + self.length
 
     def starts(self) -> Array:
-        """Where each run begins, ascending; one run over the extent if there are too many."""
+        """Return where each run begins, ascending; if there are too many, only the first byte of the extent."""
         if np.prod(self.counts, dtype=float) > MAX_RUNS:
             return np.array([self.begin])
         starts = np.array([self.base])
@@ -74,7 +74,7 @@ class Runs:
 
 
 def runs(feature_map: FeatureMap, box: Box) -> Iterator[Runs]:
-    """The bytes of a part of a map; nothing for a chain, which is not in memory."""
+    """Yield the bytes of a part of a map; nothing for a chain, which is not in memory."""
     if feature_map.layout is Layout.CHAIN or box.empty:
         return
     spans = [(box.y, box.y_end), (box.x, box.x_end), (box.c, box.c_end)]
@@ -100,7 +100,7 @@ def runs(feature_map: FeatureMap, box: Box) -> Iterator[Runs]:
 
 
 def _bricks(c: int, c_end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Bricks that hold channels [c, c_end): first brick, number of equal ones, first lane, lanes."""
+    """Yield the bricks that hold channels [c, c_end): first brick, number of equal ones, first lane, lanes."""
     if c % BRICK:
         end = min(c_end, c - c % BRICK + BRICK)
         yield c // BRICK, 1, c % BRICK, end - c
@@ -114,7 +114,7 @@ def _bricks(c: int, c_end: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _joined(base: int, length: int, axes: list[tuple[int, int]]) -> Runs:
-    """Runs, where those that touch are made one."""
+    """Return runs in which adjacent ones are joined."""
     rest = []
     for count, stride in sorted(((n, s) for n, s in axes if n > 1), key=lambda axis: abs(axis[1])):
         if stride == length:
@@ -125,7 +125,7 @@ def _joined(base: int, length: int, axes: list[tuple[int, int]]) -> Runs:
 
 
 def common_byte(one: Runs, other: Runs) -> int | None:
-    """The lowest address that both have."""
+    """Return the lowest address that both have, or None."""
     if one.end <= other.begin or other.end <= one.begin:
         return None
     if not one.counts and not other.counts:
@@ -133,7 +133,7 @@ def common_byte(one: Runs, other: Runs) -> int | None:
     first, second = one.starts(), other.starts()
     first_length = one.length if first.size > 1 else one.end - one.begin
     second_length = other.length if second.size > 1 else other.end - other.begin
-    # A run of the second meets those of the first that begin before its end and end after its begin.
+    # A run of the second overlaps the runs of the first that begin before its end and end after its begin.
     low = np.searchsorted(first, second - first_length, side="right")
     high = np.searchsorted(first, second + second_length, side="left")
     meeting = np.flatnonzero(low < high)

@@ -1,10 +1,10 @@
-"""How many cycles the parts of an NPU take for the blocks of an operation.
+"""The cycles that the parts of an NPU take for the blocks of an operation.
 
 From Vela's public estimators: for Ethos-U55 and U65 the tables of the wheel (ethosu/vela/architecture_features.py) and
 the rules of ethosu/vela/npu_performance.py, for Ethos-U85 those of regor (ethos_u85.cpp, ethos_u85_performance.cpp).
-Where the two disagree about Ethos-U55, one is chosen: for pools the wheel's rule (regor counts those of 8 bits four
-times, its factor is the bits divided by 2, not by 8), for 32-bit elementwise operations regor's (the wheel has those of
-one input slower than those of two).
+Where the two disagree about Ethos-U55, this model takes the wheel's rule for pools (regor counts 8-bit pools four
+times, because its factor is the bits divided by 2, not by 8) and regor's for 32-bit elementwise operations (in the
+wheel, those with one input are slower than those with two).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ethos_hil.harness.npu.timing.blocks import channels_at_a_time, sizes
 
 Kernel = Convolution | MatMul | Pool | Elementwise | Resize
 
-SUBKERNEL = 8  # elements of a kernel, in each direction, that are worked on together
+SUBKERNEL = 8  # elements of a kernel, in each direction, that are processed together
 STEP_CHANNELS = 8  # IFM channels that one cycle multiplies
 STEP_WEIGHTS = 32  # weights of an OFM channel for one step
-# A weight decoder takes so many bytes a cycle, and makes so many weights of them at most. regor has 8 weights a cycle
-# for dense weights and up to 32 for sparse ones; how that depends on the encoded size is fitted to a published run of
-# the FVP (ExecuTorch's pruning example, 74k cycles of decoding for 507 KiB and 17k for 46 KiB, 535k weights both).
+# A weight decoder reads at most DECODED_BYTES and makes at most DECODED_WEIGHTS per cycle. regor has 8 weights a cycle
+# for dense weights and up to 32 for sparse ones; the dependence on the encoded size is fitted to a published FVP run
+# (ExecuTorch's pruning example: 535k weights, decoded in 74k cycles from 507 KiB and in 17k cycles from 46 KiB).
 DECODED_BYTES = 7.0
 DECODED_WEIGHTS = 32
 DIVISION = 33.0  # cycles per element of DIV
 
 
 @dataclass(frozen=True, slots=True)
-class OutputRates:
+class OutputRatesU55:
     """Cycles per element of the output stage of an Ethos-U55 or U65."""
 
     unary32: float
@@ -46,7 +46,7 @@ class OutputRates:
 
 
 @dataclass(frozen=True, slots=True)
-class ChainRates:
+class OutputRatesU85:
     """Cycles per element of the output stage of an Ethos-U85."""
 
     bits8: float
@@ -55,50 +55,50 @@ class ChainRates:
     bits64: float
     chained32: float  # 32 bits in or out, kept in a chain buffer; or two inputs of 32 bits to fewer
     binary32: float
-    straight: float  # the least for any output
-    turned: float  # the least where rows become columns or are reversed
+    straight: float  # the minimum for any output
+    turned: float  # the minimum where rows become columns or are reversed
 
 
-OUTPUT: dict[str, OutputRates | ChainRates] = {
-    "ethos-u55-32": OutputRates(2.0, 3.0, 3.0, 3.0, 6.0, 1.0, 2.0, 1.0),
-    "ethos-u55-64": OutputRates(1.0, 1.5, 1.5, 1.5, 3.0, 0.5, 1.0, 1.0),
-    "ethos-u55-128": OutputRates(0.75, 1.25, 0.75, 0.75, 1.5, 0.25, 0.5, 1.0),
-    "ethos-u55-256": OutputRates(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
-    "ethos-u65-256": OutputRates(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
-    "ethos-u65-512": OutputRates(0.3125, 0.5625, 0.25, 0.1875, 0.375, 0.0625, 0.125, 0.5),
-    "ethos-u85-128": ChainRates(0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0),
-    "ethos-u85-256": ChainRates(0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.25, 0.5),
-    "ethos-u85-512": ChainRates(0.125, 0.125, 0.25, 0.5, 0.25, 0.25, 0.125, 0.25),
-    "ethos-u85-1024": ChainRates(0.0625, 0.125, 0.25, 0.5, 0.125, 0.25, 0.0625, 0.125),
-    "ethos-u85-2048": ChainRates(0.03125, 0.0625, 0.125, 0.25, 0.0625, 0.125, 0.03125, 0.0625),
+OUTPUT: dict[str, OutputRatesU55 | OutputRatesU85] = {
+    "ethos-u55-32": OutputRatesU55(2.0, 3.0, 3.0, 3.0, 6.0, 1.0, 2.0, 1.0),
+    "ethos-u55-64": OutputRatesU55(1.0, 1.5, 1.5, 1.5, 3.0, 0.5, 1.0, 1.0),
+    "ethos-u55-128": OutputRatesU55(0.75, 1.25, 0.75, 0.75, 1.5, 0.25, 0.5, 1.0),
+    "ethos-u55-256": OutputRatesU55(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
+    "ethos-u65-256": OutputRatesU55(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
+    "ethos-u65-512": OutputRatesU55(0.3125, 0.5625, 0.25, 0.1875, 0.375, 0.0625, 0.125, 0.5),
+    "ethos-u85-128": OutputRatesU85(0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0),
+    "ethos-u85-256": OutputRatesU85(0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.25, 0.5),
+    "ethos-u85-512": OutputRatesU85(0.125, 0.125, 0.25, 0.5, 0.25, 0.25, 0.125, 0.25),
+    "ethos-u85-1024": OutputRatesU85(0.0625, 0.125, 0.25, 0.5, 0.125, 0.25, 0.0625, 0.125),
+    "ethos-u85-2048": OutputRatesU85(0.03125, 0.0625, 0.125, 0.25, 0.0625, 0.125, 0.03125, 0.0625),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class MacEngine:
+class MacTime:
     """Cycles of the MAC engine for some work.
 
     Attributes:
         cycles: from its begin to its end.
         active: of these, cycles in which it multiplies.
-        decoding: cycles in which a weight decoder works, next to it.
+        decoding: cycles in which a weight decoder works, concurrently.
     """
 
     cycles: float = 0
     active: float = 0
     decoding: float = 0
 
-    def __add__(self, other: MacEngine) -> MacEngine:
-        return MacEngine(self.cycles + other.cycles, self.active + other.active, self.decoding + other.decoding)
+    def __add__(self, other: MacTime) -> MacTime:
+        return MacTime(self.cycles + other.cycles, self.active + other.active, self.decoding + other.decoding)
 
-    def __mul__(self, times: int) -> MacEngine:
-        return MacEngine(self.cycles * times, self.active * times, self.decoding * times)
+    def __mul__(self, times: int) -> MacTime:
+        return MacTime(self.cycles * times, self.active * times, self.decoding * times)
 
 
-def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> MacEngine:
-    """What the MAC engine takes for an OFM block of the size of `part`."""
+def mac_time(kernel: Kernel, part: Block, configuration: Configuration) -> MacTime:
+    """Return the MAC engine's cycles for one OFM block of the size of `part`."""
     if isinstance(kernel, Elementwise | Resize):
-        return MacEngine()
+        return MacTime()
     high, wide, deep = _ublock(kernel, configuration)
     positions = -(-part.height // high) * -(-part.width // wide)
     depth = part.depth
@@ -107,21 +107,21 @@ def multiplying(kernel: Kernel, part: Block, configuration: Configuration) -> Ma
     slices = -(-depth // deep)
     if isinstance(kernel, Pool) and kernel.mode not in (PoolMode.REDUCE_SUM, PoolMode.NONE):
         busy = _pool(kernel, configuration) * positions * slices
-        return MacEngine(busy, busy)
+        return MacTime(busy, busy)
     if isinstance(kernel, Pool) and kernel.mode is PoolMode.NONE:
-        return MacEngine(4 * positions * slices, 4 * positions * slices)
-    work = MacEngine()
+        return MacTime(4 * positions * slices, 4 * positions * slices)
+    work = MacTime()
     loading = _weight_cycles(kernel, deep, configuration)
     for elements, times in _subkernels(kernel):
         steps, each, passes = _steps(kernel, elements, positions, configuration)
         pause = _pause(kernel, positions, slices, steps, configuration)
         rounds = steps * slices * passes
-        work += MacEngine(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
+        work += MacTime(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
     return work
 
 
 def _ublock(kernel: Kernel, configuration: Configuration) -> tuple[int, int, int]:
-    """The micro-block; one of 2x2 becomes 1x4 for convolutions of a single row."""
+    """Return the micro-block; one of 2x2 becomes 1x4 for convolutions of a single row."""
     if configuration.generation is not Generation.U85 and isinstance(kernel, Convolution) and not kernel.depthwise:
         high, wide, deep = kernel.block.ublock
         if high == 2 and kernel.ofm.height == kernel.kernel.height == 1 and kernel.ofm.width % 2 == 0:
@@ -130,14 +130,14 @@ def _ublock(kernel: Kernel, configuration: Configuration) -> tuple[int, int, int
 
 
 def _pool(kernel: Pool, configuration: Configuration) -> int:
-    """Cycles for each micro-block of a pool."""
+    """Return the cycles for each micro-block of a pool."""
     narrow = configuration.name == "ethos-u55-32"
     each = sum(max(4, elements) * times for elements, times in _subkernels(kernel))
     return each * (1 if narrow else kernel.ifm.bits // 8)
 
 
 def _subkernels(kernel: Convolution | MatMul | Pool) -> list[tuple[int, int]]:
-    """Elements of the parts of the kernel that are worked on at a time, and how many parts have so many."""
+    """Return the sizes, in elements, of the parts of the kernel processed at a time, each with its number of parts."""
     if isinstance(kernel, MatMul):
         return [(1, 1)]
     taps = kernel.kernel
@@ -151,7 +151,7 @@ def _subkernels(kernel: Convolution | MatMul | Pool) -> list[tuple[int, int]]:
 def _steps(
     kernel: Convolution | MatMul | Pool, elements: int, positions: int, configuration: Configuration
 ) -> tuple[int, int, int]:
-    """Steps for `elements` of the kernel, cycles for each of them, and how often, for all IFM channels."""
+    """Return how many steps `elements` of the kernel take, the cycles of each, and the passes over all IFM channels."""
     size = max(kernel.ifm.bits // 8, 1)
     if isinstance(kernel, Convolution) and kernel.depthwise:
         return -(-elements // 4), 4 * positions * size, 1
@@ -167,7 +167,7 @@ def _steps(
 
 
 def _weight_cycles(kernel: Convolution | MatMul | Pool, ublock_depth: int, configuration: Configuration) -> float:
-    """Cycles to decode the weights of a step: of 32 IFM channels, of a whole IFM block on Ethos-U85."""
+    """Return the cycles to decode a step's weights: for 32 IFM channels; on Ethos-U85 for a whole IFM block."""
     if not isinstance(kernel, Convolution):
         return 0
     order, streams = kernel.weights.order, kernel.weights.streams
@@ -184,7 +184,7 @@ def _weight_cycles(kernel: Convolution | MatMul | Pool, ublock_depth: int, confi
 def _pause(
     kernel: Convolution | MatMul | Pool, positions: int, slices: int, steps: int, configuration: Configuration
 ) -> int:
-    """Cycles that the accumulators are waited for, where a block has a single micro-block in height and width."""
+    """Return the cycles spent waiting for accumulators, where a block has one micro-block in height and width."""
     if positions > 1:
         return 0
     wide = isinstance(kernel, Convolution | MatMul) and kernel.accumulator_bits > 32
@@ -195,11 +195,11 @@ def _pause(
     return delay * (steps if slices == 1 else (steps - 1) * slices)
 
 
-def storing(kernel: Kernel, configuration: Configuration) -> float:
-    """Cycles of the output stage for each OFM element."""
+def output_cycles_per_element(kernel: Kernel, configuration: Configuration) -> float:
+    """Return the cycles of the output stage for each OFM element."""
     rates = OUTPUT[configuration.name]
-    if isinstance(rates, ChainRates):
-        return _chain_rate(kernel, rates)
+    if isinstance(rates, OutputRatesU85):
+        return _output_cycles_u85(kernel, rates)
     each = rates.other
     if isinstance(kernel, Elementwise) and kernel.ifms and kernel.ifms[0].bits == 32:
         each = rates.binary32 if len(kernel.operands) > 1 else rates.unary32
@@ -214,7 +214,7 @@ def storing(kernel: Kernel, configuration: Configuration) -> float:
     return max(each, rates.look_up) if kernel.activation.table is not None else each
 
 
-def _chain_rate(kernel: Kernel, rates: ChainRates) -> float:
+def _output_cycles_u85(kernel: Kernel, rates: OutputRatesU85) -> float:
     binary = isinstance(kernel, Elementwise) and len(kernel.operands) > 1
     if isinstance(kernel, Elementwise) and kernel.mode is ElementwiseMode.DIV:
         return DIVISION
@@ -234,5 +234,5 @@ def _chain_rate(kernel: Kernel, rates: ChainRates) -> float:
 
 
 def scale_cycles(depth: int, latency: int) -> float:
-    """Cycles to fetch the scales of `depth` channels, 10 bytes each, with 256 bytes under way."""
+    """Return the cycles to fetch the scales of `depth` channels, 10 bytes each, with 256 bytes under way."""
     return math.ceil(10 * depth * latency / 256)

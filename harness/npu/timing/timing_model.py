@@ -1,24 +1,25 @@
 """A model of how long the NPU takes, from the command stream alone. Provenance of its figures: "modelled".
 
-A kernel is a pipeline over its blocks: inputs are fetched, multiplied, and put out. It takes
+A kernel is a pipeline over its blocks: fetch inputs, multiply, store outputs. It takes
 
     fill + max(multiplying, output, transfers) + drain
 
 where the three are sums over all blocks, edges included (harness/npu/timing/throughput.py,
-harness/npu/timing/traffic.py). `fill` is the time until the first inputs are there, `drain` from the last block's end
-until it is stored; where the output is the bottleneck, the first block is multiplied before, where multiplying is, the
-last one is put out after. A DMA transfer takes a latency and its bytes at the rate of the slower memory.
+harness/npu/timing/traffic.py). `fill` is the time until the first inputs arrive, `drain` the time from the last block's
+end until it is stored. Where output is the bottleneck, fill includes multiplying the first block; where multiplying is,
+drain includes the output of the last one. A DMA transfer takes a latency and its bytes at the rate of the slower
+memory.
 
-Operations are issued in order. Waits, and the limit of what may be outstanding, hold up those behind. Transfers run one
-after another, next to kernels. A kernel begins when its predecessor has ended, or with a block dependency, up to that
-many blocks, but not more than the predecessor's drain and its own fill, earlier.
+Operations are issued in order. Waits, and the limit on outstanding operations, hold up the ones after them. Transfers
+run one after another, concurrently with kernels. A kernel begins when its predecessor has ended; with a block
+dependency, up to that many blocks earlier, but by no more than the predecessor's drain and its own fill.
 
 The cycles of an operation are its share of the total: a cycle belongs to the kernel that runs in it (the earlier one
 where two overlap), else to the transfer that does, else to the operation that begins next. Shares sum to the total.
 
-What it leaves out: contention between kernels and transfers, internal memory that is occupied, the command parser,
-zero runs that make weights cheaper to decode. It is for comparing programs, not for predicting a board: docs/npu.md
-says how far it is from Vela's estimate.
+What it leaves out: contention between kernels and transfers, internal memory that is occupied, the command parser, zero
+runs that make weights cheaper to decode. It is for comparing programs, not for predicting a board: docs/npu.md says how
+far it is from Vela's estimate.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ethos_hil.harness.npu.decode.waits import Gate
+from ethos_hil.harness.npu.decode.waits import Waits
 from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Block, Dma, Elementwise, Op, Pool
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.hazards import LIMITS
-from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, SYSTEMS, System
-from ethos_hil.harness.npu.timing.throughput import MacEngine, multiplying, scale_cycles, storing
+from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, SYSTEMS, MemorySystem
+from ethos_hil.harness.npu.timing.throughput import MacTime, mac_time, output_cycles_per_element, scale_cycles
 from ethos_hil.harness.npu.timing.traffic import Transfer, transfer
 
-ISSUE = 8  # cycles between two operations: the registers that are written between them, one a cycle
+ISSUE = 8  # cycles between two operations, for the registers written between them, one per cycle
 
-# PMU event numbers (ethosu/vela/ethos_u55_regs, pmu_event_type; the driver's header has the same for Ethos-U85, whose
-# ports it calls SRAM and EXT)
+# PMU event numbers (ethosu/vela/ethos_u55_regs, pmu_event_type; the driver's header has the same ones for Ethos-U85,
+# and calls the ports SRAM and EXT)
 CYCLE = 17
 NPU_IDLE = 32
 NPU_ACTIVE = 35
@@ -53,13 +54,13 @@ AXI_WRITE_BEATS = (135, 391)
 
 @dataclass(frozen=True, slots=True)
 class OpRecord:
-    """One operation of a program and what the model says about it.
+    """One operation of a program and its modelled timing.
 
     Attributes:
         offset: byte offset of its command word in the command stream.
         name: "CONV", "DEPTHWISE", "POOL MAX", "ELEMENTWISE ADD", "DMA", ...
         cycles: its share of the total, modelled.
-        mac_cycles: cycles in which the engine multiplies for it.
+        mac_cycles: cycles in which the MAC engine multiplies for it.
         ifm_shape, ofm_shape: (height, width, depth); (1, 1, bytes) for DMA.
         begin, end: when it runs, in cycles since the start of the stream.
     """
@@ -85,15 +86,15 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """An operation by itself, in cycles.
+    """The time of one operation alone, in cycles.
 
     Attributes:
-        engine, output, transfers: of all its blocks.
-        fill, drain: before the first, and after the last.
+        engine, output, transfers: over all its blocks.
+        fill, drain: before the first block, and after the last.
         block: of one block, on average.
     """
 
-    engine: MacEngine
+    engine: MacTime
     output: float
     transfers: Transfer
     fill: float
@@ -102,7 +103,7 @@ class Cost:
 
     @property
     def cycles(self) -> int:
-        """From begin to end."""
+        """Cycles from begin to end."""
         return math.ceil(self.fill + max(self.engine.cycles, self.output, self.transfers.cycles) + self.drain)
 
 
@@ -110,26 +111,26 @@ def model(
     ops: Sequence[Op],
     configuration: Configuration,
     ports: Mapping[int, int] = DEFAULT_PORTS,
-    gates: Mapping[int, Gate] | None = None,
-    system: System | None = None,
+    waits: Mapping[int, Waits] | None = None,
+    system: MemorySystem | None = None,
 ) -> Timing:
-    """Times operations.
+    """Model the timing of operations.
 
     Args:
         ops: in the order in which they run.
         configuration: of the NPU.
-        ports: region -> AXI port 0 or 1; 0 where it says nothing.
-        gates: what each operation, by its offset, waits for; without, kernels and transfers wait for all before them.
-        system: the memories; the generation's default without.
+        ports: region -> AXI port 0 or 1; 0 where it has no entry.
+        waits: the waits before each operation, by its offset; None: every operation waits for all before it.
+        system: the memories; by default the generation's.
     """
     system = system or SYSTEMS[configuration.generation]
     costs: list[Cost] = []
     for number, op in enumerate(ops):
         last = ops[number - 1] if number else None
-        # A pool moved from the one before (see `slices`) shares its kernel. It costs the same, wherever its maps are.
+        # A pool repeated at other addresses (see `repeated_pools`) shares its predecessor's kernel, and costs the same.
         again = isinstance(op, Pool) and isinstance(last, Pool) and op.kernel is last.kernel
         costs.append(costs[-1] if again else cost(op, configuration, system, ports))
-    times = _schedule(ops, costs, gates, configuration)
+    times = _schedule(ops, costs, waits, configuration)
     shares = _shares(ops, times)
     records = tuple(
         OpRecord(op.offset, op.name, share, math.ceil(each.engine.active), *_shapes(op), begin, end)
@@ -150,14 +151,14 @@ def model(
     return Timing(records, total, events)
 
 
-def cost(op: Op, configuration: Configuration, system: System, ports: Mapping[int, int]) -> Cost:
-    """One operation, as if nothing else ran."""
+def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapping[int, int]) -> Cost:
+    """Return the cost of one operation, as if nothing else ran."""
     moved = transfer(op, system, ports)
     if isinstance(op, Dma):
-        return Cost(MacEngine(), 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
+        return Cost(MacTime(), 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
     number = blocks.count(op)
-    engine = sum((multiplying(op, part, configuration) * n for part, n in _parts(op)), MacEngine())
-    each = storing(op, configuration)
+    engine = sum((mac_time(op, part, configuration) * n for part, n in _parts(op)), MacTime())
+    each = output_cycles_per_element(op, configuration)
     output = each * op.ofm.elements
     output = max(output, scale_cycles(min(op.block.depth, op.ofm.depth), moved.scales) * number)
     fill, drain = moved.fill, moved.drain
@@ -170,9 +171,9 @@ def cost(op: Op, configuration: Configuration, system: System, ports: Mapping[in
 
 
 def _schedule(
-    ops: Sequence[Op], costs: Sequence[Cost], gates: Mapping[int, Gate] | None, configuration: Configuration
+    ops: Sequence[Op], costs: Sequence[Cost], waits: Mapping[int, Waits] | None, configuration: Configuration
 ) -> list[tuple[int, int]]:
-    """Begin and end of each operation."""
+    """Return begin and end of each operation, in cycles."""
     limit = LIMITS[configuration.generation]
     kernels: list[int] = []  # ends, in order
     copies: list[int] = []
@@ -181,9 +182,9 @@ def _schedule(
     previous: Cost | None = None
     chained = False
     for op, each in zip(ops, costs, strict=True):
-        gate = Gate(0, 0) if gates is None else gates.get(op.offset, Gate())
+        held = Waits(0, 0) if waits is None else waits.get(op.offset, Waits())
         issued += ISSUE
-        for ends, left in ((kernels, gate.kernels), (copies, gate.transfers)):
+        for ends, left in ((kernels, held.kernels), (copies, held.transfers)):
             if left is not None and len(ends) > left:
                 issued = max(issued, ends[-1 - left])
         if isinstance(op, Dma):
@@ -196,7 +197,7 @@ def _schedule(
                 issued = max(issued, kernels[-limit.kernels])
             begin = issued
             if kernels and previous is not None:
-                early = min(gate.blocks * previous.block, previous.drain + each.fill)
+                early = min(held.blocks * previous.block, previous.drain + each.fill)
                 begin = max(begin, kernels[-1] - (0 if chained else math.floor(early)))
             kernels.append(max(begin + each.cycles, (kernels[-1] if kernels else 0) + math.ceil(each.drain)))
             previous = each
@@ -206,9 +207,9 @@ def _schedule(
 
 
 def _shares(ops: Sequence[Op], times: Sequence[tuple[int, int]]) -> list[int]:
-    """Cycles that belong to each operation; see the module."""
+    """Return the cycles that belong to each operation, as the module's docstring defines them."""
     shares = [0] * len(ops)
-    gaps: list[tuple[int, int, int]] = []  # begin, end, the kernel after it, or the last operation
+    gaps: list[tuple[int, int, int]] = []  # begin, end, the kernel after the gap, or the last operation
     at = 0
     for index, (op, (begin, end)) in enumerate(zip(ops, times, strict=True)):
         if isinstance(op, Dma):
@@ -226,15 +227,17 @@ def _shares(ops: Sequence[Op], times: Sequence[tuple[int, int]]) -> list[int]:
     for begin, end, owner in gaps:
         while first < len(copies) and copies[first][1] <= begin:
             first += 1
-        for index, cycles in _covered(copies, first, begin, end, owner):
+        for index, cycles in _split_gap(copies, first, begin, end, owner):
             shares[index] += cycles
     return shares
 
 
-def _covered(
+def _split_gap(
     copies: Sequence[tuple[int, int, int]], first: int, begin: int, end: int, owner: int
 ) -> Iterator[tuple[int, int]]:
-    """Who owns the cycles of a gap between kernels: the transfers in it, and what comes next."""
+    """Yield the owners of a gap between kernels, with their cycles: the transfers in it, and the operation that
+    follows.
+    """
     for start, stop, index in copies[first:]:
         if start >= end:
             break
@@ -248,7 +251,7 @@ def _covered(
 
 
 def _parts(op: blocks.Kernel) -> list[tuple[Block, int]]:
-    """The different sizes of a kernel's OFM blocks, each with how many there are."""
+    """Return the different sizes of a kernel's OFM blocks, each with their number."""
     block = op.block
     return [
         (Block(height, width, depth, block.ublock), tall * wide * deep)

@@ -1,10 +1,10 @@
-"""What an operation moves over the AXI ports, and how long that takes.
+"""The bytes that an operation moves over the AXI ports, and how long that takes.
 
-Bytes: each block of a kernel fetches the part of its inputs that it needs, with the rows and columns it shares with its
+Each block of a kernel fetches the part of its inputs that it needs, including the rows and columns it shares with its
 neighbours, once for each 8x8 part of the kernel; a convolution or matrix product does so again for every block of
-output channels. Weights come again for every block in height and width. A transaction moves what lies together in
-memory, so that short runs waste the rest of a burst. These are the rules of Vela's public estimators; the areas are
-exact here.
+output channels. Weights are fetched again for every block in height and width. A transaction moves bytes that lie
+together in memory, so that short runs waste the rest of a burst. These are the rules of Vela's public estimators; the
+areas are exact here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ethos_hil.harness.npu.isa.operations import (
 from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.blocks import Kernel
-from ethos_hil.harness.npu.timing.memory_system import System
+from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.npu.timing.throughput import SUBKERNEL
 
 
@@ -37,9 +37,9 @@ class Flow:
     """Bytes that go one way between a region and the NPU.
 
     Attributes:
-        region: the region.
+        region: the region's number.
         size: bytes.
-        write: towards memory.
+        write: whether they go to memory.
         run: bytes that lie together.
         first: bytes that the first block waits for, or that the last one writes.
         scales: whether they are scales.
@@ -54,7 +54,7 @@ class Flow:
 
 
 def flows(op: Op) -> Iterator[Flow]:
-    """Everything that `op` reads and writes outside of the NPU."""
+    """Yield everything that `op` reads and writes outside of the NPU."""
     if isinstance(op, Dma):
         size = op.length * op.sizes[0] * op.sizes[1]
         for access in op.accesses:
@@ -91,7 +91,7 @@ def _whole(source: FeatureMap, op: Kernel) -> Iterator[Flow]:
 
 
 def _windows(op: Convolution | MatMul | Pool) -> Iterator[Flow]:
-    """The IFM of an operation that slides over it."""
+    """Yield the IFM of an operation that slides windows over it."""
     source = op.ifm
     if source.layout is Layout.CHAIN:
         return
@@ -139,12 +139,12 @@ def _constants(op: Kernel) -> Iterator[Flow]:
 
 
 def _span(outputs: int, stride: int, extent: int, shrink: int, limit: int) -> int:
-    """Input rows or columns behind so many output ones."""
+    """Return the number of input rows or columns that `outputs` output ones need."""
     return min(-(-((outputs - 1) * stride + extent) // shrink), limit)
 
 
 def _run(source: FeatureMap, depth: int, width: int) -> int:
-    """Bytes that lie together in a block of so many channels and columns."""
+    """Return the bytes that lie together in a block of `depth` channels and `width` columns."""
     if source.layout is Layout.BRICKS:
         return BRICK * source.size * width
     together = depth * source.size
@@ -153,12 +153,12 @@ def _run(source: FeatureMap, depth: int, width: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """How long the memories take for an operation.
+    """How long the memories take for an operation, in cycles.
 
     Attributes:
         cycles: for all of it, by the busiest port.
         alone: for the slowest way in or out by itself, its latency included.
-        fill: until the first block of inputs is there.
+        fill: until the first block of inputs arrives.
         drain: from the last block of outputs until it is stored.
         scales: latency of the memory that scales come from.
         read, written: bytes, by port.
@@ -173,8 +173,8 @@ class Transfer:
     written: tuple[int, int]
 
 
-def transfer(op: Op, system: System, ports: Mapping[int, int]) -> Transfer:
-    """The transfers of one operation."""
+def transfer(op: Op, system: MemorySystem, ports: Mapping[int, int]) -> Transfer:
+    """Return the transfers of one operation."""
     busy, read, written = [0.0, 0.0], [0, 0], [0, 0]
     alone = fill = drain = 0.0
     scales = 0

@@ -1,12 +1,12 @@
-"""The weight decoder of Vela's wheel, at arm's length.
+"""Vela's weight decoder, run in a separate process.
 
-The decoder (ethosu.mlw_codec) ends the whole process when a corrupt stream makes it read past the end, and a stream
-comes from the memory of a board, so it runs in a process of its own, which calls the C function of the extension module
-directly, without the detour through a Python list. A test compares both.
+The decoder in Vela's wheel (ethosu.mlw_codec) ends the whole process when a corrupt stream makes it read past the end,
+and a stream may come from a board's memory. So it runs in a process of its own, which calls the extension module's C
+function directly and skips the conversion to a Python list. A test compares both.
 
-Starting a process takes longer than decoding the weights of most networks, so it is started once and ends with this
-process, or when a stream stops it. Streams and weights are exchanged through a file in memory, so that the worker goes
-on decoding while this process uses what it has: a `Batch` is waited for only as far as it is asked.
+Starting a process takes longer than decoding the weights of most networks, so it is started once. It ends with this
+process, or when a stream stops it. Streams and weights are exchanged through a file in memory: the worker decodes on
+while this process uses the first results, and a `Batch` waits only for the results it is asked for.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Weights = npt.NDArray[np.int16]
 
 
 class CorruptStream(Exception):
-    """A stream does not hold the weights it should."""
+    """A stream does not hold the weights it should hold."""
 
 
 class _DecoderProcess:
     """The process that decodes, and the file through which it exchanges data with this one.
 
     Attributes:
-        batch: what it is working on, or has finished last.
+        batch: its current batch, or the last one it finished.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class _DecoderProcess:
         self.requests, self.answers, self.errors = self.process.stdin, self.process.stdout, self.process.stderr
 
     def send(self, streams: Sequence[tuple[bytes, int]]) -> None:
-        """Gives it work; BrokenPipeError if it has ended."""
+        """Send streams to decode, each with its number of weights. Raises BrokenPipeError if the process has ended."""
         at = 0
         for stream, _ in streams:
             at += os.pwrite(self.memory, stream, at)
@@ -75,7 +75,9 @@ class _DecoderProcess:
         _write(self.requests.fileno(), struct.pack("<I", len(streams)) + b"".join(sizes))
 
     def answer(self) -> int | None:
-        """How many weights the next stream has, or None if it stops the decoder or makes it run out of time."""
+        """Return how many weights the next stream has, or None if it ended the decoder or took longer than
+        TIMEOUT_SECONDS.
+        """
         waiting = select.poll()
         waiting.register(self.answers, select.POLLIN)
         if not waiting.poll(TIMEOUT_SECONDS * 1000):
@@ -84,17 +86,17 @@ class _DecoderProcess:
         return int.from_bytes(answer, "little") if answer else None
 
     def weights(self, offset: int, count: int) -> Weights:
-        """Weights from the shared file."""
+        """Return `count` weights from the shared file."""
         weights = np.empty(count, "<i2")
         os.preadv(self.memory, [weights.data], offset)
         return weights
 
     def release(self) -> None:
-        """Frees the memory of the shared file, which has to have been read."""
+        """Free the memory of the shared file. All results must have been read."""
         os.ftruncate(self.memory, 0)
 
     def end(self) -> str:
-        """Ends and reaps it; the last line it wrote to standard error."""
+        """End and reap the process. Return the last line it wrote to standard error."""
         self.process.kill()
         self.process.wait()
         errors = self.errors.read().decode(errors="replace").strip()
@@ -102,8 +104,8 @@ class _DecoderProcess:
         return errors.splitlines()[-1] if errors else ""
 
     def abandon(self) -> None:
-        """Lets go of a process that has ended, or that is the child of the process this one was forked from."""
-        self.process.returncode = self.process.returncode or 0  # there is nothing to warn of when it is deleted
+        """Close the files of a process that has ended, or that belongs to the parent of this forked process."""
+        self.process.returncode = self.process.returncode or 0  # so that deleting it gives no warning
         for file in (self.requests, self.answers, self.errors):
             file.close()
         os.close(self.memory)
@@ -118,16 +120,16 @@ class Batch:
 
     def __init__(self, streams: Sequence[tuple[bytes, int]]) -> None:
         self._streams = streams
-        self._results: list[Weights | CorruptStream | None] = []  # None: taken
-        self._offset = 0  # of the next weights in the shared file
+        self._results: list[Weights | CorruptStream | None] = []  # None: already taken
+        self._offset = 0  # where the next weights are in the shared file
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left to wait for."""
+        """Whether all results have arrived."""
         return len(self._results) == len(self._streams)
 
     def start(self) -> None:
-        """Has the streams decoded in the background, once the batch before is done. Raises ToolError."""
+        """Start to decode the streams in the background, after the batch before is done. Raises ToolError."""
         with _lock:
             if _worker is not None and _worker.batch is not None and _worker.batch is not self:
                 _worker.batch._advance(len(_worker.batch._streams))
@@ -138,13 +140,13 @@ class Batch:
             try:
                 worker.send(rest)
             except BrokenPipeError:
-                pass  # the answer will be missing
+                pass  # the worker has ended; `_receive` finds its answer missing
             except BaseException:
-                stop()  # which part of the request it has is not known
+                stop()  # the worker may have any part of the request
                 raise
 
     def take(self, index: int) -> Weights | CorruptStream:
-        """The weights of a stream (int16, in stream order), or what is wrong with it; once only. Raises ToolError."""
+        """Return a stream's weights (int16, in stream order), or what is wrong with it; once only. Raises ToolError."""
         with _lock:
             self._advance(index + 1)
             result, self._results[index] = self._results[index], None
@@ -152,7 +154,7 @@ class Batch:
             return result
 
     def _advance(self, count: int) -> None:
-        """Waits until there are `count` results."""
+        """Wait until there are `count` results."""
         try:
             while len(self._results) < count:
                 if _worker is None or _worker.batch is not self:
@@ -162,11 +164,11 @@ class Batch:
                 if self.done and _worker is not None:
                     _worker.release()
         except BaseException:
-            stop()  # which of its answers are still to come is not known
+            stop()  # any of its answers may still be on the way
             raise
 
     def _receive(self, worker: _DecoderProcess) -> Weights | CorruptStream:
-        """The next result."""
+        """Return the next result."""
         _, expected = self._streams[len(self._results)]
         count = worker.answer()
         if count is None:
@@ -182,19 +184,19 @@ class Batch:
 
 
 def decode(streams: Sequence[tuple[bytes, int]]) -> list[Weights | CorruptStream]:
-    """What `Batch.take` gives for each stream."""
+    """Decode the streams and return each one's weights, or what is wrong with it. Raises ToolError."""
     batch = Batch(streams)
     return [batch.take(index) for index in range(len(streams))]
 
 
 def start() -> None:
-    """Starts the worker if there is none, without waiting for it. Raises ToolError."""
+    """Start the worker if there is none, without waiting for it. Raises ToolError."""
     with _lock:
         _running()
 
 
 def stop() -> str:
-    """Ends the worker if there is one; the last line it wrote to standard error."""
+    """End the worker if there is one. Return the last line it wrote to standard error."""
     global _worker
     with _lock:
         worker, _worker = _worker, None
@@ -202,7 +204,7 @@ def stop() -> str:
 
 
 def _running() -> _DecoderProcess:
-    """The worker, started if there is none, or if somebody ended it while it had nothing to do."""
+    """Return the worker; start it if there is none, or if it was ended while it was idle."""
     global _worker
     if _worker is not None and (_worker.batch is None or _worker.batch.done) and _worker.process.poll() is not None:
         stop()
@@ -212,7 +214,7 @@ def _running() -> _DecoderProcess:
 
 
 def _forked() -> None:
-    """In a forked process: it has a worker of its own, so this one's files must not keep the other alive."""
+    """Close the parent's files in a forked process: they would keep the parent's worker alive. It starts its own."""
     global _worker, _lock
     _lock = RLock()
     worker, _worker = _worker, None
@@ -225,7 +227,7 @@ def _even(size: int) -> int:
 
 
 def _write(file: int, data: bytes) -> None:
-    """Writes all of it."""
+    """Write all of `data`."""
     while data:
         data = data[os.write(file, data) :]
 

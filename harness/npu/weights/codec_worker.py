@@ -1,12 +1,12 @@
-"""Decodes weight streams in a process of its own; run by codec.py as a script, imports nothing of the project.
+"""Decodes weight streams in a separate process. codec.py runs it as a script; it imports nothing of the project.
 
-A batch is announced on standard input: the number of streams, then for each its bytes and the weights it should have
-(32 bits each, little-endian). The streams lie one behind the other at the start of a shared file; their weights (16
-bits each) are put behind them, from the next even byte on. Standard output gets the number of weights of each stream
-as soon as it is decoded; weights that are not as many as expected are not stored.
+Standard input announces a batch: the number of streams, then for each its bytes and the number of weights it should
+have (32 bits each, little-endian). The streams lie one after the other at the start of a shared file; their weights (16
+bits each) follow them, from the next even byte on. Standard output gets each stream's number of weights as soon as it
+is decoded. Weights are stored only if their number is the expected one.
 
-The decoder calls exit() when it runs past the end of a corrupt stream, after a message on standard output: the answer
-that is missing then tells the parent which stream. When the parent is gone, standard input ends, and so does this.
+The decoder calls exit() when it runs past the end of a corrupt stream, after a message on standard output. The missing
+answer then tells the parent which stream it was. When the parent ends, standard input ends, and so does this process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MEMORY_BYTES = 1 << 30  # at most; a corrupt stream may otherwise expand to zero
 
 
 def main(library_path: str, memory: int) -> None:
-    """Serves standard input until it ends."""
+    """Serve standard input until it ends."""
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the decoder prints
     library = ctypes.CDLL(library_path)

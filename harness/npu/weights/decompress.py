@@ -1,7 +1,7 @@
-"""Compressed weights and scale buffers: bytes of a region to arrays ready for multiplication.
+"""Compressed weights and scale buffers: from the bytes of a region to arrays ready for multiplication.
 
-Weights come as one bit stream per core or weight decoder, in the order in which the NPU consumes them, which depends
-on registers only: `weight_order` describes Ethos-U55 and U65, `swd` describes U85.
+Each core or weight decoder has one bit stream of weights, in the order in which the NPU consumes them. Only registers
+decide that order: `weight_order_u55` has it for Ethos-U55 and U65, `weight_order_u85` for U85.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CACHE_BYTES = 256 << 20
 SCALE_BYTES = 10  # per channel, in every layout
 SHIFT_MASK = 0x3F
 MOST_ELEMENTS = 1 << 16  # in a kernel; Vela makes at most 64 x 64
-MOST_WEIGHTS = 1 << 26  # in one operation, and in a batch; a bound on the memory that a corrupt stream can ask for
+MOST_WEIGHTS = 1 << 26  # in an operation, and in a batch; bounds the memory that a corrupt stream can ask for
 
 
 class WeightError(Exception):
@@ -32,7 +32,7 @@ class WeightError(Exception):
 
 
 class _Cache:
-    """Decoded weights by content; the least recently used go first."""
+    """Decoded weights by content. The least recently used are dropped first."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -66,19 +66,19 @@ class _Cache:
 _cache = _Cache(CACHE_BYTES)
 _pending: dict[
     tuple[Compressed, WeightOrder], tuple[codec.Batch, int]
-] = {}  # the batch, and where in it the streams start
+] = {}  # the batch, and the index of the first stream in it
 
 
 def forget() -> None:
-    """Drops all decoded weights."""
+    """Drop all decoded weights."""
     _cache.clear()
     _pending.clear()
 
 
 def decode(compressed: Compressed, order: WeightOrder) -> Array:
-    """The weight tensor (ofm_depth, height, width, ifm_depth), read-only, from its compressed streams; cached.
+    """Return the weight tensor (ofm_depth, height, width, ifm_depth), read-only, from its compressed streams; cached.
 
-    Type int8 where all values fit, else int16 (weights have 9 bits). Raises WeightError.
+    The type is int8 where all values fit, else int16 (weights have 9 bits). Raises WeightError.
     """
     key = compressed, order
     weights = _cache.get(key)
@@ -90,7 +90,10 @@ def decode(compressed: Compressed, order: WeightOrder) -> Array:
 
 
 def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
-    """Starts to decode what `decode` will be asked for, in that order, up to MOST_WEIGHTS; errors are left for then."""
+    """Start to decode the weights that `decode` will need next, in that order, up to MOST_WEIGHTS.
+
+    Errors are left for `decode`.
+    """
     streams: list[tuple[bytes, int]] = []
     starts, kept, total = {}, {}, 0
     for key in dict.fromkeys(wanted):
@@ -109,12 +112,12 @@ def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
     if streams:
         batch = codec.Batch(streams)
         batch.start()
-        _pending.clear()  # what nobody asked for until now would stay for ever
+        _pending.clear()  # entries that nothing asked for would otherwise stay for ever
         _pending.update(kept | {key: (batch, start) for key, start in starts.items()})
 
 
 def _decode(key: tuple[Compressed, WeightOrder]) -> list[Array]:
-    """The weights of each stream, in stream order."""
+    """Return the weights of each stream, in stream order."""
     wanted = _streams(*key)
     batch, start = _pending.pop(key, (codec.Batch(wanted), 0))
     streams: list[Array] = []
@@ -132,7 +135,7 @@ def _decode(key: tuple[Compressed, WeightOrder]) -> list[Array]:
 
 
 def _streams(compressed: Compressed, order: WeightOrder) -> list[tuple[bytes, int]]:
-    """Each stream with the number of weights it should have. Raises WeightError where that is beyond reason."""
+    """Return each stream with the number of weights it should have. Raises WeightError where that is unreasonable."""
     lengths = order.lengths
     if len(compressed) != len(lengths):
         raise WeightError(f"{len(compressed)} streams where the registers describe {len(lengths)}")
@@ -146,10 +149,10 @@ def _streams(compressed: Compressed, order: WeightOrder) -> list[tuple[bytes, in
 def decode_scales(
     buffers: Sequence[npt.NDArray[np.uint8]], channels: int, layout: ScaleLayout
 ) -> tuple[Array, Array, Array]:
-    """Bias, multiplier and shift (int64 each, one per channel) of the scale buffers of an operation.
+    """Return bias, multiplier and shift (int64 each, one per channel) from an operation's scale buffers.
 
-    With N buffers the first has the records of channels 0, N, 2 * N, ..., the next those of channels 1, N + 1, ....
-    Raises WeightError where a buffer is too short.
+    With N buffers, the first has the records of channels 0, N, 2 * N, ..., the next those of channels 1, N + 1, and so
+    on. Raises WeightError where a buffer is too short.
     """
     bias_bytes, multiplier_bytes, multiplier_bits = layout.value
     records = np.empty((channels, SCALE_BYTES), np.uint8)
@@ -165,7 +168,7 @@ def decode_scales(
 
 
 def _numbers(low: Array) -> Array:
-    """Unsigned little-endian numbers of up to 7 bytes (count, bytes) as int64."""
+    """Return unsigned little-endian numbers of up to 7 bytes (count, bytes) as int64."""
     wide = np.zeros((low.shape[0], 8), np.uint8)
     wide[:, : low.shape[1]] = low
     return wide.view("<i8")[:, 0]

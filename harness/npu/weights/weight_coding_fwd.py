@@ -1,9 +1,10 @@
-"""FWD ("fast") coding of weights, which Ethos-U85 reads besides the MLW coding: fixed width, so fast to decode.
+"""FWD ("fast") coding of weights, which Ethos-U85 reads besides the MLW coding; its width is fixed, so decoding is
+fast.
 
-A stream is a header of 256 bits and the payload, both little-endian, padded to whole 256 bits. Header: bit 0 "raw",
-bit 1 "small table", bits 104-111 a signed adjustment, from bit 112 a table of 16 weights of 9 bits (sign lowest, then
-magnitude). Payload: raw weights of 8 bits plus the adjustment, or indices into the table, of 2 bits if it is small,
-else of 4. Learnt from Vela's public encoder (ml_encoder_fwd.cpp), checked with what Vela compiles.
+A stream is a header of 256 bits and the payload, both little-endian, padded to whole 256 bits. Header: bit 0 "raw", bit
+1 "small table", bits 104-111 a signed adjustment, from bit 112 a table of 16 weights of 9 bits (sign lowest, then
+magnitude). Payload: raw weights of 8 bits plus the adjustment, or indices into the table, of 2 bits for a small table,
+else of 4. Source: Vela's public encoder (ml_encoder_fwd.cpp), checked with what Vela compiles.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ethos_hil.harness.npu.weights.codec import CorruptStream
 
 Array = npt.NDArray[Any]
 
-LINE = 32  # bytes: the header, and what the payload is padded to
+LINE = 32  # bytes of the header; the payload is padded to a multiple
 RESERVED = (1 << 104) - 4  # bits 2-103
 ADJUSTMENT = 13  # byte of the header
 TABLE = 14  # byte of the header
@@ -25,7 +26,7 @@ ENTRIES = 16
 
 
 def decode(stream: bytes, count: int) -> Array:
-    """`count` weights, int8 or int16, in stream order. Raises CorruptStream."""
+    """Return `count` weights, int8 or int16, in stream order. Raises CorruptStream."""
     if len(stream) < LINE:
         raise CorruptStream(f"{len(stream)} bytes are too few for an FWD header")
     header = int.from_bytes(stream[:LINE], "little")
@@ -46,7 +47,7 @@ def decode(stream: bytes, count: int) -> Array:
 
 
 def _every_byte(header: int, per_byte: int) -> Array:
-    """The weights (256, per_byte) that each byte of indices stands for."""
+    """Return the weights (256, per_byte) for each byte of indices."""
     folded = [header >> (8 * TABLE + 9 * entry) & 0x1FF for entry in range(ENTRIES)]
     table = np.array([-(value >> 1) if value & 1 else value >> 1 for value in folded], np.int16)
     bits = 8 // per_byte

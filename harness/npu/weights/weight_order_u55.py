@@ -1,11 +1,11 @@
 """The order in which an Ethos-U55 or U65 consumes the weights of a convolution.
 
-It depends on registers only. Its nesting, established for all sizes, is from outer to inner: OFM block, IFM block,
+Only registers decide it. Its nesting, established for all sizes, is from outer to inner: OFM block, IFM block,
 sub-kernel (8 / dilation steps in y, then x), [part-kernel: IFM micro-block], OFM micro-block, kernel element (count
 rounded up), [depth-first: IFM micro-block], OFM channel, IFM channel. Positions outside of the tensor are zero.
 
-With two cores (ethos-u65-512) each has a stream of its own: core k owns OFM channels k, k + 2, ..., in blocks of its
-share of the OFM block.
+With two cores (ethos-u65-512) each has its own stream: core k owns OFM channels k, k + 2, ..., in blocks of its share
+of the OFM block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
-WORD = 8  # weights along the IFM channels that always stay together: a micro-block
+WORD = 8  # weights along the IFM channels that always stay together (a micro-block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class WeightOrderU55:
         dilation_y, dilation_x: of the kernel; a sub-kernel spans SUBKERNEL // dilation elements.
         ofm_block: OFM channels in a block (register OFM_BLK_DEPTH_M1 + 1).
         ofm_ublock, ifm_ublock: channels in a micro-block.
-        ifm_bits: of an IFM element.
-        cores: how many share the OFM channels, each with a stream.
+        ifm_bits: bits of an IFM element.
+        cores: number of cores that share the OFM channels, each with its own stream.
     """
 
     depthwise: bool
@@ -54,7 +54,7 @@ class WeightOrderU55:
 
     @property
     def fast(self) -> bool:
-        """Whether weights come in FWD coding: never."""
+        """Whether weights use FWD coding: never."""
         return False
 
     @property
@@ -64,7 +64,7 @@ class WeightOrderU55:
 
     @property
     def element_step(self) -> int:
-        """To what the number of elements in a sub-kernel is rounded up."""
+        """The multiple to which the number of elements in a sub-kernel is rounded up."""
         if self.depthwise:
             return 4
         if self.part_kernel:
@@ -72,49 +72,52 @@ class WeightOrderU55:
         return 1
 
     def subkernels(self) -> Iterator[tuple[int, int, int, int]]:
-        """y, x, height, width of each sub-kernel, in stream order."""
+        """Yield y, x, height, width of each sub-kernel, in stream order."""
         step_y, step_x = self._reach(self.dilation_y), self._reach(self.dilation_x)
         for y in range(0, self.height, step_y):
             for x in range(0, self.width, step_x):
                 yield y, x, min(step_y, self.height - y), min(step_x, self.width - x)
 
     def padded_elements(self) -> int:
-        """Kernel elements including padding, over all sub-kernels."""
-        rows, columns = cut(self.height, self._reach(self.dilation_y)), cut(self.width, self._reach(self.dilation_x))
-        return sum(m * n * up(h * w, self.element_step) for _, m, h in rows for _, n, w in columns)
+        """Return the number of kernel elements including padding, over all sub-kernels."""
+        rows, columns = (
+            pieces(self.height, self._reach(self.dilation_y)),
+            pieces(self.width, self._reach(self.dilation_x)),
+        )
+        return sum(m * n * round_up(h * w, self.element_step) for _, m, h in rows for _, n, w in columns)
 
     @staticmethod
     def _reach(dilation: int) -> int:
-        """Elements in a row or column of a sub-kernel."""
+        """Return the number of elements in a row or column of a sub-kernel."""
         return max(1, SUBKERNEL // dilation)
 
     def ofm_groups(self, core: int = 0) -> list[tuple[int, int, int]]:
-        """First channel, number and depth of a core's equal OFM blocks: all whole ones, then the rest.
+        """Return first channel, number and depth of a core's equal OFM blocks: all whole ones, then the rest.
 
-        Channels are counted among those that the core owns.
+        Only the channels that the core owns are counted.
         """
         owned = (self.ofm_depth + self.cores - 1 - core) // self.cores
-        return cut(owned, (self.ofm_block + self.cores - 1 - core) // self.cores)
+        return pieces(owned, (self.ofm_block + self.cores - 1 - core) // self.cores)
 
     def ifm_groups(self) -> list[tuple[int, int, int]]:
-        """First channel, number and depth in channels (whole micro-blocks) of equal IFM blocks."""
+        """Return first channel, number and depth in channels (whole micro-blocks) of equal IFM blocks."""
         if self.depthwise:
             return [(0, 1, 1)]
         if not self.part_kernel:
             return [(0, -(-self.ifm_depth // self.ifm_block), self.ifm_block)]
-        return [(z, n, up(depth, self.ifm_ublock)) for z, n, depth in cut(self.ifm_depth, self.ifm_block)]
+        return [(z, n, round_up(depth, self.ifm_ublock)) for z, n, depth in pieces(self.ifm_depth, self.ifm_block)]
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Weights in each core's stream, padding included."""
         ifm = sum(n * depth for _, n, depth in self.ifm_groups()) * self.padded_elements()
         return tuple(
-            ifm * sum(n * up(depth, self.ofm_ublock) for _, n, depth in self.ofm_groups(core))
+            ifm * sum(n * round_up(depth, self.ofm_ublock) for _, n, depth in self.ofm_groups(core))
             for core in range(self.cores)
         )
 
     def restore(self, streams: Sequence[Array]) -> Array:
-        """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
+        """Return the weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
         if self.cores == 1:
             return self._restore(streams[0], 0)
         weights = np.empty((self.ofm_depth, self.height, self.width, self.ifm_depth), streams[0].dtype)
@@ -124,16 +127,16 @@ class WeightOrderU55:
         return weights
 
     def _restore(self, stream: Array, core: int) -> Array:
-        """The part of the weight tensor that a core owns."""
+        """Return the part of the weight tensor that a core owns."""
         word = 1 if self.depthwise else WORD
-        moved = words(stream, word)
+        moved = as_words(stream, word)
         groups = self.ofm_groups(core)
         ifm_total = sum(n * depth for _, n, depth in self.ifm_groups()) // word
         weights = np.empty((sum(n * depth for _, n, depth in groups), self.height, self.width, ifm_total), moved.dtype)
         at = 0
         elements = self.padded_elements()
         for z, blocks, depth in groups:
-            depth_up = up(depth, self.ofm_ublock)
+            depth_up = round_up(depth, self.ofm_ublock)
             count = blocks * depth_up * ifm_total * elements
             part = moved[at : at + count].reshape(blocks, depth_up * ifm_total * elements)
             self._restore_blocks(part, weights[z : z + blocks * depth], depth, word)
@@ -141,7 +144,7 @@ class WeightOrderU55:
         return weights.view(stream.dtype)[:, :, :, : self.ifm_depth]
 
     def _restore_blocks(self, part: Array, weights: Array, depth: int, word: int) -> None:
-        """Fills `weights` (blocks * depth, height, width, ifm) from `part` (blocks, stream of one block), in words."""
+        """Fill `weights` (blocks * depth, height, width, ifm) from `part` (blocks, stream of one block), in words."""
         blocks = part.shape[0]
         ofm_ublocks = -(-depth // self.ofm_ublock)
         at = 0
@@ -153,7 +156,7 @@ class WeightOrderU55:
             at += ifm_blocks * size
             begin = 0
             for y, x, height, width in self.subkernels():
-                padded = up(height * width, self.element_step)
+                padded = round_up(height * width, self.element_step)
                 end = begin + per_element * padded
                 if self.part_kernel:
                     order, axes = (ifm_ublocks, ofm_ublocks, padded, self.ofm_ublock), (0, 3, 5, 4, 1, 2)
@@ -169,18 +172,20 @@ class WeightOrderU55:
                 target[...] = straight[:, :depth].reshape(target.shape)
 
 
-def words(stream: Array, count: int) -> Array:
-    """A stream with items of `count` (1 or WORD) weights: moving these costs a fraction of moving single weights."""
+def as_words(stream: Array, count: int) -> Array:
+    """Return a stream with items of `count` (1 or WORD) weights; moving these is much faster than moving single
+    weights.
+    """
     return stream if count == 1 else stream.view(np.int64 if stream.itemsize == 1 else np.complex128)
 
 
-def up(value: int, step: int) -> int:
-    """The next multiple of `step`."""
+def round_up(value: int, step: int) -> int:
+    """Return the next multiple of `step`."""
     return -(-value // step) * step
 
 
-def cut(total: int, size: int) -> list[tuple[int, int, int]]:
-    """First, number and size of the equal pieces of `total`: all whole ones, then the rest."""
+def pieces(total: int, size: int) -> list[tuple[int, int, int]]:
+    """Return first, number and size of the equal pieces of `total`: all whole ones, then the rest."""
     whole, rest = divmod(total, size) if total else (0, 0)
     pieces = [(0, whole, size)] if whole else []
     return [*pieces, (whole * size, 1, rest)] if rest else pieces

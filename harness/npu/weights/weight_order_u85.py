@@ -1,15 +1,15 @@
 """The order in which an Ethos-U85 consumes the weights of a convolution.
 
-It depends on registers only. Its nesting, established for all sizes, is from outer to inner: OFM block; IFM block (last
-to first in every other OFM block); sub-kernel (8 / dilation steps in x, then y); IFM micro-block; OFM micro-block;
-kernel element; IFM step of 8 channels (16 if sparse); group of 4 OFM channels, dealt out to the weight decoders in
-turn; OFM channel; IFM channel. Positions outside of the tensor are zero.
+Only registers decide it. Its nesting, established for all sizes, is from outer to inner: OFM block; IFM block (last to
+first in every other OFM block); sub-kernel (8 / dilation steps in x, then y); IFM micro-block; OFM micro-block; kernel
+element; IFM step of 8 channels (16 if sparse); group of 4 OFM channels, dealt out to the weight decoders in turn; OFM
+channel; IFM channel. Positions outside of the tensor are zero.
 
-Kernel elements: [part-kernel and depthwise: phase of the stride in y, then x,] rows, each other one from right to left.
-Their number is rounded up. A depthwise stream has further zeros behind every ten elements.
+Kernel elements: [part-kernel and depthwise: phase of the stride in y, then x,] rows, every other one from right to
+left. Their number is rounded up. A depthwise stream has further zeros after every ten elements.
 
-With FWD coding there is one stream, in which the decoders take turns after each rounding unit of elements. Nesting and
-rounding were learnt from Vela's public sources (ethos_u85_weight_encoder.cpp) and checked with what Vela compiles.
+With FWD coding there is one stream, in which the decoders take turns after each rounding unit of elements. Source of
+nesting and rounding: Vela's public sources (ethos_u85_weight_encoder.cpp), checked with what Vela compiles.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu.weights.weight_order_u55 import WORD, cut, up, words
+from ethos_hil.harness.npu.weights.weight_order_u55 import WORD, as_words, pieces, round_up
 
 Array = npt.NDArray[Any]
 
 SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
 GROUP = 4  # OFM channels a weight decoder serves at a time
-DEPTHWISE_STEP = 10  # elements behind which a depthwise stream is padded
+DEPTHWISE_STEP = 10  # elements after which a depthwise stream is padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class SubKernel:
 
     Attributes:
         elements: their positions, y * width + x in the whole kernel, in stream order.
-        slots: where they are among all slots of the part: 0, 1, ... but for the gaps in a depthwise stream.
+        slots: their slots in the part: 0, 1, ... except for the gaps in a depthwise stream.
         padded: number of slots, padding included.
     """
 
@@ -100,7 +100,7 @@ class WeightOrderU85:
 
     @property
     def element_step(self) -> int:
-        """To what the number of elements in a sub-kernel is rounded up."""
+        """The multiple to which the number of elements in a sub-kernel is rounded up."""
         if self.depthwise:
             return DEPTHWISE_STEP
         if self.part_kernel:
@@ -109,7 +109,7 @@ class WeightOrderU85:
 
     @property
     def depthwise_gap(self) -> int:
-        """Slots without weights behind every DEPTHWISE_STEP elements of a depthwise stream."""
+        """Slots without weights after every DEPTHWISE_STEP elements of a depthwise stream."""
         if not self.depthwise or (self.ifm_bits != 16 and self.macs <= 256):
             return 0
         return 2 if self.macs <= 512 else 6
@@ -129,21 +129,21 @@ class WeightOrderU85:
     @property
     def slots(self) -> int:
         """Kernel elements including padding, over all sub-kernels."""
-        rows, columns = cut(self.height, self.reach[0]), cut(self.width, self.reach[1])
+        rows, columns = pieces(self.height, self.reach[0]), pieces(self.width, self.reach[1])
         step = self.element_step
-        padded = sum(m * n * up(h * w, step) for _, m, h in rows for _, n, w in columns)
+        padded = sum(m * n * round_up(h * w, step) for _, m, h in rows for _, n, w in columns)
         return padded // step * (step + self.depthwise_gap)
 
     @property
     def unit(self) -> int:
-        """Weights that a decoder's stream has for a slot: one OFM and one IFM micro-block."""
+        """Weights per slot in one decoder's stream: one OFM and one IFM micro-block."""
         return self.ofm_ublock * self.ifm_ublock // self.decoders
 
     @property
     def ifm_groups(self) -> list[tuple[int, int, int]]:
         """First channel, number and micro-blocks of equal IFM blocks: all whole ones, then a smaller one."""
-        padded = up(self.ifm_depth, self.ifm_ublock)
-        return [(z, count, depth // self.ifm_ublock) for z, count, depth in cut(padded, self.ifm_block)]
+        padded = round_up(self.ifm_depth, self.ifm_ublock)
+        return [(z, count, depth // self.ifm_ublock) for z, count, depth in pieces(padded, self.ifm_block)]
 
     @property
     def ifm_ublocks(self) -> int:
@@ -153,17 +153,17 @@ class WeightOrderU85:
     @property
     def lengths(self) -> tuple[int, ...]:
         """Weights in each stream, padding included."""
-        ofm_ublocks = sum(n * -(-depth // self.ofm_ublock) for _, n, depth in cut(self.ofm_depth, self.ofm_block))
+        ofm_ublocks = sum(n * -(-depth // self.ofm_ublock) for _, n, depth in pieces(self.ofm_depth, self.ofm_block))
         length = ofm_ublocks * self.ifm_ublocks * self.slots * self.unit
         return (length * self.decoders,) if self.fast else (length,) * self.decoders
 
     def restore(self, streams: Sequence[Array]) -> Array:
-        """The weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
+        """Return the weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
         word = 1 if self.depthwise else WORD
-        moved = [words(stream, word) for stream in self._deal(streams)]
+        moved = [as_words(stream, word) for stream in self._streams_by_decoder(streams)]
         groups, at = [], 0
         per_ublock = self.ifm_ublocks * self.slots * self.unit // word
-        for z, blocks, depth in cut(self.ofm_depth, self.ofm_block):
+        for z, blocks, depth in pieces(self.ofm_depth, self.ofm_block):
             ublocks = -(-depth // self.ofm_ublock)
             end = at + blocks * ublocks * per_ublock
             parts = [stream[at:end].reshape(blocks, ublocks * per_ublock) for stream in moved]
@@ -176,17 +176,17 @@ class WeightOrderU85:
         tensor = np.ascontiguousarray(tensor).view(streams[0].dtype)[:, :, : self.ifm_depth]
         return tensor.reshape(self.ofm_depth, self.height, self.width, self.ifm_depth)
 
-    def _deal(self, streams: Sequence[Array]) -> Sequence[Array]:
-        """One stream for each decoder."""
+    def _streams_by_decoder(self, streams: Sequence[Array]) -> Sequence[Array]:
+        """Return one stream for each decoder."""
         if not self.fast or self.decoders == 1:
             return streams
         dealt = streams[0].reshape(-1, self.decoders, self.unit * self.element_step)
         return [dealt[:, decoder].reshape(-1) for decoder in range(self.decoders)]
 
     def _restore_blocks(self, streams: Sequence[Array], first: int, depth: int, word: int) -> Array:
-        """Some equal OFM blocks: (channels, elements in stream order, words of IFM channels).
+        """Return equal OFM blocks: (channels, elements in stream order, words of IFM channels).
 
-        `streams` (blocks, words) start with block number `first`; every odd one has its IFM blocks last to first.
+        `streams` (blocks, words) start with block number `first`; every odd block has its IFM blocks last to first.
         """
         blocks = streams[0].shape[0]
         ublocks = -(-depth // self.ofm_ublock)
@@ -204,7 +204,7 @@ class WeightOrderU85:
         return channels[:, :depth].reshape(blocks * depth, elements, ifm_words)
 
     def _restore_stream(self, stream: Array, tensor: Array, backwards: bool, word: int) -> None:
-        """Fills `tensor` (blocks, OFM ublocks, groups, GROUP, elements, words) from `stream` (blocks, words)."""
+        """Fill `tensor` (blocks, OFM ublocks, groups, GROUP, elements, words) from `stream` (blocks, words)."""
         blocks, ublocks, groups = tensor.shape[:3]
         step = 1 if self.depthwise or not self.sparse else 16 // word
         at = 0
@@ -234,7 +234,7 @@ class WeightOrderU85:
 def _subkernels(
     kernel: tuple[int, int], stride: tuple[int, int], reach: tuple[int, int], step: int, gap: int
 ) -> tuple[SubKernel, ...]:
-    """The parts of a kernel; all pairs are y, x."""
+    """Return the parts of a kernel; all pairs are y, x."""
     height, width = kernel
     parts = []
     for x in range(0, width, reach[1]):
