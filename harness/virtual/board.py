@@ -1,15 +1,15 @@
-"""QEMU with its connections, ready for an image; and for another after that, without being started again.
+"""QEMU with its connections, ready for an image, and for further images without being started again.
 
-Before the next image QEMU resets processor and devices, as it does at its own start, and the memories are emptied:
-nothing of the last run is left but the time of QEMU's clocks. harness/virtual/tests/test_board.py holds all of the
-machine's state against that of a new one. Memories are emptied and filled by QEMU, not past it, so that it never
-executes what it translated of earlier code. Only the DDR, which is shared, is filled from here, once QEMU emptied it.
-What is as it should be already, as a rule the firmware's code, stays, and so does QEMU's translation of it: half the
-work of a run.
+Before the next image QEMU resets processor and devices, as it does when it starts, and the memories are emptied.
+Nothing of the last run remains except the time of QEMU's clocks: harness/virtual/tests/test_board.py compares all of
+the machine's state with that of a new one. QEMU itself empties and fills the memories, so that it never executes its
+translation of earlier code. Only the DDR, which is shared, is filled from here, after QEMU emptied it. Parts that are
+already correct, usually the firmware's code, stay, and so does QEMU's translation of them: that is half the work of a
+run.
 
-Some devices of QEMU 7.2 are not as new after a reset: the system's control keeps where the processor starts, SPI, clock
-and Ethernet their registers, the guards of memories and devices their interrupts. So a guard of our own stops the first
-access to any device besides those that the firmware needs, and lets it pass; that board is not kept.
+Some devices of QEMU 7.2 keep state over a reset: the system control keeps where the processor starts; SPI, clock and
+Ethernet keep their registers; the guards of memories and devices keep their interrupts. So watchpoints of our own stop
+the first access to any device that the firmware does not need, and let it pass; that board is not kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.socs.soc import SECURE_ALIAS, Soc, Window
 from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
-from ethos_hil.harness.virtual.memory import Blocks
+from ethos_hil.harness.virtual.memory import RamBlocks
 from ethos_hil.harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu, unavailable
 from ethos_hil.harness.virtual.qmp import Qmp, QmpError
 from ethos_hil.harness.virtual.qtest import Qtest, QtestError
@@ -31,37 +31,36 @@ _RAMS = (
     range(0x10000000, 0x10080000), range(0x11000000, 0x11200000), range(0x30000000, 0x30080000),
     range(0x31000000, 0x31400000),
 )  # fmt: skip
-"""All RAM of QEMU's mps3-an547 besides the DDR (its `info mtree`), by its secure alias."""
+"""All RAM of QEMU's mps3-an547 except the DDR (from its `info mtree`), at its secure alias."""
 _DDR = range(DDR_BASE, DDR_BASE + DDR_SIZE)
 _DEVICES = range(0x40000000, 0x60000000)
-"""Where there are devices, besides the processor's own."""
-_RESET_WELL = (Window(0x59303000, 0x1000), Window(0x58103000, 0x1000))
-"""Devices of QEMU's that programs may use: UART0, which is as new after a reset, and the timing adapters, which have no
-state."""
+"""Addresses of the devices, except the processor's own."""
+_RESETTABLE_DEVICES = (Window(0x59303000, 0x1000), Window(0x58103000, 0x1000))
+"""QEMU's devices that programs may use: UART0, which a reset restores, and the timing adapters, which have no state."""
 _THUMB = 1 << 24
-"""XPSR.T: the processor executes nothing without it."""
+"""XPSR.T: the processor executes only with this bit set."""
 _START_SECONDS = 20.0
 _WORTH_KEEPING = 32 << 20
-"""Bytes of DDR: emptying more takes as long as a start of QEMU (measured: 1.6 ms of processor time a MiB; 60 ms)."""
+"""Bytes of DDR. Emptying more takes as long as starting QEMU (measured: 1.6 ms of processor time per MiB, 60 ms)."""
 
 
 class QemuBoard:
-    """One QEMU, from start to reaped. Its guest is stopped at reset when a run begins.
+    """One QEMU process, from its start until it is reaped. Its guest is stopped at reset when a run begins.
 
     Attributes:
-        soc: which system on chip it is.
+        soc: the system on chip.
         qemu, gdb, qtest, qmp: the process and its connections.
         blocks: its memory.
         elf: the image in it.
     """
 
     def __init__(self, soc: Soc, qemu: Qemu | None = None, *, guarded: bool = False) -> None:
-        """Take over a QEMU that was just started, or start one with empty memories; the board ends it.
+        """Take over a QEMU that was just started, or start one with empty memories. The board ends it.
 
         Args:
-            soc: which system on chip to be.
-            qemu: the one to take over.
-            guarded: notice when a program uses a device that a reset does not make as new.
+            soc: the system on chip to emulate.
+            qemu: the process to take over.
+            guarded: detect when a program uses a device that a reset does not restore.
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start this machine.
@@ -74,7 +73,7 @@ class QemuBoard:
             self.elf = self.qemu.elf
             self.gdb = Gdb(self.qemu.gdb)
             self.qtest = Qtest(self.qemu.qtest)
-            self.blocks = Blocks(self.qemu, self.gdb)
+            self.blocks = RamBlocks(self.qemu, self.gdb)
             self.qmp = Qmp(self.qemu.qmp)
             try:
                 self._connect(Deadline(_START_SECONDS))
@@ -84,8 +83,8 @@ class QemuBoard:
             self.qemu.stop()
             raise
 
-    def stray(self, address: int, deadline: Deadline) -> bool:
-        """Whether a stop at `address` is the guard's; then it does not stop the guest again."""
+    def release_guards_at(self, address: int, deadline: Deadline) -> bool:
+        """Return whether a guard stopped the guest at `address`. If so, remove all guards, so that it goes on."""
         if not any(address in guard for guard in self._guards):
             return False
         for guard in self._guards:
@@ -93,11 +92,11 @@ class QemuBoard:
         self._guards = []
         return True
 
-    def put(self, elf: bytes) -> None:
-        """Make it as new, with `elf` in its memories.
+    def load_image(self, elf: bytes) -> None:
+        """Restore the initial state, with `elf` in the memories.
 
         Raises:
-            TargetNotAvailable: QEMU does not do so.
+            TargetNotAvailable: QEMU fails to do so.
         """
         deadline = Deadline(_START_SECONDS)
         image = _contents(elf)
@@ -113,11 +112,11 @@ class QemuBoard:
         except (GdbError, QtestError, QmpError, TimeoutError) as error:
             raise unavailable(str(error), self.qemu) from error
 
-    def begin(self) -> None:
-        """Have the processor start from the image's vector table.
+    def start_image(self) -> None:
+        """Set the processor to start from the image's vector table.
 
         Raises:
-            TargetNotAvailable: there is none.
+            TargetNotAvailable: the image has no vector table.
         """
         deadline = Deadline(_START_SECONDS)
         try:
@@ -128,7 +127,7 @@ class QemuBoard:
                     f"the image has no vector table at 0x{self.soc.vectors:08x}, where a {self.soc.name} starts",
                     hint="an image is for one board: take the one for this NPU's",
                 )
-            # QEMU itself starts where a Corstone-300 does, with what was there when it reset the processor.
+            # QEMU starts at a Corstone-300's vector table, with the values from when it reset the processor.
             registers = self.gdb.read_registers(deadline)
             registers[SP], registers[PC] = stack & ~3, entry & ~1
             registers[XPSR] |= _THUMB
@@ -138,12 +137,13 @@ class QemuBoard:
 
     @property
     def worth_keeping(self) -> bool:
-        """Whether `put` can make it as new, in less time than another takes to start: it has its guards still, and
-        not too much in its memory."""
+        """Whether `load_image` can restore it faster than another board starts: it has its guards still, and little
+        memory is in use.
+        """
         return bool(self._guards) and sum(end - begin for begin, end in self.qemu.ddr_used) <= _WORTH_KEEPING
 
     def stop(self) -> None:
-        """End it; may be called again."""
+        """End it. May be called again."""
         self.blocks.close()
         self.qemu.stop()
 
@@ -156,8 +156,8 @@ class QemuBoard:
             self.gdb.watch(guard.start, len(guard), deadline)
 
     def _holds(self, address: int, data: bytes, deadline: Deadline) -> bool:
-        """Whether that is at `address`, outside of the DDR, already, and QEMU knows it."""
-        return address not in _DDR and self.blocks.known(address, len(data), deadline) == data
+        """Return whether `data` is already at `address`, outside of the DDR, and QEMU's translation matches it."""
+        return address not in _DDR and self.blocks.read_known(address, len(data), deadline) == data
 
     def _empty(self, but: Sequence[range], deadline: Deadline) -> None:
         used = [range(DDR_BASE + begin, DDR_BASE + end) for begin, end in self.qemu.ddr_used]
@@ -165,7 +165,7 @@ class QemuBoard:
             for hole in _outside(ram, but):
                 self.qtest.fill(hole.start, len(hole), deadline)
         self.qemu.release_ddr()
-        self.blocks.forget()
+        self.blocks.forget_writes()
 
     def _fill(self, image: Mapping[int, bytes], deadline: Deadline) -> None:
         assert self.qemu.ddr is not None
@@ -177,7 +177,7 @@ class QemuBoard:
 
 
 def _contents(elf: bytes) -> dict[int, bytes]:
-    """What an image has in memory, by address; outside of the DDR by the secure alias."""
+    """Return an image's bytes in memory, by address; outside of the DDR at the secure alias."""
     file = io.BytesIO(elf)
     try:
         loaded = segments(file)
@@ -188,13 +188,13 @@ def _contents(elf: bytes) -> dict[int, bytes]:
 
 
 def _guards(soc: Soc) -> list[range]:
-    """Addresses of all devices but those that programs may use."""
-    used = [range(base, base + window.size) for window in (*soc.windows, *_RESET_WELL) for base in window.bases]
+    """Return the addresses of all devices except those that programs may use."""
+    used = [range(base, base + window.size) for window in (*soc.windows, *_RESETTABLE_DEVICES) for base in window.bases]
     return list(_outside(_DEVICES, used))
 
 
 def _outside(whole: range, parts: Iterable[range]) -> Iterator[range]:
-    """What of `whole` is in none of `parts`, which do not overlap, in order."""
+    """Yield the parts of `whole` that are in none of `parts`, in order. `parts` must not overlap."""
     begin = whole.start
     for part in sorted((part for part in parts if part.start in whole), key=lambda part: part.start):
         if begin < part.start:

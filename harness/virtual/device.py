@@ -1,14 +1,13 @@
 """The register block of an Ethos-U, independent of how accesses reach it.
 
-A job is run to its end inside the write to CMD that starts it, so software never sees the NPU running, unless the
-engine says that the job does not end. Registers that are not described here, and uses of them whose effect is not
-established, stop the run with the register named: better no answer than a guessed one.
+A job runs to its end inside the write to CMD that starts it, so software never sees the NPU running, unless the engine
+says that the job does not end. Registers that are not described here, and uses whose effect is not established, stop
+the run with the register named: no answer is better than a guessed one.
 
-Where the registers of each generation are: harness/virtual/registers.py. A Fault of kind "parse" sets
-STATUS.cmd_parse_error, one of kind "bus" bus_status with the AXI interface and channel it came through; the other kinds
-are limits of the model, not of the board, and stop the run. What software relies on beyond them was observed with
-Arm's core driver: cmd_end_reached outlives clear_irq, and PROT takes effect with the soft reset that a write to RESET
-starts.
+harness/virtual/registers.py has each generation's registers. A Fault of kind "parse" sets STATUS.cmd_parse_error, one
+of kind "bus" bus_status with the AXI interface and channel of the access; the other kinds are limits of the model, not
+of the board, and stop the run. Two more facts, observed with Arm's core driver: cmd_end_reached outlives clear_irq, and
+PROT takes effect with the soft reset that a write to RESET starts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _RUN, _CLEAR_IRQ, _POWER_BITS = 1 << 0, 1 << 1, 0xC
 
 @dataclass(frozen=True)
 class NpuJob:
-    """What the registers say when software sets the NPU running.
+    """The registers' contents when software starts the NPU.
 
     Attributes:
         queue: address of the command stream.
@@ -49,24 +48,24 @@ class NpuJob:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What became of a job: the execution, and the mask that its STOP command adds to STATUS.irq_history_mask."""
+    """The result of a job: the execution, and the mask that its STOP command adds to STATUS.irq_history_mask."""
 
     execution: Execution
     stop_mask: int
 
 
 class JobEngine(Protocol):
-    """Runs jobs; a `ethos_hil.harness.virtual.engine.Engine`, or a test's own."""
+    """Runs jobs: an `ethos_hil.harness.virtual.engine.Engine`, or a test's own."""
 
     def run(self, job: NpuJob) -> JobResult | None:
-        """Run a job to its end. None: it does not end, the NPU stays busy. Raises Fault."""
+        """Run a job to its end. Return None when it does not end and the NPU stays busy. Raises Fault."""
 
 
 class Device:
     """Registers of one NPU.
 
     Attributes:
-        fault: what the last job died of, until the next reset.
+        fault: the Fault that ended the last job, until the next reset.
     """
 
     def __init__(self, configuration: Configuration, engine: JobEngine) -> None:
@@ -83,7 +82,7 @@ class Device:
         return bool(self._status & _IRQ_RAISED)
 
     def read(self, offset: int) -> int:
-        """A 32-bit read. Raises Unmodelled."""
+        """Return a 32-bit register. Raises Unmodelled."""
         name = self._name(offset, "read")
         if name in self._stored:
             return self._stored[name]
@@ -104,7 +103,7 @@ class Device:
         return values[name]
 
     def write(self, offset: int, value: int) -> None:
-        """A 32-bit write. Raises Unmodelled; whatever the engine raises, except Fault, passes through."""
+        """Write a 32-bit register. Raises Unmodelled, and any error of the engine except Fault."""
         name = self._name(offset, "written")
         if name in _READ_ONLY:
             raise Unmodelled(f"the read-only NPU register {name} is written (0x{value:x})")
@@ -166,13 +165,13 @@ class Device:
             result = self._engine.run(job)
         except Fault as fault:
             bits = {"parse": _PARSE, "bus": _BUS}.get(fault.kind)
-            if bits is None:  # a board would go on: the model's own limit, which is no business of the guest's
+            if bits is None:  # the model's own limit: a board would go on, so the guest must not see a fault
                 raise
             self.fault = fault
             self._queue_read = fault.offset
             self._status |= bits | _IRQ_RAISED
             if bits == _BUS:
-                self._status |= self._culprit(fault, job)
+                self._status |= self._bus_error_bits(fault, job)
             return
         if result is None:
             self._status |= _RUNNING
@@ -182,8 +181,8 @@ class Device:
         self._history |= result.stop_mask
         self._pmu.count(result.execution, self._stored)
 
-    def _culprit(self, fault: Fault, job: NpuJob) -> int:
-        """STATUS.faulting_interface and faulting_channel for a bus error; zero as far as it does not say."""
+    def _bus_error_bits(self, fault: Fault, job: NpuJob) -> int:
+        """Return STATUS.faulting_interface and faulting_channel for a bus error; zero where the fault does not tell."""
         channels = self._layout.channels
         channel = next((number for name, number in channels.items() if fault.register.startswith(name)), 0)
         if fault.register.startswith("QBASE"):

@@ -1,4 +1,4 @@
-"""Runs the NPU's jobs with the functional model, on the guest's memory."""
+"""The engine that runs the NPU's jobs with the functional model, on the guest's memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Engine:
         try:
             execution = self._npu.run(program, regions, job.ports)
         finally:
-            # After a fault as well: what was computed before it is in memory.
+            # After a fault too: results computed before it belong in memory.
             self.seconds += time.perf_counter() - started
             self._write_back(program, regions, copied)
         self.executions.append(execution)
@@ -55,8 +55,11 @@ class Engine:
         return self._memory.read(place, job.size)
 
     def _map(self, job: NpuJob, program: NpuProgram) -> tuple[dict[int, np.ndarray], dict[int, RamAddress]]:
-        """Arrays of the regions that the program touches, cut off where their RAM ends, and the places of those that
-        are copies. A region that is in no RAM is left out: the model faults at the operation that needs it."""
+        """Return the regions that the program touches, cut off where their RAM ends, and where the copied ones came
+        from.
+
+        A region outside of RAM is left out: the model then faults at the operation that needs it.
+        """
         regions: dict[int, np.ndarray] = {}
         copied: dict[int, RamAddress] = {}
         for number, extent in program.extents.items():
@@ -85,5 +88,5 @@ class Engine:
 
 
 def _stop_mask(stream: bytes) -> int:
-    """Parameter of the STOP that ends the stream: a command word whose code, in its low half, is 0."""
+    """Return the parameter of the STOP that ends the stream: a command word with the code 0 in its low half."""
     return int.from_bytes(stream[-2:], "little")

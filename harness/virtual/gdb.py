@@ -26,7 +26,7 @@ SP = 13
 PC = 15
 XPSR = 16
 _XPSR_NUMBER = 25
-"""xpsr's number for `p`/`P` in QEMU's target description of M-profile cores."""
+"""Number of xpsr for `p`/`P` in QEMU's target description of M-profile cores."""
 MEMORY_CHUNK = 1024
 """Bytes per `m`/`M`: two hex digits each, inside QEMU's packet limit of 4,096."""
 
@@ -36,11 +36,11 @@ class GdbError(Exception):
 
 
 class GdbClosed(GdbError):
-    """The connection is gone: QEMU has ended."""
+    """The connection is closed: QEMU has ended."""
 
 
 class StopKind(enum.Enum):
-    """Why the guest does not run any more."""
+    """Why the guest stopped."""
 
     WATCH = "watch"
     SIGNAL = "signal"
@@ -61,15 +61,15 @@ class Stop:
 
 
 def packet(payload: bytes) -> bytes:
-    """`payload`, which holds none of the characters that would need escaping, as a packet."""
+    """Return `payload` as a packet. It must not contain characters that need escaping."""
     return b"$" + payload + b"#%02x" % (sum(payload) & 0xFF)
 
 
 def parse_stop(payload: bytes) -> Stop:
-    """A stop reply packet (`T`, `S`, `W` or `X`).
+    """Return the stop reply in a packet (`T`, `S`, `W` or `X`).
 
     Raises:
-        GdbError: it is none.
+        GdbError: the packet is no stop reply.
     """
     try:
         if payload[:1] in (b"W", b"X"):
@@ -86,9 +86,10 @@ def parse_stop(payload: bytes) -> Stop:
 
 
 class Gdb:
-    """One connection, over a connected stream socket.
+    """A connection over a connected stream socket.
 
-    Every method that waits takes a `Deadline` and raises TimeoutError when it passes, and GdbClosed when QEMU is gone.
+    Every method that waits takes a `Deadline` and raises TimeoutError when it passes, and GdbClosed when QEMU has
+    ended.
     """
 
     def __init__(self, stream: socket.socket) -> None:
@@ -97,7 +98,7 @@ class Gdb:
         stream.setblocking(False)
 
     def fileno(self) -> int:
-        """For selectors."""
+        """Return the file descriptor, for selectors."""
         return self._socket.fileno()
 
     def handshake(self, deadline: Deadline) -> None:
@@ -111,7 +112,7 @@ class Gdb:
         self._ok(b"Z4,%x,%x" % (address, size), deadline)
 
     def unwatch(self, address: int, size: int, deadline: Deadline) -> None:
-        """Take back a `watch`."""
+        """Remove a watchpoint that `watch` set."""
         self._ok(b"z4,%x,%x" % (address, size), deadline)
 
     def stop_at(self, address: int, deadline: Deadline) -> None:
@@ -119,7 +120,7 @@ class Gdb:
         self._ok(b"Z0,%x,2" % address, deadline)
 
     def read_registers(self, deadline: Deadline) -> list[int]:
-        """r0 to r15 and xpsr."""
+        """Return r0 to r15 and xpsr."""
         reply = self.command(b"g", deadline)
         if len(reply) != REGISTERS * 8:
             raise GdbError(f"QEMU's gdbstub sent {len(reply) // 8} registers; expected {REGISTERS}")
@@ -127,18 +128,18 @@ class Gdb:
         return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
 
     def write_registers(self, values: list[int], deadline: Deadline) -> None:
-        """All 17 registers, as `read_registers` returns them."""
+        """Write all 17 registers, in the form that `read_registers` returns."""
         self._ok(_all_registers(values), deadline)
 
     def read_register(self, number: int, deadline: Deadline) -> int:
-        """One register, by its place in `g`."""
+        """Return one register, by its position in `g`."""
         reply = self.command(b"p%x" % (_XPSR_NUMBER if number == XPSR else number), deadline)
         if len(reply) != 8:
             raise GdbError(f"QEMU's gdbstub answered {reply!r} when asked for register {number}")
         return int.from_bytes(bytes.fromhex(reply.decode("ascii")), "little")
 
     def read_memory(self, address: int, size: int, deadline: Deadline) -> bytes:
-        """`size` bytes of guest memory at a virtual address."""
+        """Return `size` bytes of guest memory at a virtual address."""
         parts = []
         for start in range(address, address + size, MEMORY_CHUNK):
             length = min(MEMORY_CHUNK, address + size - start)
@@ -149,13 +150,13 @@ class Gdb:
         return b"".join(parts)
 
     def write_memory(self, address: int, data: bytes, deadline: Deadline) -> None:
-        """Write guest memory at a virtual address; peripherals ignore it in silence."""
+        """Write guest memory at a virtual address. Peripherals ignore the write silently."""
         for start in range(0, len(data), MEMORY_CHUNK):
             chunk = data[start : start + MEMORY_CHUNK]
             self._ok(b"M%x,%x:%b" % (address + start, len(chunk), chunk.hex().encode()), deadline)
 
     def resume(self) -> None:
-        """Let the guest run; the answer is the next `stop`."""
+        """Let the guest run; the next `stop` has the answer."""
         self._send(packet(b"c"))
 
     def resume_with(self, before: list[int], after: list[int], deadline: Deadline) -> None:
@@ -174,19 +175,19 @@ class Gdb:
         return parse_stop(self.command(b"s", deadline))
 
     def interrupt(self) -> None:
-        """Ask the running guest to stop; the answer is the next `stop`."""
+        """Ask the running guest to stop; the next `stop` has the answer."""
         self._send(b"\x03")
 
     def pending(self) -> bool:
-        """Whether a packet is here already, so that waiting for the socket could be in vain."""
+        """Return whether a packet has already been read from the socket, so that waiting for the socket could block."""
         return b"#" in self._buffer
 
     def stop(self, deadline: Deadline) -> Stop:
-        """Wait for the stop reply."""
+        """Wait for the stop reply and return it."""
         return parse_stop(self._receive(deadline))
 
     def poll_stop(self) -> Stop | None:
-        """The stop reply when it is here already, else None."""
+        """Return the stop reply if it has arrived, else None."""
         try:
             return self.stop(Deadline(0))
         except TimeoutError:

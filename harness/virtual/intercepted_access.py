@@ -1,9 +1,9 @@
-"""Decode and carry out the one load or store that a watchpoint stopped before it happened.
+"""Decode and carry out the load or store that a watchpoint stopped before it happened.
 
-QEMU's gdbstub stops ahead of the access and has no way to say "done, go on". So the host does what the instruction
-would have done: moves the data, updates the base register, moves the program counter on and, inside an IT block, the
-execution state. Only what compilers emit for device registers is known: LDR and STR of words, halfwords and bytes,
-signed or not, and LDRD and STRD, in all their addressing modes. Anything else is refused by name.
+QEMU's gdbstub stops before the access and has no way to say "done, go on". So the host does what the instruction would
+have done: it moves the data, updates the base register, advances the program counter and, inside an IT block, the
+execution state. It knows only what compilers emit for device registers: LDR and STR of words, halfwords and bytes,
+signed or not, and LDRD and STRD, in all their addressing modes. It refuses anything else by name.
 
 Instruction semantics: Armv8-M Architecture Reference Manual, C2.4.
 """
@@ -21,25 +21,25 @@ _MASK = 0xFFFFFFFF
 
 
 class UnsupportedAccess(Exception):
-    """An instruction this module does not carry out. The text names it."""
+    """An instruction that this module does not carry out. The message names it."""
 
 
 class Bus(Protocol):
-    """Where the access goes."""
+    """The target of the access."""
 
     def load(self, address: int, size: int) -> int:
-        """`size` (1, 2 or 4) bytes at `address`, zero-extended."""
+        """Return `size` (1, 2 or 4) bytes at `address`, zero-extended."""
 
     def store(self, address: int, size: int, value: int) -> None:
-        """The same, the other way; `value` is below 256**size."""
+        """Store the low `size` bytes of `value`, which is below 256**size."""
 
 
 class Writeback(enum.Enum):
-    """What becomes of the base register."""
+    """How the base register changes."""
 
     NONE = "none"
     PRE = "pre"
-    """Address and new base are base plus displacement."""
+    """The address and the new base are base plus displacement."""
     POST = "post"
     """The address is the base; the new base is base plus displacement."""
 
@@ -51,7 +51,7 @@ class InterceptedAccess:
     Attributes:
         mnemonic: for messages.
         length: bytes of the instruction.
-        load: load, or store.
+        load: true for a load, false for a store.
         size: bytes of each element: 1, 2 or 4.
         signed: whether a load sign-extends.
         registers: numbers of the data registers, one, or two for LDRD and STRD.
@@ -59,7 +59,7 @@ class InterceptedAccess:
         index: number of the index register, or None.
         shift: left shift of the index.
         displacement: bytes, signed.
-        writeback: what becomes of the base.
+        writeback: how the base register changes.
     """
 
     mnemonic: str
@@ -75,7 +75,7 @@ class InterceptedAccess:
     writeback: Writeback
 
     def address(self, registers: list[int]) -> int:
-        """Of the first byte accessed."""
+        """Return the address of the first byte accessed."""
         address = registers[self.base]
         if self.index is not None:
             address += registers[self.index] << self.shift
@@ -84,7 +84,7 @@ class InterceptedAccess:
         return address & _MASK
 
     def perform(self, registers: list[int], bus: Bus) -> list[int]:
-        """Carry it out on `bus`; returns what the 17 registers of `ethos_hil.harness.virtual.gdb` are afterwards."""
+        """Carry out the access on `bus`. Return the 17 registers (as in `ethos_hil.harness.virtual.gdb`) after it."""
         after = list(registers)
         address = self.address(registers)
         new_base = (registers[self.base] + self.displacement) & _MASK
@@ -105,7 +105,7 @@ class InterceptedAccess:
 
 
 def advance_it(xpsr: int) -> int:
-    """`xpsr` after one more instruction of an IT block, or unchanged outside of one.
+    """Return `xpsr` after one more instruction of an IT block, or unchanged outside of one.
 
     ITSTATE is EPSR.IT: bits 26:25 are IT[1:0], bits 15:10 are IT[7:2].
     """
@@ -132,19 +132,19 @@ _KINDS = {
 
 @functools.lru_cache(maxsize=1000)
 def decode(code: bytes, pc: int) -> InterceptedAccess:
-    """The load or store at the start of `code` (4 bytes from `pc`, or 2 when that is its length).
+    """Return the load or store at the start of `code` (4 bytes from `pc`, or 2 when that is its length).
 
     Raises:
-        UnsupportedAccess: it is something else, or nothing known.
+        UnsupportedAccess: it is another instruction, or none that is known.
     """
     capstone, disassembler = _capstone()
     instruction = next(disassembler.disasm(code, pc, 1), None)
     if instruction is None:
         raise UnsupportedAccess(f"the instruction {_halfwords(code)}")
     text = f"{instruction.mnemonic} {instruction.op_str}"
-    if instruction.mnemonic.startswith(("ldc", "stc")):  # what MVE looks like to a disassembler that does not know it
+    if instruction.mnemonic.startswith(("ldc", "stc")):  # a disassembler that does not know MVE shows it so
         text = f"the vector or coprocessor instruction {_halfwords(code)}"
-    # Inside an IT block capstone can't know the condition, but one may be shown; ".w" only marks the long encoding.
+    # Capstone can't know the condition inside an IT block, but may show one; ".w" only marks the long encoding.
     kind = _KINDS.get(instruction.mnemonic.removesuffix(".w"))
     operands = instruction.operands
     arm = capstone.arm
@@ -181,12 +181,12 @@ def decode(code: bytes, pc: int) -> InterceptedAccess:
 
 
 def _halfwords(code: bytes) -> str:
-    """As disassemblers print Thumb code."""
+    """Return code in the way disassemblers print Thumb code."""
     return " ".join(f"{int.from_bytes(code[i : i + 2], 'little'):04x}" for i in range(0, len(code), 2))
 
 
 def prepare() -> None:
-    """Load the disassembler now (50 ms), where nobody waits for it."""
+    """Load the disassembler now (50 ms), before it delays a run."""
     _capstone()
 
 

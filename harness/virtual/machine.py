@@ -1,7 +1,7 @@
 """The virtual Corstone: a QEMU machine with an NPU in it.
 
-One thread does everything: it waits for the guest's output and for accesses to the NPU's registers (and to whatever
-else of the SoC QEMU does not have), which stop the guest, are carried out here, and let it go on.
+One thread does everything: it waits for the guest's output and for accesses to the registers of the NPU (and of other
+devices that QEMU lacks). Such an access stops the guest, is carried out here, and then the guest goes on.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
-from ethos_hil.harness.virtual.peripherals import Absent, Peripheral, PeripheralBus, Uart
+from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus, Uart
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
 from ethos_hil.results.verdict import FailureKind
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
-"""The interrupt controller's own inputs, so that any interrupt can be driven, also those within the subsystem."""
+"""The interrupt controller's own inputs, which can drive any interrupt, also those within the subsystem."""
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
 _RESET_SIGNAL = 3
-"""SIGQUIT, as which QEMU's gdbstub reports a guest that reset itself."""
+"""SIGQUIT: how QEMU's gdbstub reports a guest that reset itself."""
 _INTERRUPTED = Stop(StopKind.SIGNAL, 2)
-_ACCESSES = 10_000
-"""QEMU tells of every one to whoever resets it; reading of more takes as long as starting it anew."""
+_MAX_ACCESSES = 10_000
+"""QEMU reports each access on the QMP connection; reading more reports takes as long as starting QEMU again."""
 
 EngineFactory = Callable[[Npu, GuestMemory], JobEngine]
 
 
 @dataclass(frozen=True)
 class GuestOutput:
-    """What the guest wrote to its UART, and to its console with semihosting. Not both are empty."""
+    """The guest's output to its UART, and with semihosting to its console. At least one is not empty."""
 
     uart: bytes = b""
     console: bytes = b""
@@ -53,7 +53,7 @@ class GuestOutput:
 
 @dataclass(frozen=True)
 class Exit:
-    """The guest ended the run, by semihosting, with this status."""
+    """The guest ended the run by semihosting, with this status."""
 
     status: int
 
@@ -63,7 +63,7 @@ class Machine:
 
     Attributes:
         device: the NPU's registers.
-        accesses: accesses to registers that are served here, so far.
+        accesses: how many register accesses have been carried out here so far.
         stopped: wall time, in seconds, that the guest waited for those, the NPU's jobs included.
     """
 
@@ -77,18 +77,18 @@ class Machine:
         strict: bool = False,
         heapinfo: HeapInfoCalls | None = None,
     ) -> None:
-        """Put a board at the start of the image in it.
+        """Put a board at the start of its image.
 
         Args:
-            board: with the image; the machine ends it, unless it is taken back with `release`.
+            board: with the image; the machine ends it, unless `release` hands it over.
             configuration: of the NPU.
             deadline: for the run.
-            engine: makes what runs the NPU's jobs.
+            engine: makes the engine that runs the NPU's jobs.
             strict: the NPU's (see `ethos_hil.harness.npu.Npu`).
-            heapinfo: the semihosting calls that are answered here rather than by QEMU.
+            heapinfo: the semihosting calls that are answered here instead of by QEMU.
 
         Raises:
-            TargetNotAvailable: there is no image for this board in it, or QEMU does not answer.
+            TargetNotAvailable: the board has no image for its system on chip, or QEMU does not answer.
         """
         self._board = board
         self._deadline = deadline
@@ -126,13 +126,13 @@ class Machine:
 
     @property
     def pid(self) -> int:
-        """Of QEMU."""
+        """QEMU's process id."""
         return self._qemu.pid
 
     def output(self) -> bytes:
-        """Let the guest run until it writes to its UART, and return what it wrote (never empty).
+        """Let the guest run until it writes to its UART, and return the bytes (never empty).
 
-        Raises: as `wait`; an end of the run is a TargetError of kind "crashed" as well.
+        Raises: as `wait`; the end of the run raises a TargetError of kind "crashed".
         """
         while True:
             event = self.wait()
@@ -146,8 +146,8 @@ class Machine:
 
         Raises:
             TimeoutError: it did neither before the deadline.
-            TargetError: kind "crashed", when QEMU ended; "fault", when something else stopped the guest;
-                "unsupported", when it did what the virtual board does not model.
+            TargetError: kind "crashed", when QEMU ended; "fault", when something else stopped the guest; "unsupported",
+                when it did what the virtual board does not model.
         """
         try:
             while True:
@@ -157,7 +157,7 @@ class Machine:
                     self._resume()
                 if self._deadline.passed:
                     raise TimeoutError("the deadline has passed")
-                # Output first: it was written before the access that may be waiting as well.
+                # Output first: the guest wrote it before the access that may be waiting too.
                 wait = 0.0 if self._gdb.pending() else self._deadline.remaining
                 sources = [source for source in (self._qemu.uart, self._qemu.console) if source >= 0]
                 ready = select.select([*sources, self._gdb.fileno()], [], [], wait)[0]
@@ -179,38 +179,38 @@ class Machine:
             raise self._crashed() from error
 
     def drain(self) -> bytes:
-        """What the guest wrote to its UART and nobody read yet, without letting it run."""
+        """Return unread UART output, without letting the guest run."""
         return self._uart.take() + self._qemu.read_uart()
 
     def written(self) -> GuestOutput | None:
-        """What the guest wrote and nobody read yet, or None.
+        """Return the guest's unread output, or None.
 
-        The UART is read last, so that it has all that was sent before the console's text.
+        The UART is read last, so that the output has all bytes sent before the console's text.
         """
         console = self._qemu.read_console()
         output = GuestOutput(self.drain(), console)
         return output if output.uart or output.console else None
 
     def where(self) -> str | None:
-        """Stop the guest and say where its program counter is, or None when QEMU does not answer."""
+        """Stop the guest and return the function and line of its program counter, or None when QEMU does not answer."""
         deadline = Deadline(_INTERRUPT_SECONDS)
         try:
             if self._running:
                 self._gdb.interrupt()
                 self._gdb.stop(deadline)
                 self._running = False
-            return self._place(self._gdb.read_register(PC, deadline))
+            return self._describe(self._gdb.read_register(PC, deadline))
         except (GdbError, TimeoutError):
             return None
 
     def release(self) -> QemuBoard | None:
-        """End a run whose guest said all it had to say, and hand over the board for the next one.
+        """End a run whose guest has sent all its output, and return the board for the next one.
 
-        None where the board is not worth keeping, or does not stop as it should; then it is ended.
+        Returns None, and ends the board, when it is not worth keeping or does not stop as it should.
         """
         self._memory.close()
         try:
-            if self._halt() and self.accesses <= _ACCESSES and self._board.worth_keeping:
+            if self._halt() and self.accesses <= _MAX_ACCESSES and self._board.worth_keeping:
                 return self._board
         except (GdbError, TimeoutError):
             pass
@@ -218,12 +218,12 @@ class Machine:
         return None
 
     def stop(self) -> None:
-        """End the machine and its board; may be called again."""
+        """End the machine and its board. May be called again."""
         self._memory.close()
         self._board.stop()
 
     def _halt(self) -> bool:
-        """Stop the guest; whether it had not stopped, for reasons of its own, before it was asked."""
+        """Stop the guest. Return False when it had already stopped for a reason of its own."""
         if not self._running:
             return True
         self._gdb.interrupt()
@@ -231,21 +231,21 @@ class Machine:
         while (stop := self._gdb.poll_stop()) is None:
             if deadline.passed:
                 raise TimeoutError("the guest does not stop")
-            self._qemu.read_uart()  # a guest that waits for room there does not stop
+            self._qemu.read_uart()  # a guest that waits for room in the UART's pipe does not stop
             select.select([self._qemu.uart, self._gdb.fileno()], [], [], deadline.remaining)
         self._running = False
         return stop == _INTERRUPTED
 
     def _start(self, deadline: Deadline) -> None:
-        self._board.begin()
+        self._board.start_image()
         for address in self._heapinfo.addresses if self._heapinfo is not None else ():
             self._gdb.stop_at(address, deadline)
         self._set_irq(False, deadline)
-        self._qemu.let_guest_speak()
+        self._qemu.hand_console_to_guest()
 
     def _peripherals(self) -> dict[Window, Peripheral]:
         soc = self._board.soc
-        peripherals: dict[Window, Peripheral] = dict.fromkeys(soc.absent, Absent())
+        peripherals: dict[Window, Peripheral] = dict.fromkeys(soc.absent, AbsentDevice())
         peripherals[soc.npu] = self.device
         if soc.uart is not None:
             peripherals[soc.uart] = self._uart
@@ -256,7 +256,7 @@ class Machine:
         self._irq = level
 
     def _resume(self) -> None:
-        """Let the guest run on, with the registers that an access left."""
+        """Let the guest go on, with the registers as the last access left them."""
         if self._registers is None:
             self._gdb.resume()
         else:
@@ -268,7 +268,7 @@ class Machine:
         if stop.kind is StopKind.EXIT:
             self._ended(stop.value)
         elif stop.kind is StopKind.WATCH:
-            if not self._board.stray(stop.value, self._deadline):
+            if not self._board.release_guards_at(stop.value, self._deadline):
                 self._access()
         elif not self._semihosting_call():
             where = self.where() or "an unknown place"
@@ -277,13 +277,13 @@ class Machine:
             raise TargetError(f"the guest stopped by itself (signal {stop.value}) in {where}", kind=FailureKind.FAULT)
 
     def _ended(self, status: int) -> None:
-        """QEMU ends: on the guest's demand, or else for reasons of its own."""
+        """Handle the end of QEMU: a semihosting exit is the guest's, anything else a crash."""
         if not self._qemu.ended_by_guest(status):
             raise self._crashed()
         self._exit = Exit(status)
 
     def _semihosting_call(self) -> bool:
-        """Answer the call that the guest stopped at, or let QEMU do so. Whether there is one."""
+        """Answer the semihosting call that stopped the guest, or let QEMU do so. Return false if it is none."""
         if self._heapinfo is None:
             return False
         before = self._gdb.read_registers(self._deadline)
@@ -323,7 +323,7 @@ class Machine:
         self._registers = before, after
 
     def _code(self, pc: int) -> bytes:
-        """The four bytes at `pc`. Accesses have neighbours, so what is around them is read with them, once a run."""
+        """Return the four bytes at `pc`. Read their surroundings too, once a run: accesses lie close together."""
         found = b""
         for address in (pc, pc + 2):
             start = address & -MEMORY_CHUNK
@@ -333,10 +333,10 @@ class Machine:
         return found
 
     def _unsupported(self, message: str, pc: int) -> TargetError:
-        return TargetError(f"{message} (in {self._place(pc)})", kind=FailureKind.UNSUPPORTED)
+        return TargetError(f"{message} (in {self._describe(pc)})", kind=FailureKind.UNSUPPORTED)
 
-    def _place(self, address: int) -> str:
-        from ethos_hil.harness.image.symbols import Symbols  # late: it takes pyelftools, and most runs never ask
+    def _describe(self, address: int) -> str:
+        from ethos_hil.harness.image.symbols import Symbols  # late: it imports pyelftools, which most runs do not need
 
         return Symbols(self._board.elf).describe(address)
 

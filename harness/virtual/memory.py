@@ -1,7 +1,7 @@
 """The guest's RAM as the NPU reaches it.
 
-DDR is a file that QEMU and we both map: the NPU works on it in place. QEMU's other RAMs are anonymous memory of its
-process: they are read and written through /proc/<pid>/mem, once their place there is found, or over gdb where the
+DDR is a file that QEMU and this process both map: the NPU works on it in place. QEMU's other RAMs are anonymous memory
+of its process. Once their addresses there are found, they are accessed through /proc/<pid>/mem, or over gdb where the
 kernel forbids that (slower by a factor of 200).
 """
 
@@ -21,12 +21,12 @@ from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
 from ethos_hil.harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
 
 _BLOCK = 2 << 20
-"""QEMU has each RAM in blocks of at most this size, aligned to it (for huge pages)."""
+"""QEMU allocates each RAM in blocks of at most this size, aligned to it (for huge pages)."""
 _MARKER = 64
 
 
 class BusError(Exception):
-    """No RAM where the NPU wants some."""
+    """The NPU accesses an address without RAM."""
 
 
 _DDR = Ram("DDR", DDR_BASE, DDR_SIZE)
@@ -47,10 +47,10 @@ class RamAddress:
 
 
 def locate(soc: Soc, address: int) -> RamAddress:
-    """Where `address` leads the NPU of `soc`.
+    """Return the RAM address that `address` means to the NPU of `soc`.
 
     Raises:
-        BusError: to no RAM.
+        BusError: there is no RAM.
     """
     if _DDR.base <= address < _DDR.base + _DDR.size:
         return RamAddress(_DDR, address - _DDR.base, address)
@@ -61,8 +61,8 @@ def locate(soc: Soc, address: int) -> RamAddress:
     raise BusError(f"there is no RAM at 0x{address:08x}")
 
 
-class Blocks:
-    """QEMU's memory behind the guest's RAMs, block by block, as long as the process lives."""
+class RamBlocks:
+    """QEMU's memory behind the guest's RAMs, block by block, while the process lives."""
 
     def __init__(self, qemu: Qemu, gdb: Gdb) -> None:
         self._pid = qemu.pid
@@ -72,12 +72,12 @@ class Blocks:
         self._written: list[range] = []
 
     def read(self, block: int, offset: int, size: int, deadline: Deadline) -> bytes | None:
-        """`size` bytes of the block at the secure address `block`, or None where it is out of reach.
+        """Return `size` bytes of the block at the secure address `block`, or None where it cannot be reached.
 
         Raises:
-            GdbClosed: QEMU is gone.
+            GdbClosed: QEMU has ended.
         """
-        host = self.host(block, deadline)
+        host = self.host_address(block, deadline)
         if host is None:
             return None
         data = os.pread(self._file, size, host + offset)
@@ -86,8 +86,8 @@ class Blocks:
         return data
 
     def write(self, block: int, offset: int, data: memoryview, deadline: Deadline) -> bool:
-        """Overwrite what is there; False where it is out of reach. Raises as `read`."""
-        host = self.host(block, deadline)
+        """Overwrite bytes of a block. Return False where it cannot be reached. Raises as `read`."""
+        host = self.host_address(block, deadline)
         if host is None:
             return False
         self._written.append(range(block + offset, block + offset + len(data)))
@@ -95,9 +95,11 @@ class Blocks:
             raise GdbClosed("the memory of QEMU's process is gone")
         return True
 
-    def known(self, address: int, size: int, deadline: Deadline) -> bytes | None:
-        """`size` bytes of RAM at a secure address, unless something was written there past QEMU, which may go on with
-        its translation of what was there before; None then, and where they are out of reach."""
+    def read_known(self, address: int, size: int, deadline: Deadline) -> bytes | None:
+        """Return `size` bytes of RAM at a secure address, or None where they cannot be reached.
+
+        Also None where this process has written: QEMU did not see that, and may use its translation of the old code.
+        """
         if any(written.start < address + size and address < written.stop for written in self._written):
             return None
         parts = []
@@ -105,12 +107,12 @@ class Blocks:
             parts.append(self.read(block, offset, length, deadline))
         return None if None in parts else b"".join(filter(None, parts))
 
-    def forget(self) -> None:
-        """That anything was written past QEMU: it knows all of its memory."""
+    def forget_writes(self) -> None:
+        """Forget which bytes were written past QEMU, after QEMU itself has overwritten all memory."""
         self._written = []
 
-    def host(self, block: int, deadline: Deadline) -> int | None:
-        """Address in QEMU's process of the block of RAM at `block`, or None when it is out of reach."""
+    def host_address(self, block: int, deadline: Deadline) -> int | None:
+        """Return the address in QEMU's process of the RAM block at `block`, or None where it cannot be reached."""
         if block not in self._hosts:
             try:
                 self._hosts[block] = self._find(block, deadline)
@@ -119,14 +121,14 @@ class Blocks:
         return self._hosts[block]
 
     def close(self) -> None:
-        """Let go of the process's memory."""
+        """Close the process's memory file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
         self._hosts = {}
 
     def _find(self, block: int, deadline: Deadline) -> int | None:
-        """Write a marker over gdb and look for it at every address where QEMU may have put this block."""
+        """Write a marker over gdb and search for it at every address where QEMU may have put this block."""
         if self._file < 0:
             self._file = os.open(f"/proc/{self._pid}/mem", os.O_RDWR | os.O_CLOEXEC)
         saved = self._gdb.read_memory(block, _MARKER, deadline)
@@ -136,7 +138,7 @@ class Blocks:
             hosts = [host for host in _candidates(self._pid) if self._peek(host) == marker]
             if len(hosts) != 1:
                 return None
-            # And the other way: what we write is what the guest sees.
+            # Check the other direction too: the guest sees what is written here.
             answer = marker[::-1]
             os.pwrite(self._file, answer, hosts[0])
             seen = self._gdb.read_memory(block, _MARKER, deadline)
@@ -152,26 +154,26 @@ class Blocks:
 
 
 class GuestMemory:
-    """Access to the RAM of a stopped guest, during one run."""
+    """The RAM of a stopped guest, during one run."""
 
-    def __init__(self, soc: Soc, qemu: Qemu, gdb: Gdb, blocks: Blocks, deadline: Deadline) -> None:
+    def __init__(self, soc: Soc, qemu: Qemu, gdb: Gdb, blocks: RamBlocks, deadline: Deadline) -> None:
         self._soc = soc
         self._gdb = gdb
         self._deadline = deadline
         assert qemu.ddr is not None
         self._ddr = np.frombuffer(qemu.ddr, np.uint8)
-        self._blocks: Blocks | None = blocks
+        self._blocks: RamBlocks | None = blocks
 
     def locate(self, address: int) -> RamAddress:
-        """Where `address` leads the NPU. Raises BusError."""
+        """Return the RAM address that `address` means to the NPU. Raises BusError."""
         return locate(self._soc, address)
 
-    def forbid_proc(self) -> None:
-        """From now on do without /proc/<pid>/mem."""
+    def use_gdb_only(self) -> None:
+        """Do not use /proc/<pid>/mem from now on."""
         self._blocks = None
 
     def shared(self, place: RamAddress, size: int, *, writable: bool) -> np.ndarray | None:
-        """`size` bytes at `place` themselves, uint8, or None when that RAM can only be copied."""
+        """Return a view of `size` bytes at `place`, uint8, or None where that RAM can only be copied."""
         if place.ram is not _DDR:
             return None
         view = self._ddr[place.offset : place.offset + size]
@@ -179,14 +181,14 @@ class GuestMemory:
         return view
 
     def read(self, place: RamAddress, size: int) -> bytes:
-        """A copy of `size` bytes."""
+        """Return a copy of `size` bytes."""
         view = self.shared(place, size, writable=False)
         if view is not None:
             return view.tobytes()
         return b"".join(self._read(*piece) for piece in _pieces(place.ram.base + SECURE_ALIAS, place.offset, size))
 
     def write(self, place: RamAddress, data: bytes | memoryview) -> None:
-        """Overwrite what is there. Must not be code: QEMU would go on with its translation of the old."""
+        """Overwrite bytes at `place`. They must not be code: QEMU would go on with its translation of the old code."""
         view = self.shared(place, len(data), writable=True)
         if view is not None:
             view[:] = np.frombuffer(data, np.uint8)
@@ -197,7 +199,7 @@ class GuestMemory:
             remaining = remaining[length:]
 
     def close(self) -> None:
-        """Let go of the DDR."""
+        """Release the DDR."""
         self._ddr = np.empty(0, np.uint8)
 
     def _read(self, block: int, offset: int, size: int) -> bytes:
@@ -210,8 +212,10 @@ class GuestMemory:
 
 
 def _pieces(base: int, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """`size` bytes from `base` + `offset`, cut where a block of QEMU's ends: address of the block, offset in it, bytes.
-    `base` is where a block begins."""
+    """Yield `size` bytes from `base` + `offset`, cut at the ends of QEMU's blocks: block address, offset in it, bytes.
+
+    A block begins at `base`.
+    """
     while size > 0:
         into = offset % _BLOCK
         length = min(size, _BLOCK - into)
@@ -221,7 +225,7 @@ def _pieces(base: int, offset: int, size: int) -> Iterator[tuple[int, int, int]]
 
 
 def _candidates(pid: int) -> list[int]:
-    """Aligned addresses in the private, anonymous, writable memory of a process."""
+    """Return aligned addresses in the private, anonymous, writable memory of a process."""
     found: list[int] = []
     with Path(f"/proc/{pid}/maps").open(encoding="ascii") as maps:
         for line in maps:
@@ -234,4 +238,4 @@ def _candidates(pid: int) -> list[int]:
     return found
 
 
-__all__ = ["Blocks", "BusError", "GdbError", "GuestMemory", "RamAddress", "locate"]
+__all__ = ["BusError", "GdbError", "GuestMemory", "RamAddress", "RamBlocks", "locate"]

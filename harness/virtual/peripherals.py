@@ -1,4 +1,4 @@
-"""What answers in the intercepted windows, and the bus that leads a load or store to it."""
+"""The peripherals behind the intercepted windows, and the bus that leads a load or store to them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ class Peripheral(Protocol):
     """Registers of 32 bits at offsets that are multiples of 4. `ethos_hil.harness.virtual.device.Device` is one."""
 
     def read(self, offset: int) -> int:
-        """Raises Unmodelled."""
+        """Return the register's value. Raises Unmodelled."""
 
     def write(self, offset: int, value: int) -> None:
-        """Raises Unmodelled."""
+        """Write the register. Raises Unmodelled."""
 
 
-class Absent:
-    """Nothing: reads give zero and writes are ignored, as where a board leaves out an optional device."""
+class AbsentDevice:
+    """An optional device that the board leaves out: reads give zero and writes are ignored."""
 
     def read(self, offset: int) -> int:
-        """Zero."""
+        """Return zero."""
         return 0
 
     def write(self, offset: int, value: int) -> None:
-        """Ignored."""
+        """Ignore the write."""
 
 
 class Uart:
     """The transmitter of a CMSDK APB UART that is never full. Registers: Arm Cortex-M System Design Kit TRM.
 
     Attributes:
-        sent: bytes that software wrote and nobody took yet.
+        sent: bytes that software wrote and `take` has not returned yet.
     """
 
     _DATA, _STATE, _CONTROL, _INTERRUPT, _BAUD_DIVIDER = range(0, 0x14, 4)
@@ -44,50 +44,50 @@ class Uart:
         self.sent = b""
 
     def take(self) -> bytes:
-        """What was sent since the last call."""
+        """Return the bytes sent since the last call."""
         data, self.sent = self.sent, b""
         return data
 
     def read(self, offset: int) -> int:
-        """Raises Unmodelled."""
-        if offset in (self._DATA, self._STATE):  # nothing was received; the buffers are empty
+        """Return the register's value. Raises Unmodelled."""
+        if offset in (self._DATA, self._STATE):  # nothing is ever received; the buffers are empty
             return 0
         if offset in self._stored:
             return self._stored[offset]
         raise Unmodelled(f"the UART register at offset 0x{offset:x} is read")
 
     def write(self, offset: int, value: int) -> None:
-        """Raises Unmodelled."""
+        """Write the register. Raises Unmodelled."""
         if offset == self._DATA:
             self.sent += bytes((value & 0xFF,))
         elif offset == self._INTERRUPT:
-            pass  # clears interrupts, of which there are none
+            pass  # clears interrupts; there are none
         elif offset in self._stored:
             self._stored[offset] = value
-        elif offset != self._STATE:  # there, ones clear overruns, of which there are none
+        elif offset != self._STATE:  # ones written to STATE clear overruns; there are none
             raise Unmodelled(f"the UART register at offset 0x{offset:x} is written")
 
 
 class PeripheralBus:
-    """The windows as the target of one load or store."""
+    """The peripherals as the target of one load or store."""
 
     def __init__(self, windows: Mapping[Window, Peripheral]) -> None:
         self._windows = windows
 
     def load(self, address: int, size: int) -> int:
-        """As `ethos_hil.harness.virtual.intercepted_access.Bus`; raises Unmodelled."""
+        """Load as `ethos_hil.harness.virtual.intercepted_access.Bus` does. Raises Unmodelled."""
         peripheral, offset, shift = self._find(address, size)
         return peripheral.read(offset) >> shift & (1 << 8 * size) - 1
 
     def store(self, address: int, size: int, value: int) -> None:
-        """As `ethos_hil.harness.virtual.intercepted_access.Bus`; raises Unmodelled."""
+        """Store as `ethos_hil.harness.virtual.intercepted_access.Bus` does. Raises Unmodelled."""
         peripheral, offset, _ = self._find(address, size)
         if size != 4:
             raise Unmodelled(f"{size} of the 4 bytes of the register at 0x{address & ~3:08x} are written")
         peripheral.write(offset, value)
 
     def _find(self, address: int, size: int) -> tuple[Peripheral, int, int]:
-        """Who has the register, its offset, and bits to its right of those accessed."""
+        """Return the peripheral, the register's offset, and the bits to the right of those accessed."""
         for window, peripheral in self._windows.items():
             for base in window.bases:
                 if base <= address < base + window.size:

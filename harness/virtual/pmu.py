@@ -1,4 +1,4 @@
-"""The NPU's performance counters. They count modelled cycles of jobs only: between jobs the model has no time."""
+"""The NPU's performance counters. They count modelled cycles of jobs only: no time passes between jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_EVENT, _NPU_IDLE, _NPU_ACTIVE = 0, 32, 35
 
 
 class Unmodelled(Exception):
-    """Software used the NPU in a way whose effect is not established. The text says how."""
+    """Software used the NPU in a way whose effect is not established. The message says how."""
 
 
 class Pmu:
@@ -28,7 +28,7 @@ class Pmu:
         self._events = [0] * counters
 
     def read(self, name: str) -> int | None:
-        """A register, or None when the PMU has none called so."""
+        """Return a register's value, or None when the PMU has no register called `name`."""
         if name.startswith("PMEVCNTR"):
             return self._events[int(name[-1])]
         values = {
@@ -45,7 +45,7 @@ class Pmu:
         return values.get(name)
 
     def write(self, name: str, value: int) -> None:
-        """Raises Unmodelled."""
+        """Write a register. Raises Unmodelled."""
         if name == "PMCR":
             if value & _GATED:
                 raise Unmodelled("PMCR.mask_en is set: counting gated by the command stream is not modelled")
@@ -64,7 +64,10 @@ class Pmu:
             self._write_mask(name, value)
 
     def check(self, stored: Mapping[str, int]) -> None:
-        """Refuse, before the job, to count with start and stop events whose moments are not modelled."""
+        """Refuse, before the job, start and stop events of the cycle counter that are not modelled.
+
+        Raises Unmodelled.
+        """
         start, stop = stored["PMCCNTR_CFG"] & 0x3FF, stored["PMCCNTR_CFG"] >> 16
         counted = self._control & _ENABLE and self._enabled & _CYCLE_COUNTER
         if counted and (start not in (_NO_EVENT, _NPU_ACTIVE) or stop not in (_NO_EVENT, _NPU_IDLE)):
@@ -74,7 +77,7 @@ class Pmu:
             )
 
     def count(self, execution: Execution, stored: Mapping[str, int]) -> None:
-        """Add a job. Raises Unmodelled."""
+        """Add a job's cycles and events. Raises Unmodelled."""
         if not self._control & _ENABLE:
             return
         if self._enabled & _CYCLE_COUNTER:

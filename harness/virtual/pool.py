@@ -11,10 +11,10 @@ from ethos_hil.harness.virtual.board import QemuBoard
 
 
 class BoardPool:
-    """One board of each system on chip at most. A context manager: leaving it ends them.
+    """At most one waiting board for each system on chip. A context manager: leaving it ends the boards.
 
-    It serves the thread that made it, and for others starts a board each time: QEMU ends with the thread it was started
-    in, and so would a board that another still uses.
+    The pool keeps boards only for the thread that made it. Other threads get a new board each time: QEMU ends with the
+    thread that started it, and would take a board with it that another thread uses.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class BoardPool:
         self.close()
 
     def take(self, soc: Soc, elf: bytes) -> QemuBoard:
-        """A board with an image in it, as new; the caller ends it or gives it back.
+        """Return a board in its initial state with an image loaded. The caller ends it or gives it back.
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start.
@@ -38,9 +38,9 @@ class BoardPool:
         board = self._boards.pop(soc.name, None) if threading.get_ident() == self._thread else None
         if board is not None:
             try:
-                board.put(elf)
+                board.load_image(elf)
                 return board
-            except TargetNotAvailable:  # it ended while it waited, for example: no business of this run's
+            except TargetNotAvailable:  # e.g. it ended while it waited; this run takes a new one
                 board.stop()
             except BaseException:
                 board.stop()
@@ -48,24 +48,24 @@ class BoardPool:
         return new_board(soc, elf, guarded=True)
 
     def give(self, board: QemuBoard) -> None:
-        """Take care of a board whose run ended well; nobody else uses it any more."""
+        """Keep a board whose run ended well, or end it. The caller must not use it any more."""
         if threading.get_ident() == self._thread and board.soc.name not in self._boards:
             self._boards[board.soc.name] = board
         else:
             board.stop()
 
     def close(self) -> None:
-        """End them; may be called again, and the pool be used again."""
+        """End all boards. May be called again, and the pool may be used again."""
         while self._boards:
             _, board = self._boards.popitem()
             board.stop()
 
 
 def new_board(soc: Soc, elf: bytes, *, guarded: bool = False) -> QemuBoard:
-    """A board that was just started, with an image in it; only a guarded one can be kept. Raises TargetNotAvailable."""
+    """Start a board with an image loaded. Only a guarded board can be kept. Raises TargetNotAvailable."""
     board = QemuBoard(soc, guarded=guarded)
     try:
-        board.put(elf)
+        board.load_image(elf)
     except BaseException:
         board.stop()
         raise

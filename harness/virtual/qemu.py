@@ -1,15 +1,15 @@
 """The QEMU process: a Corstone-300 (machine mps3-an547) that leaves nothing behind.
 
-Everything QEMU needs it inherits as a file descriptor: one end of a socket pair each for gdb, qtest and QMP, the write
+QEMU inherits everything it needs as file descriptors: one end of a socket pair each for gdb, qtest and QMP, the write
 end of a pipe for its UART, and anonymous memory files for the ELF, the DDR and its own messages. So there is no file
-and no port to clean up, and nothing to collide with. The kernel kills QEMU when the thread that started it ends,
-however it ends (PR_SET_PDEATHSIG).
+and no port to clean up, and no name that could clash. The kernel kills QEMU when the thread that started it ends, in
+whatever way (PR_SET_PDEATHSIG).
 
-The UART is a pipe because QEMU writes it byte by byte: a pipe joins the bytes in a page, a socket keeps each in a
-buffer of its own (measured with QEMU 7.2: 1,000 kB/s against 200 to 400).
+The UART is a pipe because QEMU writes it byte by byte: a pipe joins the bytes in a page, a socket keeps each in its own
+buffer (measured with QEMU 7.2: 1,000 kB/s against 200 to 400).
 
-With semihosting the guest's console is QEMU's stdout and stderr, together with QEMU's own words: what comes before the
-guest runs is QEMU's, and so is everything from a line on that only QEMU writes when it ends by itself.
+With semihosting the guest's console shares QEMU's stdout and stderr with QEMU's own messages. Text from before the
+guest runs is QEMU's, and so is everything from the line on with which QEMU reports that it ends by itself.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ QEMU_VARIABLE = "ETHOS_HIL_QEMU"
 MACHINE = "mps3-an547"
 DDR_BASE = 0x60000000
 DDR_SIZE = 2 << 30
-"""What the machine insists on. The file is sparse: pages that nobody touches cost nothing."""
+"""The size that the machine requires. The file is sparse: untouched pages cost nothing."""
 _HINT = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _STOP_SECONDS = 5.0
-_LAST_WORDS = b"qemu: fatal: "
-"""How QEMU begins to tell why it ends by itself, for one when the processor locked up. All registers follow."""
+_FATAL_PREFIX = b"qemu: fatal: "
+"""Start of the line in which QEMU says why it ends by itself, e.g. after a lockup. All registers follow it."""
 
 
 def find_qemu() -> str:
-    """Path of qemu-system-arm, from $ETHOS_HIL_QEMU or PATH.
+    """Return the path of qemu-system-arm, from $ETHOS_HIL_QEMU or PATH.
 
     Raises:
         TargetNotAvailable: there is none.
@@ -58,12 +58,12 @@ def find_qemu() -> str:
 
 
 class Qemu:
-    """One machine, from start to reaped. The guest is stopped at reset until gdb lets it run.
+    """One QEMU process, from its start until it is reaped. The guest is stopped at reset until gdb lets it run.
 
     Attributes:
         gdb, qtest, qmp: our ends of its sockets.
         uart: read end of the pipe behind UART0.
-        console: read end of the pipe behind its stdout and stderr with semihosting, else -1. `read_console` reads it.
+        console: with semihosting, read end of the pipe behind its stdout and stderr, else -1. `read_console` reads it.
         ddr: the guest's DDR.
     """
 
@@ -74,12 +74,12 @@ class Qemu:
         semihosting: Semihosting | None = None,
         data: Sequence[tuple[Path, int]] = (),
     ) -> None:
-        """Start it.
+        """Start QEMU.
 
         Args:
-            elf: the image to load, or its path; None for memories that are empty.
-            semihosting: what BKPT 0xAB answers; without it, it is a fault.
-            data: files, and the addresses in RAM to load them to.
+            elf: the image to load, or its path; None for empty memories.
+            semihosting: the answers to BKPT 0xAB; without it, BKPT is a fault.
+            data: files to load, and their addresses in RAM.
 
         Raises:
             TargetNotAvailable: it can't be started.
@@ -106,7 +106,7 @@ class Qemu:
             if isinstance(elf, bytes):
                 write_all(image, elf)
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
-            options = _loads(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
+            options = _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
             output = console_end if semihosting is not None else self._messages
             inherited = (self._ddr_file, gdb_end.fileno(), qtest_end.fileno(), qmp_end.fileno(), uart_end)
             with interrupts_deferred():
@@ -118,7 +118,7 @@ class Qemu:
                     cwd=semihosting.cwd if semihosting is not None else None,
                     pass_fds=(*inherited, image),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
-                    preexec_fn=_only_dies_with(os.getpid()),
+                    preexec_fn=_prepare_child(os.getpid()),
                 )
         except OSError as error:
             self.stop()
@@ -142,14 +142,14 @@ class Qemu:
 
     @property
     def ddr_used(self) -> list[tuple[int, int]]:
-        """What anybody touched of the DDR since it was last emptied: begin and end as offsets, apart, in order."""
+        """The parts of the DDR touched since it was last emptied: begin and end as offsets, disjoint, in order."""
         used: list[tuple[int, int]] = []
         end = 0
         while end < DDR_SIZE:
             try:
                 begin = os.lseek(self._ddr_file, end, os.SEEK_DATA)
             except OSError as error:
-                if error.errno != errno.ENXIO:  # which says that no more comes
+                if error.errno != errno.ENXIO:  # ENXIO: no data follows
                     raise
                 break
             end = os.lseek(self._ddr_file, begin, os.SEEK_HOLE)
@@ -157,18 +157,20 @@ class Qemu:
         return used
 
     def release_ddr(self) -> None:
-        """Give the memory of all of the DDR back to the system. It reads as zero from then on."""
+        """Give all memory of the DDR back to the system. It reads as zero from then on."""
         assert self.ddr is not None
         self.ddr.madvise(mmap.MADV_REMOVE)
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """Process id of the running QEMU."""
         assert self.process is not None
         return self.process.pid
 
     def exit_status(self, wait: float = 0.0) -> int | None:
-        """Exit status (negative: the signal that ended it), or None while it runs. Waits at most `wait` seconds."""
+        """Return the exit status (negative: the signal that ended it), or None while it runs. Wait at most `wait`
+        seconds.
+        """
         assert self.process is not None
         try:
             return self.process.wait(wait)
@@ -176,46 +178,46 @@ class Qemu:
             return None
 
     def read_uart(self) -> bytes:
-        """What the guest wrote to UART0 since the last call, without waiting."""
+        """Return the guest's output on UART0 since the last call, without waiting."""
         data, self.uart = _available(self.uart)
         return data
 
-    def let_guest_speak(self) -> None:
-        """From now on the console is the guest's: call it when QEMU is up, before the guest runs for the first time."""
+    def hand_console_to_guest(self) -> None:
+        """Treat console text as the guest's from now on. Call it when QEMU is up, before the guest first runs."""
         data, self.console = _available(self.console)
         write_all(self._messages, data)
 
     def read_console(self) -> bytes:
-        """What the guest wrote to its console since the last call, without waiting; QEMU's own words are left out."""
+        """Return the guest's console output since the last call, without waiting and without QEMU's own messages."""
         data, self.console = _available(self.console)
         data = self._withheld + data
-        end = data.find(_LAST_WORDS) if self._withholds and _LAST_WORDS in data else len(data)
+        end = data.find(_FATAL_PREFIX) if self._withholds and _FATAL_PREFIX in data else len(data)
         self._withheld = data[end:]
         return data[:end]
 
     def ended_by_guest(self, status: int) -> bool:
-        """Whether it was a semihosting call that ended it with `status`. Then all of the console is the guest's.
+        """Return whether a semihosting call ended QEMU with `status`. If so, all of the console is the guest's.
 
-        It ends with a status in no other way: the signals that would make it do so are blocked in it.
+        QEMU has no other way to end with a status: the signals that would cause one are blocked in it.
         """
         self._withholds = not self._semihosting or self.exit_status(_STOP_SECONDS) != status
         return not self._withholds
 
     def messages(self) -> str:
-        """What QEMU wrote to stdout and stderr, apart from its usual remark about the unconnected network card."""
+        """Return QEMU's own output, without its usual remark about the unconnected network card."""
         size = os.fstat(self._messages).st_size
         text = (os.pread(self._messages, size, 0) + self._withheld).decode("utf-8", "replace")
         lines = [line for line in text.splitlines() if "lan9118" not in line]
         return "\n".join(lines)
 
     def reason(self) -> str | None:
-        """The line of its messages that says why it ended, or None."""
+        """Return the line of its messages that says why it ended, or None."""
         lines = [line.strip() for line in self.messages().splitlines() if line.strip() and "warning:" not in line]
-        # After a fatal error come the registers.
+        # The registers follow a fatal error.
         return next((line for line in lines if line.startswith("qemu")), lines[-1] if lines else None)
 
     def stop(self) -> None:
-        """End it and reap it; may be called in any state, and again."""
+        """End and reap QEMU. May be called in any state, and again."""
         if self.process is not None:
             # SIGKILL also ends a process that is stopped or hung; QEMU has nothing to save.
             self.process.kill()
@@ -225,7 +227,7 @@ class Qemu:
         self.qtest.close()
         self.qmp.close()
         if self.ddr is not None:
-            # Somebody may still look at it, an array in a traceback for example; then it goes when they go.
+            # An array in a traceback, for example, may still use it; then it is freed with that array.
             with contextlib.suppress(BufferError):
                 self.ddr.close()
         for name in ("uart", "console", "_messages", "_ddr_file"):
@@ -235,13 +237,13 @@ class Qemu:
                 os.close(descriptor)
 
     def __del__(self) -> None:
-        # Only for an exception that strikes between the start and whoever would have called stop.
+        # For an exception between the start and the code that would have called `stop`.
         if getattr(self, "process", None) is not None:
             self.stop()
 
 
 def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
-    """The error for a QEMU that did not come up, with its own words. Call it before `stop`."""
+    """Return the error for a QEMU that did not start, with its own messages. Call it before `stop`."""
     status = qemu.exit_status(1.0)
     reason = qemu.reason() or "it said nothing"
     if status is None:
@@ -253,8 +255,8 @@ def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
     return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=_HINT)
 
 
-def _loads(kernel: Path | None, data: Sequence[tuple[Path, int]]) -> list[str]:
-    """Options that put the image and the data into memory."""
+def _loader_options(kernel: Path | None, data: Sequence[tuple[Path, int]]) -> list[str]:
+    """Return the options that load the image and the data into memory."""
     options = [] if kernel is None else ["-kernel", str(kernel.absolute())]
     for path, address in data:
         name = str(path.absolute()).replace(",", ",,")
@@ -273,14 +275,14 @@ def _arguments(ddr: int, gdb: int, qtest: int, qmp: int, uart: int) -> list[str]
         # Not -qtest: that option takes no chardev by id in 7.2.
         *("-chardev", f"socket,id=qtest,fd={qtest}", "-object", "qtest,id=server,chardev=qtest,log=/dev/null"),
         *("-chardev", f"socket,id=qmp,fd={qmp}", "-mon", "chardev=qmp,mode=control"),
-        # A guest that resets itself stops, so that it is noticed: QEMU would begin anew, and for ever.
+        # A guest that resets itself stops, so that it is noticed; otherwise QEMU would restart it for ever.
         *("-action", "reboot=shutdown,shutdown=pause"),
         "-S",
     ]
 
 
 def _available(descriptor: int) -> tuple[bytes, int]:
-    """What can be read from a pipe without waiting, and its descriptor; closed and -1 when nothing more can come."""
+    """Return the bytes that a pipe has now, and its descriptor; closed and -1 at the pipe's end."""
     data = b""
     while descriptor >= 0 and select.select([descriptor], [], [], 0)[0]:
         more = os.read(descriptor, 1 << 16)
@@ -291,8 +293,11 @@ def _available(descriptor: int) -> tuple[bytes, int]:
     return data, descriptor
 
 
-def _only_dies_with(parent: int) -> Callable[[], None]:
-    """As `dies_with`, and deaf to requests to end: at those QEMU ends with status 0, as if the guest had succeeded."""
+def _prepare_child(parent: int) -> Callable[[], None]:
+    """Return the function to call in the child: it dies with `parent`, and ignores signals that ask it to end.
+
+    QEMU ends with status 0 on such a signal, as if the guest had succeeded.
+    """
     ask = dies_with(parent)
 
     def prepare() -> None:
@@ -307,7 +312,7 @@ def _memory_file(name: str) -> int:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it."""
+    """Write all of `data`."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -1,7 +1,7 @@
-"""A client of QEMU's machine protocol (QMP), used to reset the machine as a whole.
+"""A client of QEMU's machine protocol (QMP), used to reset the whole machine.
 
-The protocol is in QEMU's docs/interop/qmp-spec.txt: one JSON object a line. QEMU greets, answers each command with
-`return` or `error`, and sends events in between, in the order things happen.
+The protocol is in QEMU's docs/interop/qmp-spec.txt: one JSON object a line. QEMU sends a greeting, answers each command
+with `return` or `error`, and sends events in between, in the order in which they happen.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 from ethos_hil.harness.clock import Deadline
 
-_EACH_ACCESS = (b'"event": "STOP"', b'"event": "RESUME"')
-"""What every access to an intercepted register makes QEMU say, and nobody needs to hear."""
+_ACCESS_EVENTS = (b'"event": "STOP"', b'"event": "RESUME"')
+"""The events that QEMU sends for every access to an intercepted register; they are ignored."""
 
 
 class QmpError(Exception):
-    """QEMU refused a command, broke the protocol, or is gone."""
+    """QEMU refused a command, broke the protocol, or has ended."""
 
 
 class Qmp:
-    """One connection, over a connected stream socket."""
+    """A connection over a connected stream socket."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._socket = stream
@@ -33,29 +33,29 @@ class Qmp:
         self._resets = 0
 
     def reset(self, deadline: Deadline) -> None:
-        """Reset the processor and all devices of a stopped machine. It stays stopped, and its RAM as it is.
+        """Reset the processor and all devices of a stopped machine. It stays stopped, and its RAM is unchanged.
 
-        QEMU was started to stop at a reset, so that a guest's own is noticed; for this one it is told otherwise.
+        QEMU is started so that a guest's own reset stops it and is noticed; for this reset that is switched off.
 
         Raises:
-            QmpError: QEMU refused, or is gone.
+            QmpError: QEMU refused, or has ended.
             TimeoutError: the deadline passed first.
         """
         self.command("set-action", deadline, reboot="reset")
         before = self._resets
         self.command("system_reset", deadline)
-        while self._resets == before:  # the answer comes before the event or after it; only the event follows the deed
+        while self._resets == before:  # the answer may come before the reset is done, the event only after it
             self._receive(deadline)
         self.command("set-action", deadline, reboot="shutdown")
 
     def command(self, name: str, deadline: Deadline, **arguments: object) -> Any:
-        """Have QEMU do something; returns its answer. Raises as `reset`."""
+        """Execute a QMP command and return QEMU's answer. Raises as `reset`."""
         if not self._ready:
             self._handshake(deadline)
         return self._command(name, arguments, deadline)
 
     def _handshake(self, deadline: Deadline) -> None:
-        """Leave the mode in which QEMU takes no command, but sends no events either: not before it is needed."""
+        """Leave the mode in which QEMU takes no command and sends no events. Not called before the first command."""
         greeting = self._receive(deadline)
         if "QMP" not in greeting:
             raise QmpError(f"QEMU's machine protocol begins with {greeting!r}")
@@ -83,7 +83,7 @@ class Qmp:
             if not data:
                 raise QmpError("QEMU closed the connection to its machine protocol")
             *lines, self._partial = (self._partial + data).split(b"\n")
-            self._lines.extend(line for line in lines if not any(event in line for event in _EACH_ACCESS))
+            self._lines.extend(line for line in lines if not any(event in line for event in _ACCESS_EVENTS))
         line = self._lines.popleft()
         try:
             message = json.loads(line)

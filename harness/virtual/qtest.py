@@ -1,4 +1,4 @@
-"""A client of QEMU's qtest protocol: it drives interrupt lines, and fills the memory of a stopped machine.
+"""A client of QEMU's qtest protocol: it drives interrupt lines and fills the memory of a stopped machine.
 
 The protocol is in QEMU's docs/devel/qtest.rst and softmmu/qtest.c: one line each way, answers start with OK or FAIL.
 """
@@ -11,16 +11,16 @@ import socket
 
 from ethos_hil.harness.clock import Deadline
 
-_AT_ONCE = 1e-3
+_MIN_TIMEOUT = 1e-3
 """Seconds; 0 would make the socket non-blocking."""
 
 
 class QtestError(Exception):
-    """QEMU refused a command, or is gone."""
+    """QEMU refused a command, or has ended."""
 
 
 class Qtest:
-    """One connection, over a connected stream socket."""
+    """A connection over a connected stream socket."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._socket = stream
@@ -30,7 +30,7 @@ class Qtest:
         """Set input `number` of the GPIO array `name` of the device at QOM path `device`.
 
         Raises:
-            QtestError: there is no such input, or QEMU is gone.
+            QtestError: there is no such input, or QEMU has ended.
             TimeoutError: no answer before the deadline.
         """
         self._command(f"set_irq_in {device} {name} {number} {int(level)}", deadline)
@@ -40,17 +40,17 @@ class Qtest:
         self._command(f"memset 0x{address:x} 0x{size:x} 0x0", deadline)
 
     def write(self, address: int, data: bytes, deadline: Deadline) -> None:
-        """Write `data` to the physical `address`, as QEMU itself does: what it translated of the old is void.
+        """Write `data` to the physical `address` through QEMU, which then discards its translation of the old code.
 
-        Where there is no RAM nothing happens. Raises as `set_irq_in`.
+        Writes outside of RAM have no effect. Raises as `set_irq_in`.
         """
-        if data:  # which the protocol takes for an error
+        if data:  # the protocol refuses a write of nothing
             encoded = base64.b64encode(data).decode("ascii")
             self._command(f"b64write 0x{address:x} 0x{len(data):x} {encoded}", deadline)
 
     def _command(self, text: str, deadline: Deadline) -> None:
         try:
-            self._socket.settimeout(deadline.remaining or _AT_ONCE)
+            self._socket.settimeout(deadline.remaining or _MIN_TIMEOUT)
             self._socket.sendall(text.encode() + b"\n")
             while b"\n" not in self._buffer:
                 if not select.select([self._socket], [], [], deadline.remaining)[0]:

@@ -1,7 +1,7 @@
-"""The register blocks of Ethos-U55, U65 and U85: which registers there are, where, and the bits they have.
+"""The register blocks of Ethos-U55, U65 and U85: the registers, their offsets, and the bits they have.
 
 Source: the interface headers of Arm's core driver (ethosu55_interface.h, ethosu65_interface.h, ethosu85_interface.h).
-All registers read as zero after reset, but for STATUS, CMD and what says what the NPU is.
+All registers read as zero after reset, except STATUS, CMD and those that identify the NPU.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ethos_hil.harness.npu.isa.configuration import Generation
 REGIONS = 8
 _WORD = 0xFFFFFFFF
 _HIGH_WORD = 0xFF
-"""Of a 40-bit address."""
+"""Bits of a 40-bit address in its upper register."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class RegisterLayout:
     """The register block of one generation.
 
     Attributes:
-        names: of the registers, by offset.
+        names: the registers' names, by offset.
         stored: registers that only hold what was written, and the bits they have.
-        counters: event counters of the PMU.
-        channels: STATUS.faulting_channel, by what a faulting command stream register's name begins with.
+        counters: number of the PMU's event counters.
+        channels: STATUS.faulting_channel, by the prefix of the command stream register that faulted.
         attributes: whether REGIONCFG selects one of MEM_ATTR0 to 3, which name the AXI port. Otherwise the values 0 and
             1 are port 0 with AXI_LIMIT0 and 1, and 2 and 3 are port 1 with AXI_LIMIT2 and 3.
     """
@@ -37,7 +37,7 @@ class RegisterLayout:
     attributes: bool
 
     def port(self, stored: Mapping[str, int], selector: int) -> int:
-        """AXI port that a two-bit selector from REGIONCFG or QCONFIG leads to: 0 is SRAM, 1 external memory."""
+        """Return the AXI port for a two-bit selector from REGIONCFG or QCONFIG: 0 is SRAM, 1 external memory."""
         if self.attributes:
             return stored[f"MEM_ATTR{selector}"] >> 2 & 1
         return selector >> 1
@@ -80,7 +80,7 @@ _CHANNELS = {
 
 
 def _pmu(base: int, counters: int) -> dict[int, str]:
-    """The PMU's registers; `base` is zero on Ethos-U55 and U65."""
+    """Return the PMU's registers; `base` is zero on Ethos-U55 and U65."""
     return {
         base + 0x180: "PMCR",
         base + 0x184: "PMCNTENSET",
@@ -98,7 +98,7 @@ def _pmu(base: int, counters: int) -> dict[int, str]:
 
 
 def _limited(limit_bits: int) -> RegisterLayout:
-    """Ethos-U55 and U65 differ in how many transactions AXI_LIMITn can allow."""
+    """Return the layout of an Ethos-U55 or U65; they differ in how many transactions AXI_LIMITn can allow."""
     counters = 4
     return RegisterLayout(
         names=_COMMON | _pmu(0, counters) | {0x40 + 4 * i: f"AXI_LIMIT{i}" for i in range(4)},

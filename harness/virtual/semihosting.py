@@ -1,9 +1,9 @@
-"""Semihosting as Arm's models answer it: QEMU's own, apart from SYS_HEAPINFO.
+"""Semihosting as Arm's models answer it: QEMU's own, except for SYS_HEAPINFO.
 
-QEMU answers SYS_HEAPINFO with places of its own choice, which a C library's start-up takes for heap and stack; Arm's
+QEMU answers SYS_HEAPINFO with addresses of its own choice, which a C library's start-up uses for heap and stack. Arm's
 models answer with four parameters, by convention 0 for "choose yourself". So the host stops the guest at those calls
-and answers them. Calls are instructions BKPT 0xAB with the operation in r0 and its argument in r1 (Arm's "Semihosting
-for AArch32 and AArch64").
+and answers them. A call is the instruction BKPT 0xAB with the operation in r0 and its argument in r1 (Arm's
+"Semihosting for AArch32 and AArch64").
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CALL_SIZE = 2
 _LOADS_HEAPINFO = (b"\x16\x20", b"\x4f\xf0\x16\x00")
 """MOVS r0, #0x16, and its long encoding MOV.W."""
 _LOOK_BACK = 16
-"""Bytes before a call in which the load of r0 is looked for; newlib's start-up has them 4 apart."""
+"""Bytes before a call that are searched for the load of r0; newlib's start-up has them 4 bytes apart."""
 
 
 @dataclass(frozen=True)
 class HeapInfo:
-    """The answer to SYS_HEAPINFO: four addresses, 0 where the program shall choose itself."""
+    """The answer to SYS_HEAPINFO: four addresses; with 0 the program chooses for itself."""
 
     NAMES: ClassVar[tuple[str, ...]] = ("heap_base", "heap_limit", "stack_base", "stack_limit")
 
@@ -38,7 +38,7 @@ class HeapInfo:
     stack_limit: int = 0
 
     def block(self) -> bytes:
-        """As it goes to the guest's memory."""
+        """Return the answer as it is written to the guest's memory."""
         words = (self.heap_base, self.heap_limit, self.stack_base, self.stack_limit)
         return b"".join(word.to_bytes(4, "little") for word in words)
 
@@ -53,7 +53,7 @@ class HeapInfoCalls:
 
 @dataclass(frozen=True)
 class Semihosting:
-    """What semihosting answers.
+    """The answers of semihosting.
 
     Attributes:
         command_line: the answer to SYS_GET_CMDLINE.
@@ -66,20 +66,20 @@ class Semihosting:
     heap: HeapInfo = HeapInfo()
 
     def heapinfo_calls(self, file: BinaryIO, segments: Iterable[Segment]) -> HeapInfoCalls:
-        """The calls in an ELF that the host answers."""
+        """Return the calls in an ELF that the host answers."""
         return HeapInfoCalls(_heapinfo_calls(file, segments), self.heap)
 
     def arguments(self) -> list[str]:
-        """Options for QEMU. A comma within a value is written twice."""
+        """Return the options for QEMU. A comma within a value is written twice."""
         command_line = self.command_line.replace(",", ",,")
         return ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
 
 
 def _heapinfo_calls(file: BinaryIO, segments: Iterable[Segment]) -> frozenset[int]:
-    """Addresses of the calls that may be SYS_HEAPINFO.
+    """Return the addresses of the calls that may be SYS_HEAPINFO.
 
-    Those with the operation's number moved to r0 right before; where there are none, as in a program with one function
-    for all calls, every call.
+    These are the calls with the operation's number moved to r0 just before. Where there are none, as in a program with
+    one function for all calls, it is every call.
     """
     every: set[int] = set()
     marked: set[int] = set()

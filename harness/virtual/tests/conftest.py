@@ -1,4 +1,4 @@
-"""What the virtual board's tests share: the built firmware, images of it, and tiny programs of their own."""
+"""Fixtures of the virtual board's tests: the built firmware, images of it, and tiny programs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def firmware() -> bytes:
 
 @pytest.fixture(scope="session")
 def make_image(firmware: bytes) -> Callable[..., Image]:
-    """Packs a recorded program ("add", "convolutions"), or another .pte with its inputs."""
+    """Pack a recorded program ("add", "convolutions"), or another .pte with its inputs."""
 
     def make(program: str | Recorded = "add", input_sets: int = 1, **plan: object) -> Image:
         recorded = load(program) if isinstance(program, str) else program
@@ -68,7 +68,7 @@ def make_image(firmware: bytes) -> Callable[..., Image]:
 
 @pytest.fixture(scope="session")
 def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
-    """Builds an ELF whose reset handler runs the given instructions, with r0 = the NPU's secure base address."""
+    """Build an ELF whose reset handler runs the given instructions, with r0 = the NPU's secure base address."""
 
     def build(body: str, soc: Soc = CORSTONE_300) -> bytes:
         folder = tmp_path_factory.mktemp("assembled")
@@ -82,7 +82,7 @@ def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
 
 
 def qemu_processes(parent: int | None = None) -> set[int]:
-    """Process ids of virtual boards, of one parent or of anybody."""
+    """Return the process ids of virtual boards, of one parent or of all processes."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:

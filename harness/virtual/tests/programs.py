@@ -68,7 +68,7 @@ def _models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 
 def record(npu: str = NPU, folder: Path = DATA) -> None:
-    """Compile both for `npu` and write them, with their answers, to `folder`."""
+    """Compile both programs for `npu` and write them, with their answers, to `folder`."""
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import from_module
     from ethos_hil.lowering.npu_name import NpuName

@@ -1,8 +1,8 @@
 """All of a machine's state by name, as QEMU itself would move it to another host.
 
-The stream of a migration has every register of every device, and every page of memory that is not shared with us. Its
-layout is that of QEMU's docs/devel/migration.rst; a description in JSON at its end names the devices' fields and their
-sizes. RAM is in pages of the smallest size that an Arm processor can have.
+A migration stream has every register of every device, and every page of memory that is not shared with this process.
+QEMU's docs/devel/migration.rst has its layout; a JSON description at its end names the devices' fields and their sizes.
+RAM is in pages of the smallest size that an Arm processor can have.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ State = dict[str, bytes]
 
 
 def state_of(board: QemuBoard, folder: Path) -> State:
-    """Every field and every page that is not zero, by name. The board can only be stopped afterwards."""
+    """Return every field and every page that is not zero, by name. Afterwards the board can only be stopped."""
     file = folder / "state"
     deadline = Deadline(60)
-    capabilities = [{"capability": "x-ignore-shared", "state": True}]  # the DDR, which we can read anyhow
+    capabilities = [{"capability": "x-ignore-shared", "state": True}]  # the DDR, which this process can read directly
     board.qmp.command("migrate-set-capabilities", deadline, capabilities=capabilities)
     board.qmp.command("migrate", deadline, uri=f"exec:cat > {file}")
     while (status := board.qmp.command("query-migrate", deadline)["status"]) != "completed":

@@ -1,4 +1,4 @@
-"""A board that is put to use again is a new one, whatever its last program did."""
+"""A reused board equals a new one, no matter what its last program did."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CLOCKS = {
 
 REGISTERS = (
     (0x59303000, 1024),  # UART0
-    # The processor's own, secure and not: SysTick, interrupts (enabled, pending, whose they are, priorities), handlers.
+    # The processor's own, secure and not: SysTick, interrupts (enabled, pending, target state, priorities), handlers.
     *((bank + at, words) for bank in (0xE000E000, 0xE002E000) for at, words in (
         (0x010, 3), (0x100, 16), (0x200, 16), (0x380, 16), (0x400, 120), (0xD18, 3),
     )),
@@ -54,8 +54,8 @@ RAMS = (
 )  # fmt: skip
 """Where there is RAM, and how many bytes; not those of the program itself."""
 GIVEN = {
-    0xD98: 0, 0xD9C: 0x9F000000, 0xDA0: 0x9F00FFE1, 0xD94: 5,  # a region of the MPU, and that it is on
-    0xDD8: 0, 0xDDC: 0x9F000000, 0xDE0: 0x9F00FFE1, 0xDD0: 1,  # likewise of the SAU
+    0xD98: 0, 0xD9C: 0x9F000000, 0xDA0: 0x9F00FFE1, 0xD94: 5,  # a region of the MPU, and its enable bit
+    0xDD8: 0, 0xDDC: 0x9F000000, 0xDE0: 0x9F00FFE1, 0xDD0: 1,  # the same for the SAU
 }  # fmt: skip
 """Registers of the processor that only go with values of a kind."""
 GARBAGE = f"""
@@ -122,7 +122,7 @@ class Begun(Exception):
 
 
 class Endless(Engine):
-    """An NPU whose first job is where the test goes on."""
+    """An NPU whose first job hands control back to the test."""
 
     def run(self, job: NpuJob) -> JobResult:
         raise Begun
@@ -146,15 +146,17 @@ def run_to_job(board: QemuBoard) -> QemuBoard | None:
 
 
 def run_for_words(board: QemuBoard, count: int) -> tuple[list[int], QemuBoard | None]:
-    """What a board's program sends; and the board, if it is worth keeping."""
+    """Return the words that a board's program sends, and the board if it is worth keeping."""
     machine = Machine(board, U55, Deadline(SECONDS))
     return words(machine, count), machine.release()
 
 
 def all_of(board: QemuBoard, folder: Path) -> dict[str, bytes]:
-    """All state of a machine that is about to start, and all of its RAM that is not zero, by name. It can only be
-    stopped afterwards."""
-    board.begin()
+    """Return all state of a machine that is about to start, and all of its RAM that is not zero, by name.
+
+    Afterwards the machine can only be stopped.
+    """
+    board.start_image()
     ddr = board.qemu.ddr
     assert ddr is not None
     starts = (start for begin, end in board.qemu.ddr_used for start in range(begin, end, 4096))
@@ -178,11 +180,11 @@ def test_after_garbage_everywhere_a_board_is_as_new(
     garbage = assemble(GARBAGE, soc)
     board = run_to_job(pool.take(soc, garbage))
     assert board is not None
-    board.put(image)
+    board.load_image(image)
     assert different(expected, all_of(board, tmp_path)) <= CLOCKS
     board.stop()
 
-    # And it was garbage: without a reset, and without emptying the memories, one would notice.
+    # The state was garbage before: without a reset, or without emptying the memories, the comparison fails.
     board = run_to_job(pool.take(soc, garbage))
     assert board is not None
     left = different(expected, all_of(board, tmp_path)) - CLOCKS
@@ -192,7 +194,7 @@ def test_after_garbage_everywhere_a_board_is_as_new(
         assert any(part in name for name in left), part
 
 
-# The same place in memory, and a program that tells which it is.
+# Programs at the same address that say which one they are.
 def teller(number: int) -> str:
     return f"movs r4, #{number}\n" + SEND + PARK
 
@@ -210,15 +212,15 @@ def test_code_of_the_last_image_is_not_executed_again(assemble: Assemble, pool: 
     assert len(processes) == 1
 
 
-def test_memory_that_is_not_emptied_by_qemu_would_be_noticed(
+def test_memory_emptied_past_qemu_would_be_noticed(
     assemble: Assemble, pool: BoardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Why it is: past QEMU the new code is there, and the old one is executed."""
+    """Memory emptied past QEMU holds the new code, but QEMU executes the old code."""
     soc = dataclasses.replace(CORSTONE_300, vectors=0x70000000)
     said, board = run_for_words(pool.take(soc, assemble(teller(1), soc)), 1)
     assert board is not None
     monkeypatch.setattr(type(board.qtest), "fill", lambda *_: None)
-    board.put(assemble(teller(2), soc))
+    board.load_image(assemble(teller(2), soc))
     again, board = run_for_words(board, 1)
     assert (said, again) == ([1], [1])
     assert board is not None
@@ -226,10 +228,8 @@ def test_memory_that_is_not_emptied_by_qemu_would_be_noticed(
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_code_that_was_written_past_qemu_is_not_taken_for_known(
-    assemble: Assemble, pool: BoardPool, known: bool
-) -> None:
-    """As an NPU may write it: it is in memory, and of what was there before QEMU has a translation."""
+def test_code_written_past_qemu_is_not_taken_for_known(assemble: Assemble, pool: BoardPool, known: bool) -> None:
+    """An NPU may write code like this. It is in memory, while QEMU has a translation of the old code."""
     soc = dataclasses.replace(CORSTONE_300, vectors=0x31000000)
     one, two = assemble(teller(1), soc), assemble(teller(2), soc)
     said, board = run_for_words(pool.take(soc, one), 1)
@@ -237,9 +237,9 @@ def test_code_that_was_written_past_qemu_is_not_taken_for_known(
     assert board is not None
     ((address, code),) = _contents(two).items()
     assert board.blocks.write(address, 0, memoryview(code), Deadline(SECONDS))
-    if known:  # what is written then is no news to QEMU, and stays
-        board.blocks.forget()
-    board.put(two)
+    if known:  # QEMU knows what is there then, and keeps it
+        board.blocks.forget_writes()
+    board.load_image(two)
     again, board = run_for_words(board, 1)
     assert again == ([1] if known else [2])
     assert board is not None
@@ -253,7 +253,7 @@ def test_code_that_was_written_past_qemu_is_not_taken_for_known(
 def test_a_board_whose_other_devices_were_used_is_not_kept(
     assemble: Assemble, pool: BoardPool, device: str, address: int
 ) -> None:
-    """These are not as new after a reset; but programs may use them."""
+    """A reset does not restore these devices. Programs may use them all the same."""
     body = f"ldr r1, =0x{address:08x}\n movs r2, #0x80\n str r2, [r1]\n ldr r4, [r1]\n str r2, [r1, #4]\n"
     alone, _ = run_for_words(new_board(CORSTONE_300, assemble(body + SEND + PARK)), 1)
     said, board = run_for_words(pool.take(CORSTONE_300, assemble(body + SEND + PARK)), 1)

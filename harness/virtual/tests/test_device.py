@@ -15,7 +15,7 @@ PMCR, PMCNTENSET, PMCNTENCLR, PMOVSSET, PMOVSCLR, PMINTSET = range(0x180, 0x198,
 PMCCNTR_LO, PMCCNTR_HI, PMCCNTR_CFG, PMEVCNTR0, PMEVTYPER0 = 0x1A0, 0x1A4, 0x1A8, 0x300, 0x380
 RUN, CLEAR_IRQ = 1, 2
 STATE, IRQ, BUS, RESETTING, PARSE, END = (1 << bit for bit in range(6))
-INTERFACE, CHANNEL = 11, 12  # first bits of the fields of STATUS that say where a bus error came through
+INTERFACE, CHANNEL = 11, 12  # first bits of STATUS.faulting_interface and faulting_channel
 
 TIMING = Timing(
     ops=(OpRecord(8, "CONV", 1000, 900, (1, 1, 1), (1, 1, 1)),),
@@ -26,7 +26,7 @@ EXECUTION = Execution(lambda: TIMING)
 
 
 class Bench:
-    """A device, with an engine that does as it is told."""
+    """A device with a scripted engine."""
 
     def __init__(self, npu: str = "ethos-u55-128") -> None:
         self.jobs: list[NpuJob] = []
@@ -46,7 +46,7 @@ class Bench:
 
 
 def interrupting(device: Device) -> bool:
-    """The interrupt line. A function, since a type checker takes a property for constant."""
+    """Return the interrupt line. A function, because a type checker takes a property for constant."""
     return device.irq
 
 
@@ -146,7 +146,7 @@ CHANNELS = [
 
 @pytest.mark.parametrize(("register", "channel"), CHANNELS)
 @pytest.mark.parametrize("port", [0, 1])
-def test_a_bus_error_says_where_it_came_through(bench: Bench, register: str, channel: int, port: int) -> None:
+def test_a_bus_error_names_interface_and_channel(bench: Bench, register: str, channel: int, port: int) -> None:
     bench.device.write(REGIONCFG, port << 5)  # memory type 2 of region 2 is the first one behind AXI1
     bench.device.write(QCONFIG, port << 1)
     bench.answer = Fault(FailureKind.BUS, 24, "CONV", register, 1, "is wrong", region=2)
@@ -172,13 +172,13 @@ def test_status_is_laid_out_as_in_velas_description(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kind", [FailureKind.UNSUPPORTED, FailureKind.HAZARD])
-def test_the_models_own_limits_are_not_the_guests_business(bench: Bench, kind: FailureKind) -> None:
+def test_limits_of_the_model_are_no_fault_for_the_guest(bench: Bench, kind: FailureKind) -> None:
     bench.answer = Fault(kind, 24, "CONV", "IFM_PRECISION", 4, "is not established")
     with pytest.raises(Fault):
         bench.start()
 
 
-def test_defects_pass_through(bench: Bench) -> None:
+def test_errors_of_the_engine_pass_through(bench: Bench) -> None:
     bench.answer = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         bench.start()
@@ -286,7 +286,7 @@ def test_unknown_reads_stop(bench: Bench, offset: int) -> None:
         bench.device.read(offset)
 
 
-def test_an_event_nobody_models_stops(bench: Bench) -> None:
+def test_an_unmodelled_event_stops(bench: Bench) -> None:
     count(bench, 0xF, events=(33, 0, 0, 0))
     with pytest.raises(Unmodelled, match="event 33"):
         bench.start()

@@ -1,4 +1,4 @@
-"""The gdb client against a stub that is scripted, damaged, silent or gone. (The other tests talk to QEMU's.)"""
+"""The gdb client against a scripted stub: damaged, silent or gone. (The other tests use QEMU's.)"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_stop_replies(payload: bytes, stop: Stop) -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"OK", b"Tzz", b"E01", b"T05awatch:xyz;"])
-def test_what_is_no_stop_reply_is_refused(payload: bytes) -> None:
+def test_anything_but_a_stop_reply_is_refused(payload: bytes) -> None:
     with pytest.raises(GdbError):
         parse_stop(payload)
 

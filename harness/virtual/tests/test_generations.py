@@ -1,4 +1,4 @@
-"""What differs between the register blocks of Ethos-U55, U65 and U85, and that Arm's driver would find its way there.
+"""The differences between the register blocks of Ethos-U55, U65 and U85; Arm's driver works with each of them.
 
 The sequences are those of Arm's core driver 25.x (ethosu_device_u55_u65.c, ethosu_device_u85.c, ethosu_driver.c,
 ethosu_pmu.c) as ExecuTorch's runner drives it (arm_perf_monitor.cpp).
@@ -89,7 +89,7 @@ def test_registers_are_where_velas_description_has_them() -> None:
         (U85, COND_STATUS, 0),
     ],
 )
-def test_what_one_generation_has_another_lacks(npu: str, offset: int, value: int) -> None:
+def test_registers_of_another_generation_are_refused(npu: str, offset: int, value: int) -> None:
     with pytest.raises(Unmodelled):
         Bench(npu).device.write(offset, value)
 
@@ -119,7 +119,7 @@ def test_the_upper_bit_chooses_the_port_on_u55_and_u65(npu: str) -> None:
 
 @pytest.mark.parametrize(("register", "channel"), CHANNELS)
 @pytest.mark.parametrize("port", [0, 1])
-def test_a_bus_error_of_a_u85_says_where_it_came_through(register: str, channel: int, port: int) -> None:
+def test_a_bus_error_of_a_u85_names_interface_and_channel(register: str, channel: int, port: int) -> None:
     bench = Bench(U85)
     bench.device.write(MEM_ATTR0 + 4, port << 2)
     bench.device.write(REGIONCFG, 1 << 4)
@@ -131,7 +131,7 @@ def test_a_bus_error_of_a_u85_says_where_it_came_through(register: str, channel:
 
 
 class Driven(Bench):
-    """A bench whose device is driven as Arm's driver does."""
+    """A bench whose device is driven as Arm's driver does it."""
 
     def __init__(self, npu: str) -> None:
         super().__init__(npu)
@@ -140,7 +140,7 @@ class Driven(Bench):
         self.counters = 8 if self.is_u85 else 4
 
     def reset(self) -> None:
-        """The driver's soft reset, ended by its memory settings."""
+        """Do the driver's soft reset, with the memory settings that end it."""
         device = self.device
         device.write(RESET, 1)
         assert device.read(STATUS) & 1 << 3 == 0
@@ -160,7 +160,7 @@ class Driven(Bench):
                 device.write(AXI_LIMIT0 + 4 * index, reads << 16 | writes << 24)
 
     def invoke(self) -> int:
-        """One inference; the cycle counter afterwards."""
+        """Run one inference and return the cycle counter after it."""
         device = self.device
         assert (device.read(CONFIG), device.read(ID)) != (0, 0)
         self.reset()

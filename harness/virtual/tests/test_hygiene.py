@@ -1,4 +1,4 @@
-"""However a run ends, QEMU ends with it."""
+"""QEMU ends with the run, in whatever way the run ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.virtual.qemu import Qemu, find_qemu
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 
-# A harness whose guest never ends.
+# A harness with a guest that never ends.
 _HANGING = """
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ target = VirtualTarget("ethos-u55-128")
 target.load(Image(Path(sys.argv[1]).read_bytes(), bytes(16), bytes(32), bytes(32), RunPlan(1, 1)))
 target.run(timeout=60)
 """
-# And one that has nothing to do.
+# A harness with an idle guest.
 _WAITING = """
 import sys, time
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_qemu_ends_with_the_harness(
 
 
 def _is_zombie(pid: int) -> bool:
-    """Ended, and waiting for whatever process 1 is here to take notice."""
+    """Return whether a process has ended and waits to be reaped by process 1."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

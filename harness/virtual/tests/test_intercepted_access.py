@@ -1,6 +1,6 @@
 """Intercepted loads and stores do exactly what the CPU would have done.
 
-The oracle is QEMU: each instruction is executed by its Cortex-M55 on plain RAM, and by us on a copy of it.
+The oracle is QEMU: its Cortex-M55 executes each instruction on plain RAM, and this code carries it out on a copy.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Cpu:
     addresses: dict[str, int]
 
     def prepare(self, label: str) -> tuple[list[int], bytes]:
-        """Registers and RAM with distinct contents, program counter at a label."""
+        """Give registers and RAM distinct contents, and set the program counter to a label."""
         registers = [0x81929000 + 0x01010101 * number for number in range(17)]
         registers[1] = registers[8] = registers[12] = RAM + 0x104
         registers[2] = 8
@@ -153,7 +153,7 @@ class Cpu:
         return self.gdb.read_memory(address, 4, Deadline(10))
 
     def check(self, before: list[int], content: bytes) -> list[int]:
-        """Execute the instruction at the program counter on both sides; returns the registers after it."""
+        """Execute the instruction at the program counter on both sides. Return the registers after it."""
         ram = Ram(content)
         after = decode(self.code(before[PC]), before[PC]).perform(before, ram)
         cpu_after, cpu_content = self.step()
@@ -210,7 +210,7 @@ def test_everything_else_is_refused_by_name(cpu: Cpu, form: str) -> None:
     address = cpu.addresses[f"refused{REFUSED.index(form)}"]
     with pytest.raises(UnsupportedAccess) as caught:
         decode(cpu.code(address), address)
-    # The disassembler takes MVE for coprocessor instructions, so these are named by their code.
+    # The disassembler takes MVE for coprocessor instructions, so the error names these by their code.
     name = "vector or coprocessor" if form.startswith(("vldrw", "vstrw")) else form.split()[0].removesuffix("ia")
     assert name in str(caught.value)
 
@@ -220,7 +220,7 @@ def test_outside_of_an_it_block_nothing_advances() -> None:
 
 
 def test_a_wrong_emulation_would_be_seen(cpu: Cpu) -> None:
-    """The comparison itself: the effect of one form is not that of its neighbour."""
+    """Tests the comparison itself: two neighbouring forms have different effects."""
     before, content = cpu.prepare("form1")
     ram = Ram(content)
     wrong = decode(cpu.code(cpu.addresses["form0"]), before[PC]).perform(before, ram)

@@ -1,4 +1,4 @@
-"""The machine with tiny guests: accesses reach the NPU, interrupts reach the CPU, and what is not modelled stops."""
+"""The machine with tiny guests: accesses reach the NPU, interrupts reach the CPU, unmodelled uses stop the run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_loads_and_stores_reach_the_registers(assemble: Assemble) -> None:
         assert board.accesses == 7
 
 
-def test_the_guests_place_is_named_by_function_and_line(assemble: Assemble) -> None:
+def test_the_guests_place_is_function_and_line(assemble: Assemble) -> None:
     with machine(assemble(PARK), seconds=0.3) as board:
         with pytest.raises(TimeoutError):
             board.output()
@@ -175,7 +175,7 @@ def test_a_command_stream_outside_of_ram_is_a_bus_fault(assemble: Assemble) -> N
 
 
 class Probe(Engine):
-    """Looks at the guest's memory in place of running a job, both ways of reaching it."""
+    """Looks at the guest's memory instead of running a job, in both ways of reaching it."""
 
     addresses: tuple[int, ...] = (0x31000040, 0x11000100, 0x21000040, 0x70004000, 0x60004000)
 
@@ -203,13 +203,13 @@ class Probe(Engine):
 
 
 class Probe320(Probe):
-    """Also across the seam of the two blocks that QEMU has the SRAM in."""
+    """The same, also across the border of the two blocks in which QEMU has the SRAM."""
 
     addresses = (0x31000040, 0x311FFF00, 0x213FF000, 0x70004000, 0x80004000)
 
 
 @pytest.mark.parametrize(("soc", "probe"), [(CORSTONE_300, Probe), (CORSTONE_320, Probe320)])
-def test_memory_written_for_the_npu_is_what_the_cpu_sees(assemble: Assemble, soc: Soc, probe: type[Probe]) -> None:
+def test_the_cpu_sees_what_the_npu_wrote(assemble: Assemble, soc: Soc, probe: type[Probe]) -> None:
     with machine(assemble(job(soc) + SEND + PARK + handler(soc), soc), engine=probe, soc=soc) as board:
         assert words(board, 1) == [1]
         engine = board.engine
@@ -234,32 +234,32 @@ def test_a_corstone_320_has_its_other_uart_and_no_timing_adapters(assemble: Asse
 
 
 @pytest.mark.parametrize(("offset", "access"), [(0x24, "ldr"), (0x24, "str")])
-def test_a_uart_register_nobody_models_stops_with_its_offset(assemble: Assemble, offset: int, access: str) -> None:
+def test_an_unmodelled_uart_register_stops_with_its_offset(assemble: Assemble, offset: int, access: str) -> None:
     body = f"ldr r1, =0x58203000\n {access} r2, [r1, #{offset}]\n" + PARK
     error = stops(machine(assemble(body, CORSTONE_320), soc=CORSTONE_320))
     assert (error.kind, f"UART register at offset 0x{offset:x}" in error.message) == ("unsupported", True)
 
 
 @pytest.mark.parametrize("address", [0x0, 0x10000000, 0x30000000, 0x48102000, 0x31200000, 0xE0000000, 1 << 32])
-def test_what_the_npu_cannot_reach(address: int) -> None:
+def test_the_npu_cannot_reach_addresses_without_ram(address: int) -> None:
     with pytest.raises(BusError, match=f"0x{address:08x}"):
         locate(CORSTONE_300, address)
 
 
 @pytest.mark.parametrize("address", [0x11000000, 0x12000000, 0x30000000, 0x31400000, 1 << 32])
-def test_what_the_npu_of_a_corstone_320_cannot_reach(address: int) -> None:
+def test_the_npu_of_a_corstone_320_cannot_reach_addresses_without_ram(address: int) -> None:
     with pytest.raises(BusError, match=f"0x{address:08x}"):
         locate(CORSTONE_320, address)
 
 
-def test_places_know_how_much_is_left() -> None:
+def test_ram_addresses_know_the_bytes_left() -> None:
     assert locate(CORSTONE_300, 0x311FFFF0).left == 16
     assert locate(CORSTONE_300, 0x70000000).offset == 0x10000000
     assert locate(CORSTONE_300, 0xDFFFFFFF).left == 1
     assert locate(CORSTONE_320, 0x311FFFF0).left == (2 << 20) + 16
 
 
-def test_a_lockup_is_a_crash_with_qemus_words(assemble: Assemble) -> None:
+def test_a_lockup_is_a_crash_with_qemus_message(assemble: Assemble) -> None:
     # A fault in the HardFault handler: QEMU gives up.
     body = "ldr r1, =0xE000ED08\n ldr r2, =0x31000000\n str r2, [r1]\n udf #0\n" + PARK
     error = stops(machine(assemble(body)))

@@ -1,4 +1,4 @@
-"""Boards that wait for their next run: it finds them as if they were new, and none that failed is among them."""
+"""Boards that wait for their next run: it finds them as if they were new, and no board that failed waits."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def run(
 
 
 def waiting() -> int:
-    """Process id of the only QEMU there is."""
+    """Return the process id of the only QEMU there is."""
     (process,) = qemu_processes(os.getpid())
     return process
 
 
-def told(outcome: Outcome) -> list[Any]:
-    """All that a program tells, in comparable form; neither times nor what names the run."""
+def comparable(outcome: Outcome) -> list[Any]:
+    """Return all results of a program in comparable form, without times and names of the run."""
     runs = [(run.input_set, run.repeat, run.stack_used, run.counted, *map(_bits, run.outputs)) for run in outcome.runs]
     calls = [
         (call.instruction, call.cycles, call.events, call.op_events, *map(_bits, call.outputs))
@@ -70,13 +70,13 @@ def _bits(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
 def test_the_order_of_runs_does_not_matter(
     make_image: MakeImage, assemble: Assemble, pool: BoardPool, seed: int
 ) -> None:
-    """Every answer and every modelled cycle is that of a new board, whatever ran before, and all is one QEMU."""
+    """Every answer and every modelled cycle equals a new board's, whatever ran before; one QEMU runs them all."""
     programs: dict[str, dict[str, Any]] = {
         "add": {},
         "convolutions": {"input_sets": 2, "repeat": 2},
         "add without delegate outputs": {"send_delegate_outputs": False},
     }
-    fresh = {what: told(run(make_image(what.split()[0], **plan), None)) for what, plan in programs.items()}
+    fresh = {what: comparable(run(make_image(what.split()[0], **plan), None)) for what, plan in programs.items()}
     garbage = assemble(GARBAGE)
     order = [*programs, *programs, *programs, "garbage", "garbage"]
     random.Random(seed).shuffle(order)
@@ -87,7 +87,7 @@ def test_the_order_of_runs_does_not_matter(
             assert used is not None
             pool.give(used)
         else:
-            assert told(run(make_image(what.split()[0], **programs[what]), pool)) == fresh[what]
+            assert comparable(run(make_image(what.split()[0], **programs[what]), pool)) == fresh[what]
         processes.add(waiting())
     assert len(processes) == 1
 
@@ -134,7 +134,7 @@ class DamagedTarget(VirtualTarget):
 
 
 def damaged_program(make_image: MakeImage) -> Image:
-    """Its command stream is none."""
+    """Return an image whose command stream is invalid."""
     recorded = load("convolutions")
     damaged = bytearray(recorded.pte)
     start = recorded.pte.index(b"COP1") + 32
@@ -157,27 +157,27 @@ def damaged_program(make_image: MakeImage) -> Image:
 def test_a_board_on_which_a_run_failed_is_not_used_again(
     make_image: MakeImage, pool: BoardPool, kind: type[VirtualTarget], plan: dict[str, Any] | None, error: str | None
 ) -> None:
-    expected = told(run(make_image("add"), pool))
+    expected = comparable(run(make_image("add"), pool))
     before = waiting()
     image = damaged_program(make_image) if plan is None else make_image("add", **plan)
     with pytest.raises(TargetError if error else ZeroDivisionError) as caught:
         run(image, pool, kind, timeout=3.0 if error == "timeout" else TIMEOUT)
     assert getattr(caught.value, "kind", None) == error
     assert qemu_processes(os.getpid()) == set()
-    assert told(run(make_image("add"), pool)) == expected
+    assert comparable(run(make_image("add"), pool)) == expected
     assert waiting() != before
 
 
 def test_a_board_that_ended_while_it_waited_is_replaced(make_image: MakeImage, pool: BoardPool) -> None:
-    expected = told(run(make_image("add"), pool))
+    expected = comparable(run(make_image("add"), pool))
     before = waiting()
     os.kill(before, signal.SIGKILL)
-    assert told(run(make_image("add"), pool)) == expected
+    assert comparable(run(make_image("add"), pool)) == expected
     assert waiting() != before
 
 
-@pytest.mark.parametrize(("module", "limit"), [(board, "_WORTH_KEEPING"), (machine, "_ACCESSES")])
-def test_a_board_that_takes_longer_to_make_as_new_than_a_start_is_not_kept(
+@pytest.mark.parametrize(("module", "limit"), [(board, "_WORTH_KEEPING"), (machine, "_MAX_ACCESSES")])
+def test_a_board_that_restores_slower_than_a_start_is_not_kept(
     make_image: MakeImage, pool: BoardPool, monkeypatch: pytest.MonkeyPatch, module: Any, limit: str
 ) -> None:
     run(make_image("add"), pool)
@@ -202,11 +202,11 @@ def test_one_board_of_each_kind_waits(assemble: Assemble, pool: BoardPool) -> No
 
 
 def test_other_threads_start_their_own(make_image: MakeImage, pool: BoardPool) -> None:
-    """QEMU ends with the thread that started it: what one thread keeps, another must not rely on."""
+    """QEMU ends with the thread that started it, so one thread must not use a board that another keeps."""
     outcomes = [run(make_image("add"), pool)]
     before = waiting()
     thread = threading.Thread(target=lambda: outcomes.append(run(make_image("add"), pool)))
     thread.start()
     thread.join()
     assert waiting() == before
-    assert told(outcomes[0]) == told(outcomes[1])
+    assert comparable(outcomes[0]) == comparable(outcomes[1])

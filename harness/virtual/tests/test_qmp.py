@@ -1,4 +1,4 @@
-"""The QMP client against a QEMU that is scripted, damaged, silent or gone. (The other tests talk to the real one.)"""
+"""The QMP client against a scripted QEMU: damaged, silent or gone. (The other tests use the real one.)"""
 
 from __future__ import annotations
 
@@ -29,19 +29,17 @@ def commands(qemu: socket.socket) -> list[str]:
 
 
 @pytest.mark.parametrize("done", [RESET + OK, OK + RESET, STOP + OK + STOP + RESET])
-def test_a_reset_is_over_when_qemu_says_so_before_or_after_its_answer(
-    ends: tuple[Qmp, socket.socket], done: bytes
-) -> None:
+def test_a_reset_event_may_come_before_or_after_the_answer(ends: tuple[Qmp, socket.socket], done: bytes) -> None:
     qmp, qemu = ends
     qemu.sendall(GREETING + OK + OK + done + OK)
     qmp.reset(Deadline(1))
     assert commands(qemu) == ["qmp_capabilities", "set-action", "system_reset", "set-action"]
-    qemu.sendall(STOP * 3 + OK + done + OK)  # the next begins without a greeting
+    qemu.sendall(STOP * 3 + OK + done + OK)  # the next reset begins without a greeting
     qmp.reset(Deadline(1))
     assert commands(qemu) == ["set-action", "system_reset", "set-action"]
 
 
-def test_a_reset_that_only_was_answered_is_none(ends: tuple[Qmp, socket.socket]) -> None:
+def test_a_reset_needs_its_event_not_only_an_answer(ends: tuple[Qmp, socket.socket]) -> None:
     qmp, qemu = ends
     qemu.sendall(GREETING + OK + OK + OK)
     with pytest.raises(TimeoutError):
@@ -58,7 +56,7 @@ def test_a_reset_that_only_was_answered_is_none(ends: tuple[Qmp, socket.socket])
         (GREETING + b"[1]\n", "sent"),
     ],
 )
-def test_what_is_no_answer_is_refused(ends: tuple[Qmp, socket.socket], said: bytes, named: str) -> None:
+def test_anything_but_an_answer_is_refused(ends: tuple[Qmp, socket.socket], said: bytes, named: str) -> None:
     qmp, qemu = ends
     qemu.sendall(said)
     with pytest.raises(QmpError, match=named):

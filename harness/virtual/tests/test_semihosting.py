@@ -1,4 +1,4 @@
-"""Which calls the host answers, with what; and that without the answer a C library's start-up does not survive."""
+"""The calls that the host answers, and with what; without the answer, a C library's start-up fails."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def calls(*code: bytes, address: int = 0x10000000, executable: bool = True) -> l
     return sorted(at - address for at in SEMIHOSTING.heapinfo_calls(io.BytesIO(data), [segment]).addresses)
 
 
-def test_the_call_is_told_by_its_number() -> None:
+def test_a_call_is_recognised_by_its_number() -> None:
     assert calls(MOVS_WRITE, CALL, MOVS_HEAPINFO, NOP, CALL) == [8]
     assert calls(MOVW_HEAPINFO, NOP * 6, CALL, MOVS_WRITE, NOP * 8, CALL) == [16]
 
 
-def test_where_no_call_can_be_told_all_are_taken() -> None:
+def test_all_calls_are_taken_where_none_can_be_recognised() -> None:
     assert calls(CALL, MOVS_WRITE, CALL) == [0, 4]
 
 
@@ -83,7 +83,7 @@ def test_answer_is_four_words() -> None:
     assert HeapInfo(1, 2, 3, 0xFFFFFFFF).block() == struct.pack("<4I", 1, 2, 3, 0xFFFFFFFF)
 
 
-def test_a_comma_of_the_command_line_is_no_option_of_qemus() -> None:
+def test_a_comma_in_the_command_line_is_escaped_for_qemu() -> None:
     assert Semihosting("a,b", Path()).arguments()[1].endswith(",arg=a,,b")
 
 

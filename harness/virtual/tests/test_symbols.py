@@ -1,4 +1,4 @@
-"""Addresses become functions and lines, and never an error of their own."""
+"""Addresses become functions and lines, and never an error."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_names_are_readable(symbol: str, name: str) -> None:
     assert _demangle(symbol) == name
 
 
-def test_addresses_outside_and_files_that_are_none() -> None:
+def test_addresses_outside_and_invalid_elfs_give_the_bare_address() -> None:
     assert Symbols(b"no ELF").describe(0x10000000) == "0x10000000"
     assert Symbols(b"").function(0) is None
 

@@ -1,4 +1,4 @@
-"""Both systems on chip with every kind of NPU, from a model in PyTorch to a verified answer.
+"""Both systems on chip with every kind of NPU, from a PyTorch model to a verified answer.
 
 The network is small, but has weights, a look-up table, a pool, an element-wise operation and two outputs.
 """
@@ -25,7 +25,7 @@ from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.virtual.peripherals import Absent
+from ethos_hil.harness.virtual.peripherals import AbsentDevice
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -68,7 +68,7 @@ def lowered(npu: str, mode: str) -> Artifact:
 
 
 class Counting(VirtualTarget):
-    """Keeps how many register accesses the last run took."""
+    """A target that keeps how many register accesses the last run took."""
 
     accesses = 0
 
@@ -105,7 +105,7 @@ def test_every_system_is_verified(npu: str, mode: str) -> None:
 
 @pytest.mark.slow
 def test_cycles_are_those_of_the_memories_the_driver_chose() -> None:
-    """The same model, with constants in SRAM or behind the slow port: REGIONCFG and MEM_ATTR decide."""
+    """The same model with constants in SRAM or behind the slow port: REGIONCFG and MEM_ATTR decide."""
     fast, slow = (execute(lowered("ethos-u85-128", mode), VirtualTarget("ethos-u85-128")).outcome.runs[0].cycles
                   for mode in ("Sram_Only", "Shared_Sram"))  # fmt: skip
     assert fast < slow
@@ -117,7 +117,7 @@ ACCESSES = {"ethos-u55-256": (22, 16), "ethos-u85-256": (30, 20)}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("npu", ACCESSES)
-def test_what_a_job_costs_in_register_accesses(npu: str) -> None:
+def test_register_accesses_per_job(npu: str) -> None:
     artifact = lowered(npu, "Sram_Only")
     counts = []
     for repeat in (1, 3):
@@ -129,7 +129,7 @@ def test_what_a_job_costs_in_register_accesses(npu: str) -> None:
 
 
 def packed(artifact: Artifact, soc: str, **plan: Any) -> Image:
-    """An image without the host's own checks, so that the device's are seen."""
+    """Return an image without the host's own checks, so that the device's checks are tested."""
     tensors = artifact.plan.input_tensors
     inputs = [[tensor.to_bytes(value) for tensor, value in zip(tensors, artifact.example_inputs, strict=True)]]
     return pack(find_firmware(soc), artifact.pte, inputs, RunPlan(1, len(tensors), **plan))
@@ -172,14 +172,14 @@ def test_a_program_for_another_npu_is_refused_by_the_device(compiled: tuple[str,
 
 
 @pytest.mark.slow
-def test_an_image_for_the_other_board_does_not_pass_for_this_one() -> None:
-    """A Corstone-300's image starts where a Corstone-320 has nothing to start from."""
+def test_an_image_for_the_other_board_is_refused() -> None:
+    """A Corstone-300's image starts where a Corstone-320 has no vector table."""
     with pytest.raises(TargetNotAvailable, match="no vector table at 0x11000000, where a corstone-320 starts"):
         run_image(packed(lowered("ethos-u85-128", "Sram_Only"), "corstone-300"), "ethos-u85-128")
 
 
-class Adapters(Absent):
-    """Both timing adapters, of the version that software looks for, as far as they store what is written."""
+class Adapters(AbsentDevice):
+    """Both timing adapters, of the version that software looks for. They only store what is written."""
 
     VERSION = 0x38
 
@@ -224,7 +224,7 @@ ADAPTERS = {
 @pytest.mark.parametrize(("npu", "mode"), ADAPTERS)
 def test_timing_adapters_are_set_where_there_are_any(npu: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     adapters = Adapters()
-    monkeypatch.setattr("ethos_hil.harness.virtual.machine.Absent", lambda: adapters)
+    monkeypatch.setattr("ethos_hil.harness.virtual.machine.AbsentDevice", lambda: adapters)
     assert execute(lowered(npu, mode), Adapted(npu)).record.verdict == "verified"
     distance = 0x800 if "u85" in npu else 0x200
     for port, expected in enumerate(ADAPTERS[npu, mode]):

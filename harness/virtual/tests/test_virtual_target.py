@@ -36,11 +36,11 @@ TIMEOUT = 60.0
 
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No QEMU of ours, no file in the temporary folder, and no descriptor outlives a test."""
+    """Check that a test leaves no QEMU, no file in the temporary folder, and no open descriptor."""
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    codec.start()  # the model's worker, which is there to stay
+    codec.start()  # the model's worker, which outlives the tests
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     yield
     assert qemu_processes(os.getpid()) == set()
@@ -94,7 +94,7 @@ def test_every_run_of_the_plan_comes_back_with_its_operations(make_image: MakeIm
     assert 0 < outcome.seconds["npu"] < outcome.seconds["total"]
 
 
-def test_delegate_outputs_stay_there_when_not_asked_for(make_image: MakeImage) -> None:
+def test_delegate_outputs_are_not_sent_unless_asked_for(make_image: MakeImage) -> None:
     (only,) = run(make_image("add", send_delegate_outputs=False)).runs
     assert only.delegates[0].outputs == ()
     assert only.delegates[0].op_events
@@ -129,7 +129,7 @@ def test_reset_may_be_called_in_any_state(make_image: MakeImage) -> None:
 
 
 class BusyEngine(Engine):
-    """An NPU that never finishes. `entered` is set when it was given a job."""
+    """An NPU that never finishes. `entered` is set when it gets a job."""
 
     entered = threading.Event()
 
@@ -181,7 +181,7 @@ def test_ctrl_c_cleans_up_and_is_passed_on(make_image: MakeImage) -> None:
 
 @contextlib.contextmanager
 def in_mid_run(number: signal.Signals, *, to_self: bool = False) -> Iterator[None]:
-    """Sends a signal to the running QEMU, or to this process, soon after a BusyEngine was given its job."""
+    """Send a signal to the running QEMU, or to this process, soon after a BusyEngine got its job."""
     BusyEngine.entered.clear()
 
     def send() -> None:
@@ -207,7 +207,7 @@ class BrokenTarget(VirtualTarget):
     engine = BrokenEngine
 
 
-def test_a_defect_of_the_model_is_not_taken_for_a_fault(make_image: MakeImage) -> None:
+def test_a_defect_of_the_model_is_no_fault_of_the_guest(make_image: MakeImage) -> None:
     with pytest.raises(ZeroDivisionError):
         run(make_image("add"), BrokenTarget(NPU))
 
@@ -242,7 +242,7 @@ def test_an_answer_to_another_run_is_stale(make_image: MakeImage) -> None:
     assert fails(dataclasses.replace(newer, elf=older.elf)).kind == "stale-output"
 
 
-def test_another_program_than_asked_for_is_noticed(make_image: MakeImage) -> None:
+def test_a_wrong_program_is_noticed(make_image: MakeImage) -> None:
     asked, other = make_image("add"), make_image("convolutions")
     error = fails(dataclasses.replace(other, run_id=other.run_id, program_hash=asked.program_hash))
     assert error.kind == "wrong-program"
@@ -281,12 +281,12 @@ def test_a_qemu_that_refuses_is_quoted(make_image: MakeImage, monkeypatch: pytes
 
 
 def test_memory_works_without_proc(make_image: MakeImage) -> None:
-    """The NPU's copies of SRAM through gdb, where the kernel does not give access to a process's memory."""
+    """The NPU's copies of SRAM go through gdb where the kernel denies access to a process's memory."""
 
     class Portable(VirtualTarget):
         @staticmethod
         def engine(npu: Npu, memory: GuestMemory) -> Engine:
-            memory.forbid_proc()
+            memory.use_gdb_only()
             return Engine(npu, memory)
 
     recorded = load("convolutions")
@@ -296,7 +296,7 @@ def test_memory_works_without_proc(make_image: MakeImage) -> None:
 
 
 class RecordingTarget(VirtualTarget):
-    """Keeps what came over the wire."""
+    """Keeps the bytes that came over the wire."""
 
     def __init__(self, npu: str) -> None:
         super().__init__(npu)
