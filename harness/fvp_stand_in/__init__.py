@@ -1,11 +1,11 @@
-"""Arm's FVPs for Corstone-300 and Corstone-320, as far as their command line goes, on the virtual boards.
+"""A stand-in for Arm's FVPs of Corstone-300 and Corstone-320: their command line, on the virtual boards.
 
-parameters (what can be set, and what becomes of it), command_line (arguments to settings), simulation (settings to a
+parameters (the settings and their treatment), command_line (from arguments to settings), simulation (from settings to a
 run and an exit status) and install, which writes the three executables. None of it is Arm's: the processor is QEMU, the
 NPU the functional model, and no cycle is counted. docs/targets.md has the table of parameters.
 
-Sources of facts about the FVPs' command line: upstream's own scripts and tests (executorch, backends/arm/scripts/
-run_fvp.sh and backends/arm/test/runner_utils.py), Arm's scx_simconfig.h (the SystemC export API of Fast Models, which
-lists the options), ml-embedded-evaluation-kit docs/sections/deployment.md, Zephyr's boards/arm/mps3 and mps4, and FVP
-logs kept in public repositories. No FVP was run.
+Sources of facts about the FVPs' command line: upstream's own scripts and tests (executorch,
+backends/arm/scripts/run_fvp.sh and backends/arm/test/runner_utils.py), Arm's scx_simconfig.h (the SystemC export API of
+Fast Models, which lists the options), ml-embedded-evaluation-kit docs/sections/deployment.md, Zephyr's boards/arm/mps3
+and mps4, and FVP logs kept in public repositories. No FVP was run.
 """

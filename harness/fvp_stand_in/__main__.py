@@ -1,4 +1,4 @@
-"""`python -m ethos_hil.harness.fvp_stand_in EXECUTABLE ARGUMENTS`."""
+"""The entry point: `python -m ethos_hil.harness.fvp_stand_in EXECUTABLE ARGUMENTS`."""
 
 from __future__ import annotations
 

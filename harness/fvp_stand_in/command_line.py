@@ -21,11 +21,11 @@ _MASK = 0xFFFFFFFF
 
 
 class CommandLineError(Exception):
-    """A command line that cannot be carried out. The text says why and what to do."""
+    """A command line that cannot be carried out. The message says why and what to do."""
 
 
 class Action(enum.Enum):
-    """What is asked for."""
+    """What the command line asks for."""
 
     RUN = "run"
     HELP = "help"
@@ -34,8 +34,8 @@ class Action(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Data:
-    """A file to put into memory at `address`."""
+class DataFile:
+    """A file to load into memory at `address`."""
 
     path: Path
     address: int
@@ -43,7 +43,7 @@ class Data:
 
 @dataclass(frozen=True)
 class UartSettings:
-    """UART0.
+    """The settings of UART0.
 
     Attributes:
         out_file: where its output goes: "-" for stdout, a path, or "" for nowhere.
@@ -58,16 +58,16 @@ class UartSettings:
 
 @dataclass(frozen=True)
 class LaunchSettings:
-    """A run.
+    """The settings of a run.
 
     Attributes:
         model: the FVP.
         npu: its NPU as Vela spells it, e.g. "ethos-u55-128".
         application: the ELF.
-        data: files to put into memory, in order.
+        data: files to load into memory, in order.
         boot: address of the vector table.
-        semihosting: what the processor's semihosting answers, or None when it is off.
-        uart: what becomes of UART0's output.
+        semihosting: the answers of the processor's semihosting, or None when it is off.
+        uart: where UART0's output goes, and what in it ends the run.
         seconds: wall-clock limit, or infinity.
         simulated: whether that limit was given as simulated time.
         quiet: whether to leave out remarks.
@@ -77,7 +77,7 @@ class LaunchSettings:
     model: Fvp
     npu: str
     application: Path
-    data: tuple[Data, ...]
+    data: tuple[DataFile, ...]
     boot: int
     semihosting: Semihosting | None
     uart: UartSettings
@@ -88,10 +88,10 @@ class LaunchSettings:
 
 
 def parse(model: Fvp, arguments: Sequence[str]) -> LaunchSettings | Action:
-    """Settings of the run that `arguments` ask of `model`, or the other thing they ask for.
+    """Return the settings of the run that `arguments` ask of `model`, or the other action they ask for.
 
     Raises:
-        CommandLineError: they are wrong, or ask for what the virtual board does not do.
+        CommandLineError: the arguments are wrong, or ask for something that the virtual board does not do.
     """
     given, files = _options(arguments)
     for action in (Action.HELP, Action.VERSION, Action.LIST):
@@ -99,7 +99,7 @@ def parse(model: Fvp, arguments: Sequence[str]) -> LaunchSettings | Action:
             return action
     texts: dict[str, str] = {}
     applications = list(files)
-    data: list[Data] = []
+    data: list[DataFile] = []
     limits: list[tuple[float, bool]] = []
     flags: set[str] = set()
     for option, argument in given:
@@ -145,7 +145,7 @@ def parse(model: Fvp, arguments: Sequence[str]) -> LaunchSettings | Action:
 
 
 def _options(arguments: Sequence[str]) -> tuple[list[tuple[Option, str]], list[str]]:
-    """The options with their arguments, and what is left."""
+    """Return the options with their arguments, and the remaining arguments."""
     letters = "".join(option.short + ":" * bool(option.argument) for option in OPTIONS if option.short)
     names = [option.name + "=" * bool(option.argument) for option in OPTIONS]
     try:
@@ -159,12 +159,12 @@ def _options(arguments: Sequence[str]) -> tuple[list[tuple[Option, str]], list[s
 
 
 def _without_instance(text: str) -> str:
-    """The file of "[INST=]FILE"; there is only one processor to load for."""
+    """Return the file of "[INST=]FILE"; there is only one processor to load for."""
     instance, equals, file = text.partition("=")
     return unquoted(file if equals and "/" not in instance else text)
 
 
-def _data(text: str) -> Data:
+def _data(text: str) -> DataFile:
     file, at, address = _without_instance(text).rpartition("@")
     space, _, number = address.rpartition(":")
     try:
@@ -173,7 +173,7 @@ def _data(text: str) -> Data:
         value = -1
     if not at or not file or space or not 0 <= value <= _MASK:
         raise CommandLineError(f"--data takes [INST=]FILE@ADDRESS, not {text!r}")
-    return Data(Path(file), value)
+    return DataFile(Path(file), value)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -184,7 +184,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def unquoted(text: str) -> str:
-    """`text` without the pair of quotes around it, which shells leave to the FVP in `out_file='-'`."""
+    """Return `text` without the pair of quotes around it, which shells leave to the FVP in `out_file='-'`."""
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"" else text
 
 

@@ -1,4 +1,4 @@
-"""What goes into the virtual board's memory before the start: the application and `--data`."""
+"""The contents of the virtual board's memory at the start: the application and `--data`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.harness.fvp_stand_in.command_line import Data, LaunchSettings
+from ethos_hil.harness.fvp_stand_in.command_line import DataFile, LaunchSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.socs.memory_map import missing
 from ethos_hil.harness.virtual.semihosting import HeapInfoCalls
 
 
 class ImageError(Exception):
-    """What cannot be loaded. The text says what and why."""
+    """A file that cannot be loaded. The message says what and why."""
 
 
 @dataclass(frozen=True)
 class LaunchImage:
-    """What QEMU is started with.
+    """The image that QEMU is started with.
 
     Attributes:
-        elf: the application, or its path when nothing was changed in it.
-        data: files to load besides, and where.
+        elf: the application, or its path if it is unchanged.
+        data: further files to load, and their addresses.
         heapinfo: the application's calls of SYS_HEAPINFO, or None without semihosting.
     """
 
@@ -33,7 +33,7 @@ class LaunchImage:
 
 
 def load(settings: LaunchSettings) -> LaunchImage:
-    """The image that `settings` ask for.
+    """Return the image that `settings` ask for.
 
     Raises:
         ImageError: a file is missing or unusable, or has bytes where the board has no memory.
@@ -59,7 +59,10 @@ def load(settings: LaunchSettings) -> LaunchImage:
 def _with_data(
     path: Path, loaded: Sequence[Segment], settings: LaunchSettings
 ) -> tuple[bytes | Path, tuple[tuple[Path, int], ...]]:
-    """Data within the application's own bytes replaces them, since QEMU loads nothing twice; the rest is separate."""
+    """Return the application with the data that lies within its own bytes, and the rest of the data.
+
+    QEMU loads no address twice, so data within the application must replace its bytes.
+    """
     elf: bytearray | None = None
     separate = []
     for data in settings.data:
@@ -83,7 +86,7 @@ def _with_data(
     return bytes(elf) if elf is not None else path, tuple(separate)
 
 
-def _size(data: Data) -> int:
+def _size(data: DataFile) -> int:
     try:
         with data.path.open("rb") as file:
             return file.seek(0, os.SEEK_END)

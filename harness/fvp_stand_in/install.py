@@ -11,7 +11,7 @@ from ethos_hil.lowering.errors import UsageError
 
 
 def install(folder: Path) -> list[Path]:
-    """Write one executable for each FVP to `folder`; they use the Python and the environment that run this.
+    """Write one executable for each FVP to `folder`, and return their paths. They run with the current Python.
 
     Raises:
         UsageError: the folder cannot be written.
@@ -24,7 +24,7 @@ def install(folder: Path) -> list[Path]:
 
 
 def _write(path: Path, executable: str) -> Path:
-    # A shell, because the kernel takes neither blanks nor long paths behind #!. -I: nothing of the caller's Python.
+    # A shell, because the kernel accepts neither blanks nor long paths after #!. -I: ignore the caller's Python setup.
     python = f"{shlex.quote(sys.executable)} -I -m ethos_hil.harness.fvp_stand_in"
     path.write_text(f'#!/bin/sh\nexec {python} {executable} "$@"\n', encoding="utf-8")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What the three executables run: `python -m ethos_hil.harness.fvp_stand_in FVP_Corstone_SSE-320 ...`."""
+"""The program behind the three executables: `python -m ethos_hil.harness.fvp_stand_in FVP_Corstone_SSE-320 ...`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class _Signalled(BaseException):
 
 
 def main(executable: str, arguments: Sequence[str], engine: EngineFactory | None = None) -> int:
-    """Be the FVP called `executable`, and return its exit status.
+    """Act as the FVP called `executable`, and return its exit status.
 
     Args:
         executable: a name in `MODELS`.
         arguments: its command line.
-        engine: what runs the NPU's jobs, for tests; None is the functional model.
+        engine: runs the NPU's jobs, for tests; None is the functional model.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _raise)
@@ -44,7 +44,7 @@ def main(executable: str, arguments: Sequence[str], engine: EngineFactory | None
     except CommandLineError as error:
         return simulation.fail(str(error))
     except BrokenPipeError:
-        sys.stdout = None  # Python would complain again at exit
+        sys.stdout = None  # Python would report the broken pipe again at exit
         return 128 + signal.SIGPIPE
     except _Signalled as stopped:
         return 128 + stopped.number

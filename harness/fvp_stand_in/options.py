@@ -1,6 +1,6 @@
 """The FVP's options besides `-C`: a table for the parser, `--help` and docs/targets.md.
 
-Names: Arm's scx_simconfig.h, and public scripts for the limits, `-f`, `-q`, `-T` and the Iris options.
+Sources of the names: Arm's scx_simconfig.h, and public scripts for the limits, `-f`, `-q`, `-T` and the Iris options.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class Option:
     Attributes:
         name: the long name, without dashes.
         short: the letter, or "".
-        argument: what it takes, or "".
-        treatment: what becomes of it.
+        argument: the argument it takes, or "".
+        treatment: how it is treated.
         note: what it does here, why it is ignored, or why it is refused.
     """
 
@@ -30,7 +30,7 @@ class Option:
 
     @property
     def spelling(self) -> str:
-        """As a user would write it."""
+        """The option as a user would write it."""
         letter = f"-{self.short}, " if self.short else ""
         return f"{letter}--{self.name}" + (f" {self.argument}" if self.argument else "")
 

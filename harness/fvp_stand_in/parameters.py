@@ -1,7 +1,7 @@
-"""What `-C name=value` can set, and what becomes of it.
+"""The parameters that `-C name=value` can set, and how each is treated.
 
-Every parameter is honoured, ignored knowingly because it cannot change what the software sees here, or refused because
-the run would not be what was asked for. A name that is not in the table is an error: silence would be a guess.
+A parameter is honoured; ignored, when it cannot change what the software sees here; or refused, when the run would not
+be the one asked for. A name that is not in the table is an error, because ignoring it silently would be a guess.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_COMMAND_LINE = 255
 
 
 class Treatment(enum.Enum):
-    """What becomes of a parameter."""
+    """How a parameter is treated."""
 
     HONOURED = "honoured"
     IGNORED = "ignored"
@@ -34,7 +34,7 @@ class Parameter:
         pattern: its name; `{cpu}`, `{npu}` and `{board}` stand for the FVP's instance paths, `#` for a digit.
         kind: the type of its values: bool, int or str.
         default: the value when it is not set, as text.
-        treatment: what becomes of it.
+        treatment: how it is treated.
         note: what it does here, why it is ignored, or why it is refused.
         soc: the system on chip that has it, or None for both.
     """
@@ -47,18 +47,18 @@ class Parameter:
     soc: str | None = None
 
     def name(self, model: Fvp) -> str:
-        """As `model` calls it, `#` kept."""
+        """Return its name on `model`, with `#` kept."""
         return self.pattern.format(cpu=model.cpu_path, npu=model.npu_path, board=model.board_path)
 
     def matches(self, name: str, model: Fvp) -> bool:
-        """Whether `model` means this one by `name`."""
+        """Return whether `name` is this parameter on `model`."""
         if self.soc not in (None, model.soc):
             return False
         pattern = re.escape(self.name(model)).replace(re.escape("#"), "[0-9]")
         return re.fullmatch(pattern, name) is not None
 
     def value(self, text: str) -> bool | int | str:
-        """`text` as a value of this type. Raises ValueError."""
+        """Return `text` as a value of this type. Raises ValueError, whose text names the type."""
         if self.kind is str:
             return text
         if self.kind is bool:
@@ -137,15 +137,15 @@ PARAMETERS = (
     Parameter("{board}.sram.read_latency", int, "0", _REFUSED, "memories have no timing"),
     Parameter("{board}.sram.write_latency", int, "0", _REFUSED, "memories have no timing"),
 )  # fmt: skip
-"""The first row whose pattern matches counts. Defaults where no public source names one are ours."""
+"""The first row whose pattern matches applies. Where no public source names a default, it is ours."""
 
 
 class ParameterError(Exception):
-    """A setting that cannot be made. The text says which, why, and what to do."""
+    """A setting that cannot be made. The message says which, why, and what to do."""
 
 
 def find(name: str, model: Fvp) -> Parameter:
-    """The row for `name`. Raises ParameterError with the nearest name."""
+    """Return the row for `name`. Raises ParameterError, which suggests the nearest name."""
     row = next((row for row in PARAMETERS if row.matches(name, model)), None)
     if row is not None:
         return row
@@ -157,10 +157,11 @@ def find(name: str, model: Fvp) -> Parameter:
 
 
 def check(settings: Mapping[str, str], model: Fvp) -> dict[str, bool | int | str]:
-    """Values by pattern of every honoured parameter, the defaults included.
+    """Return the values of all honoured parameters by pattern, defaults included.
 
     Args:
         settings: text by full name, quotes removed.
+        model: the FVP.
 
     Raises:
         ParameterError: an unknown or refused parameter, or a value it cannot have.
@@ -183,7 +184,7 @@ def check(settings: Mapping[str, str], model: Fvp) -> dict[str, bool | int | str
 
 
 def listing(model: Fvp) -> str:
-    """What `--list-params` prints, in the form that `-f` reads."""
+    """Return the text that `--list-params` prints, in the form that `-f` reads."""
     lines = ["# Parameters:", "# instance.parameter=value  # (type) treatment: note"]
     for row in PARAMETERS:
         if row.soc in (None, model.soc):

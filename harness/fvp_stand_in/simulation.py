@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory, GuestOutput, Machine
 
 FAILED = 1
-"""Exit status for every end of the run but the program's own."""
+"""Exit status of every run that the program does not end itself."""
 _EOT = b"\x04"
 _UNLIMITED = 1e9
 _REASON = "Info: Simulation is stopping. Reason: {} time has been exceeded."
-"""As FVPs say it; upstream's run_fvp.sh looks for it with "CPU", Zephyr's logs have "Simulated"."""
+"""The FVPs' own words. Upstream's run_fvp.sh searches for it with "CPU"; Zephyr's logs have "Simulated"."""
 _STOPPED = "Info: /OSCI/SystemC: Simulation stopped by user."
 
 
 class Shutdown(Exception):
-    """The UART's output asked for the end of the run."""
+    """The UART's output contained the end mark."""
 
 
 class Screen:
-    """Our stdout: what the guest writes, as valid UTF-8 and at once, because scripts decode it strictly."""
+    """This process's stdout: the guest's output, as valid UTF-8 and at once, because scripts decode it strictly."""
 
     def __init__(self) -> None:
         self._decoders = {
@@ -51,20 +51,20 @@ class Screen:
             self._line_open = not text.endswith("\n")
 
     def finish(self) -> None:
-        """Write what is left of characters that never came to their end."""
+        """Write the incomplete characters that are left."""
         for source in self._decoders:
             self.write(source, b"", final=True)
 
     def remark(self, text: str) -> None:
-        """A line of our own, on a line of its own."""
+        """Write a remark of our own, on its own line."""
         self.write("remark", ("\n" if self._line_open else "").encode() + text.encode() + b"\n")
 
 
 class UartOutput:
-    """Where UART0's output goes."""
+    """The destination of UART0's output."""
 
     def __init__(self, uart: UartSettings, screen: Screen) -> None:
-        """Raises ImageError: its file cannot be written."""
+        """Open the destination. Raises ImageError when its file cannot be written."""
         self._uart = uart
         self._screen = screen
         self._file = -1
@@ -77,7 +77,7 @@ class UartOutput:
                 raise ImageError(f"the UART's out_file {uart.out_file!r} cannot be written: {error.strerror}") from None
 
     def write(self, data: bytes) -> None:
-        """Pass on what the guest sent. Raises Shutdown at the end mark, and what follows it is dropped."""
+        """Pass on the guest's bytes. Raises Shutdown at the end mark and drops what follows it."""
         end = self._end(data)
         wanted = data if end is None else data[:end]
         if self._file >= 0:
@@ -88,7 +88,7 @@ class UartOutput:
             raise Shutdown
 
     def _end(self, data: bytes) -> int | None:
-        """How many bytes of `data` come before the end, with the end mark; None: it is not there."""
+        """Return how many bytes of `data` come up to the end of the end mark, or None when it is not there."""
         ends = []
         if self._uart.shutdown_on_eot and _EOT in data:
             ends.append(data.index(_EOT) + 1)
@@ -101,14 +101,14 @@ class UartOutput:
 
 
 def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
-    """Run it to its end and return the exit status.
+    """Run to the end and return the exit status.
 
-    The program's own status, when it ends by semihosting; 0 when the UART's end mark ended it; otherwise FAILED, with
-    one line on stderr (or, for a limit, on stdout as FVPs have it).
+    That is the program's own status when it ends by semihosting, and 0 when the UART's end mark ends it. Otherwise it
+    is FAILED, with one line on stderr (or, for a limit, on stdout as FVPs have it).
 
     Args:
-        settings: what to run.
-        engine: what runs the NPU's jobs, for tests; None is the functional model.
+        settings: the run.
+        engine: runs the NPU's jobs, for tests; None is the functional model.
     """
     started = time.perf_counter()
     launched = started
@@ -153,14 +153,14 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
 
 
 def fail(text: str) -> int:
-    """Say what went wrong, in one line, and return the exit status."""
+    """Print one line that says what went wrong, and return the exit status."""
     _say("Error: " + " ".join(text.split()))
     return FAILED
 
 
 def _machine(settings: LaunchSettings, image: LaunchImage, deadline: Deadline, engine: EngineFactory | None) -> Machine:
-    """QEMU starts while the model is imported."""
-    # The model uses one thread for matrix products; creating others costs 33 ms of CPU at every start.
+    """Start the machine. QEMU starts while Python imports the model."""
+    # The model uses one thread for matrix products; creating more costs 33 ms of CPU at every start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data)
     try:
@@ -184,7 +184,7 @@ def _machine(settings: LaunchSettings, image: LaunchImage, deadline: Deadline, e
 
 
 def _follow(machine: Machine, screen: Screen, uart: UartOutput) -> int:
-    """Pass on the guest's output until it ends the run; returns its status."""
+    """Pass on the guest's output until it ends the run. Return its status."""
     from ethos_hil.harness.virtual.machine import Exit
 
     while True:
@@ -195,7 +195,7 @@ def _follow(machine: Machine, screen: Screen, uart: UartOutput) -> int:
 
 
 def _pass_on(output: GuestOutput, screen: Screen, uart: UartOutput) -> None:
-    """The UART's part first: it may end the run, and what the console says then came after the end."""
+    """Pass on output, the UART's first: it may end the run, and the console's output then came after the end."""
     if output.uart:
         uart.write(output.uart)
     if output.console:
@@ -203,7 +203,7 @@ def _pass_on(output: GuestOutput, screen: Screen, uart: UartOutput) -> None:
 
 
 def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:
-    """Pass on what is left; an end mark in it comes too late."""
+    """Pass on the remaining output. An end mark in it comes too late."""
     output = machine.written()
     if output is not None:
         try:
@@ -213,7 +213,7 @@ def _flush(machine: Machine, screen: Screen, uart: UartOutput) -> None:
 
 
 def _statistics(settings: LaunchSettings, machine: Machine, launch: float, rest: float) -> str:
-    """What `--stat` prints; ethos_hil.suites.lab.self_bench.launcher reads it.
+    """Return the text that `--stat` prints; ethos_hil.suites.lab.self_bench.launcher reads it.
 
     Args:
         settings: of the run.

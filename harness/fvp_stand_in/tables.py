@@ -1,4 +1,4 @@
-"""The tables of parameters and options as docs/targets.md shows them; a test keeps the two equal.
+"""The tables of parameters and options in docs/targets.md; a test compares them.
 
 `python -m ethos_hil.harness.fvp_stand_in.tables` prints them.
 """
@@ -13,7 +13,7 @@ from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320
 
 
 def markdown() -> str:
-    """Both tables."""
+    """Return both tables."""
     lines = ["| parameter | what becomes of it | |", "|---|---|---|"]
     lines += [f"| {_names(row)} | {row.treatment.value} | {row.note} |" for row in PARAMETERS]
     lines += ["", "| option | what becomes of it | |", "|---|---|---|"]
@@ -22,7 +22,7 @@ def markdown() -> str:
 
 
 def _names(row: Parameter) -> str:
-    """What the FVPs that have it call it."""
+    """Return the parameter's names on the FVPs that have it."""
     models = [model for model in (CORSTONE_300_U55, CORSTONE_320) if row.soc in (None, model.soc)]
     return "<br>".join(dict.fromkeys(f"`{row.name(model)}`" for model in models))
 

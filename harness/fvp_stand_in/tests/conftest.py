@@ -1,4 +1,4 @@
-"""What the launchers' tests share: installed launchers, and test programs that know nothing of ethos-hil."""
+"""Fixtures of the launchers' tests: installed launchers, and test programs that know nothing of ethos-hil."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def zeros_launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, but their NPU returns zeros."""
+    """Return a folder with executables whose NPU returns zeros."""
     folder = tmp_path_factory.mktemp("zeros")
     install_zeros(folder)
     return folder
@@ -116,18 +116,18 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture(params=BOARDS, ids=lambda model: model.soc)
 def board(request: pytest.FixtureRequest, launchers: Path, guest: Callable[[str], Path], tmp_path: Path) -> Board:
-    """Each board in turn."""
+    """Return each board in turn."""
     return Board(request.param, launchers, guest(request.param.soc), tmp_path)
 
 
 @pytest.fixture
 def board300(launchers: Path, guest: Callable[[str], Path], tmp_path: Path) -> Board:
-    """The Corstone-300, where both boards would show the same."""
+    """Return the Corstone-300, for tests whose result is the same on both boards."""
     return Board(CORSTONE_300_U55, launchers, guest("corstone-300"), tmp_path)
 
 
 def children(pid: int) -> set[int]:
-    """Process ids of all descendants of a process."""
+    """Return the process ids of all descendants of a process."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -144,7 +144,7 @@ def children(pid: int) -> set[int]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
+    """Return whether a process exists and is no zombie."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

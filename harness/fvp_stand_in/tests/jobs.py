@@ -1,4 +1,4 @@
-"""NPU jobs for the test programs: what the delegate of a recorded program needs in memory, and what it must leave.
+"""NPU jobs for the test programs: the memory that the delegate of a recorded program needs, and its results.
 
 `python -m ethos_hil.harness.fvp_stand_in.tests.jobs` records the programs for Ethos-U85 again; those for Ethos-U55 are
 ethos_hil.harness.virtual's.
@@ -39,12 +39,12 @@ class Job:
     answers: tuple[tuple[int, bytes], ...]
 
     def write(self, folder: Path) -> None:
-        """The files that the test program reads."""
+        """Write the files that the test program reads."""
         for name in ("stream", "weights", "scratch"):
             (folder / f"{name}.bin").write_bytes(getattr(self, name))
 
     def wrong(self, scratch: bytes) -> list[int]:
-        """Indices of the outputs that `scratch`, after the job, does not hold."""
+        """Return the indices of the outputs that are not in `scratch` after the job."""
         return [
             index
             for index, (offset, answer) in enumerate(self.answers)
@@ -53,7 +53,7 @@ class Job:
 
 
 def job(name: str, soc: str) -> Job:
-    """The job of the program called `name`, with its inputs quantised as its kernels do."""
+    """Return the job of the program called `name`, with its inputs quantised as its kernels do."""
     recorded = load(name, soc)
     plan = Program.parse(recorded.pte).plan()
     quantised = {}

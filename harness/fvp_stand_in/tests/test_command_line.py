@@ -1,4 +1,4 @@
-"""The FVP's command line: what public scripts write is understood, and what is wrong is named."""
+"""The FVP's command line: lines of public scripts are understood, and errors are named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ethos_hil.harness.fvp_stand_in.command_line import (
     Action,
     CommandLineError,
-    Data,
+    DataFile,
     LaunchSettings,
     UartSettings,
     parse,
@@ -36,7 +36,7 @@ def refused(text: str, model: Fvp = CORSTONE_300_U55) -> str:
 
 
 def test_upstreams_line_for_corstone_300(tmp_path: Path) -> None:
-    """As backends/arm/test/runner_utils.py writes it; no shell takes the quotes away there."""
+    """As backends/arm/test/runner_utils.py writes it; there, no shell removes the quotes."""
     parsed = parse(
         CORSTONE_300_U55,
         [
@@ -105,7 +105,7 @@ def test_lines_of_public_scripts(model: Fvp, text: str) -> None:
     assert settings(model, text).application.name in ("demo", "demo.axf")
 
 
-def test_quotes_reach_the_value_only_in_pairs() -> None:
+def test_only_paired_quotes_are_removed() -> None:
     line = settings(
         CORSTONE_300_U55, r"""-C 'mps3_board.uart0.out_file="-"' -C mps3_board.uart0.shutdown_tag=it\'s x"""
     )
@@ -122,7 +122,7 @@ def test_the_last_setting_counts_and_files_come_in_order(tmp_path: Path) -> None
     assert (line.npu, line.uart.shutdown_tag) == ("ethos-u55-32", "a # b")
 
 
-def test_what_list_params_prints_is_a_configuration_of_defaults(tmp_path: Path) -> None:
+def test_the_output_of_list_params_is_a_configuration_file(tmp_path: Path) -> None:
     for model in MODELS.values():
         config = tmp_path / "parameters.txt"
         config.write_text(listing(model))
@@ -131,7 +131,7 @@ def test_what_list_params_prints_is_a_configuration_of_defaults(tmp_path: Path) 
 
 def test_data_has_an_instance_and_a_number() -> None:
     line = settings(CORSTONE_300_U55, "x --data a=b@0x100 -d /some=where/c@256 --data=d@e@16")
-    assert line.data == (Data(Path("b"), 0x100), Data(Path("/some=where/c"), 256), Data(Path("d@e"), 16))
+    assert line.data == (DataFile(Path("b"), 0x100), DataFile(Path("/some=where/c"), 256), DataFile(Path("d@e"), 16))
 
 
 def test_the_shortest_limit_counts() -> None:
@@ -178,7 +178,7 @@ def test_questions_need_no_application(option: str, action: Action) -> None:
         ("x -C cpu0.semihosting-enable=1 -C cpu0.semihosting-heap_base=0x100000000", "more than 32 bits"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(text: str, message: str) -> None:
+def test_errors_are_named(text: str, message: str) -> None:
     assert message in refused(text)
 
 

@@ -1,4 +1,4 @@
-"""Programs that know nothing of ethos-hil, run by the launchers as upstream runs its own: as a black box."""
+"""Programs that know nothing of ethos-hil, run by the launchers as upstream runs its own: as black boxes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_heap_and_stack_are_the_programs_own_choice(board: Board) -> None:
     assert base < int(words[1], 16) < int(words[3], 16) < base + (256 << 10)
 
 
-def test_stack_is_where_it_is_asked_to_be(board300: Board) -> None:
+def test_the_stack_is_where_the_parameters_put_it(board300: Board) -> None:
     ended = board300.run("heap", "-C", "cpu0.semihosting-stack_base=0x31080000")
     assert 0x31080000 - 0x1000 < int(ended.stdout.split()[3], 16) < 0x31080000
 
@@ -77,7 +77,7 @@ def test_npu_job_driven_by_interrupt(board: Board, name: str, place: str) -> Non
 
 @pytest.mark.parametrize("name", ["add", "convolutions"])
 def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: Path) -> None:
-    """What the test above compares does come from the NPU."""
+    """The values that the test above compares do come from the NPU."""
     expected = job(name, board.model.soc)
     expected.write(board.folder)
     ended = Board(board.model, zeros_launchers, board.guest, board.folder).run("npu sram done.bin")
@@ -87,7 +87,7 @@ def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: P
     assert all(not any(found[offset : offset + len(answer)]) for offset, answer in expected.answers)
 
 
-def test_a_command_stream_that_is_none_is_an_error_of_the_npu(board: Board) -> None:
+def test_an_invalid_command_stream_is_an_error_of_the_npu(board: Board) -> None:
     job("add", board.model.soc).write(board.folder)
     (board.folder / "stream.bin").write_bytes(random.Random(0).randbytes(256))
     ended = board.run("npu sram done.bin")
@@ -111,7 +111,7 @@ def test_end_of_transmission_ends_the_run(board: Board) -> None:
     assert ended.status == 0
 
 
-def test_end_of_transmission_is_a_character_unless_asked(board300: Board) -> None:
+def test_end_of_transmission_is_a_character_by_default(board300: Board) -> None:
     ended = board300.run("uart one")
     assert ended.status == 0
     assert "one\x04" in ended.stdout
@@ -157,7 +157,7 @@ def test_simulated_time_limit_names_itself(board300: Board) -> None:
         ("poke", "Error: unsupported: the NPU register at offset 0xffc is written"),
     ],
 )
-def test_what_cannot_go_on_ends_at_once_and_says_why(board: Board, words: str, message: str) -> None:
+def test_a_program_that_cannot_go_on_ends_at_once_with_a_reason(board: Board, words: str, message: str) -> None:
     ended = board.run(words, seconds=50)
     assert ended.status == 1
     assert ended.stderr.startswith(message)
@@ -191,7 +191,7 @@ def test_data_is_put_into_memory(board300: Board, address: str) -> None:
     assert (board300.folder / "out.bin").read_bytes() == data
 
 
-def test_data_replaces_what_the_application_has_there(board300: Board) -> None:
+def test_data_replaces_bytes_of_the_application(board300: Board) -> None:
     (board300.folder / "patch.bin").write_bytes(b"patched")
     options = ("--data", f"{board300.folder / 'patch.bin'}@0x700c0004")
     assert board300.run("peek 0x700c0000 16 out.bin", *options).status == 0

@@ -1,4 +1,4 @@
-"""The installed executables without a program to run: questions, errors, and the table in the documents."""
+"""The installed executables without a program to run: queries, errors, and the tables in the documents."""
 
 from __future__ import annotations
 

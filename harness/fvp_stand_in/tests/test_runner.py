@@ -1,4 +1,4 @@
-"""ethos-hil's own firmware as upstream's runner: the command line of upstream's tests, files in and files out."""
+"""ethos-hil's own firmware as upstream's runner: the command line of upstream's tests, input and output files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_outputs_are_the_references(board: Board, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "convolutions"])
-def test_an_npu_that_returns_zeros_fails_them(board: Board, name: str, zeros_launchers: Path) -> None:
+def test_an_npu_that_returns_zeros_fails(board: Board, name: str, zeros_launchers: Path) -> None:
     ended = run(board, name, zeros_launchers)
     assert ended.status == 0, ended.stdout + ended.stderr
     assert wrong(board, name) == list(range(len(load(name, board.model.soc).outputs)))

@@ -14,10 +14,10 @@ from ethos_hil.harness.virtual.engine import Engine
 
 
 class Zeros(Engine):
-    """As the real one, with all that it wrote in memory overwritten afterwards."""
+    """The real NPU, but all its results in memory are overwritten with zeros."""
 
     def run(self, job: NpuJob) -> JobResult:
-        """Run the job, then destroy its answers."""
+        """Run the job, then overwrite its results."""
         result = super().run(job)
         program = self._npu.decode(self._fetch(job))
         for number, extent in program.extents.items():
@@ -39,7 +39,7 @@ sys.exit(main("{executable}", sys.argv[1:], Zeros))
 
 
 def install_zeros(folder: Path) -> None:
-    """Writes launchers like those of `ethos_hil.harness.fvp_stand_in.install`, with this NPU."""
+    """Write launchers like those of `ethos_hil.harness.fvp_stand_in.install`, with this NPU."""
     folder.mkdir(parents=True, exist_ok=True)
     for executable in MODELS:
         path = folder / executable
