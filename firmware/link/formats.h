@@ -69,12 +69,12 @@ struct PackageHeader {
   std::uint32_t repeat;  // times each input set is executed
   std::uint32_t npu_timeout_ms;  // bound on the wait for one NPU job
   std::uint32_t flags;  // PackageFlag bits
-  std::uint16_t events[8];  // PMU event number for each event counter, 0 for one that counts nothing
+  std::uint16_t events[8];  // PMU event number for each event counter, 0 for an unused one
   std::uint8_t method[32];  // name of the execution plan, NUL-padded
-  std::uint8_t run_id[16];  // random for every packed image; echoed, so that an old answer is never taken for a new one
+  std::uint8_t run_id[16];  // random for every packed image; echoed, so that an old answer cannot pass for a new one
   std::uint8_t image_hash[32];  // SHA-256 of the firmware ELF followed by the package with run_id, image_hash and crc32 zero
   std::uint8_t program_hash[32];  // SHA-256 of the .pte; the device computes it again
-  std::uint32_t memory_mode;  // MemoryMode, which says where the parts of the program go
+  std::uint32_t memory_mode;  // DeviceMemoryMode: where the parts of the program go
   std::uint32_t fast_scratch_size;  // bytes of fast scratch for DEDICATED_SRAM, otherwise 0
   std::uint32_t crc32;  // zlib CRC-32 of this header before this field, then of all bytes after the header
 };
@@ -225,14 +225,14 @@ static_assert(offsetof(Counters, events) == 16);
 struct RunEnd {
   std::uint32_t input_set;
   std::uint32_t repeat;
-  std::uint32_t stack_used;  // bytes of the main stack that were ever used since the start
+  std::uint32_t stack_used;  // most bytes of the main stack in use since the start
 };
 static_assert(sizeof(RunEnd) == 12);
 static_assert(offsetof(RunEnd, input_set) == 0);
 static_assert(offsetof(RunEnd, repeat) == 4);
 static_assert(offsetof(RunEnd, stack_used) == 8);
 
-// Why the firmware gave up: this, then UTF-8 text to the end of the payload. END with a non-zero status follows.
+// Why the firmware stopped: this, then UTF-8 text to the end of the payload. END with a non-zero status follows.
 struct Error {
   std::uint32_t kind;  // ErrorKind
   std::uint32_t needed;  // OUT_OF_MEMORY: bytes needed; NPU_*: STATUS register; otherwise 0
@@ -243,7 +243,7 @@ static_assert(offsetof(Error, kind) == 0);
 static_assert(offsetof(Error, needed) == 4);
 static_assert(offsetof(Error, available) == 8);
 
-// A CPU exception that nothing handles: stacked frame and fault registers. END with a non-zero status follows.
+// An unhandled CPU exception: stacked frame and fault registers. END with a non-zero status follows.
 struct FaultInfo {
   std::uint32_t r0;  // stacked
   std::uint32_t r1;  // stacked
@@ -278,7 +278,7 @@ static_assert(offsetof(FaultInfo, bfar) == 48);
 static_assert(offsetof(FaultInfo, sfsr) == 52);
 static_assert(offsetof(FaultInfo, sfar) == 56);
 
-// The last frame. Nothing counts without it.
+// The last frame. Without it the run is not valid.
 struct End {
   std::uint32_t status;  // 0 when every run of the plan was executed, otherwise 1
   std::uint32_t runs;  // executions finished

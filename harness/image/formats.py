@@ -23,7 +23,7 @@ _CPP_TYPES = {"u8": "std::uint8_t", "u16": "std::uint16_t", "u32": "std::uint32_
 
 @dataclass(frozen=True)
 class Field:
-    """One member: an unsigned integer, an array of them, or (for u8 arrays) raw bytes."""
+    """One field: an unsigned integer, an array of them, or (for u8 arrays) raw bytes."""
 
     name: str
     type: str
@@ -51,11 +51,11 @@ class Struct:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self._struct.size
 
     def offset_of(self, name: str) -> int:
-        """Byte offset of a member."""
+        """Return the byte offset of a field."""
         before: list[str] = []
         for field in self.fields:
             if field.name == name:
@@ -64,7 +64,7 @@ class Struct:
         raise KeyError(f"{self.name} has no field {name!r}")
 
     def pack(self, values: Mapping[str, Any]) -> bytes:
-        """Bytes of the record; every field must be given, and nothing else."""
+        """Return the bytes of the record. `values` must have every field, and nothing else."""
         if values.keys() != {field.name for field in self.fields}:
             raise KeyError(f"{self.name} takes exactly {[field.name for field in self.fields]}")
         flat: list[Any] = []
@@ -77,7 +77,7 @@ class Struct:
         return self._struct.pack(*flat)
 
     def unpack(self, data: bytes, offset: int = 0) -> dict[str, Any]:
-        """Members by name; raises struct.error when `data` is too short."""
+        """Return the fields by name. Raises struct.error when `data` is too short."""
         flat = iter(self._struct.unpack_from(data, offset))
         values: dict[str, Any] = {}
         for field in self.fields:
@@ -91,14 +91,14 @@ class Struct:
 PACKAGE_MAGIC = b"EHILPKG\0"
 PACKAGE_VERSION = 2
 PACKAGE_ALIGNMENT = 32
-"""Of the program and of every input: the NPU needs 16, a Cortex-M55 cache line is 32."""
+"""Alignment of the program and of every input: the NPU needs 16, a Cortex-M55 cache line has 32."""
 PROTOCOL_VERSION = 2
 MAX_RANK = 16
 """ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
 MAX_FRAME_PAYLOAD = 1024
 """Bytes of payload in one frame, before CRC and COBS. Longer data is sent as several DATA frames."""
 EVENT_COUNTERS = 8
-"""PMU event counters of an Ethos-U85. An Ethos-U55 or U65 has, and uses, only the first four."""
+"""PMU event counters of an Ethos-U85. An Ethos-U55 or U65 has only the first four."""
 
 PackageHeader = Struct(
     "PackageHeader",
@@ -115,14 +115,12 @@ PackageHeader = Struct(
         Field("repeat", "u32", "times each input set is executed"),
         Field("npu_timeout_ms", "u32", "bound on the wait for one NPU job"),
         Field("flags", "u32", "PackageFlag bits"),
-        Field(
-            "events", "u16", "PMU event number for each event counter, 0 for one that counts nothing", EVENT_COUNTERS
-        ),
+        Field("events", "u16", "PMU event number for each event counter, 0 for an unused one", EVENT_COUNTERS),
         Field("method", "u8", "name of the execution plan, NUL-padded", 32),
         Field(
             "run_id",
             "u8",
-            "random for every packed image; echoed, so that an old answer is never taken for a new one",
+            "random for every packed image; echoed, so that an old answer cannot pass for a new one",
             16,
         ),
         Field(
@@ -132,7 +130,7 @@ PackageHeader = Struct(
             32,
         ),
         Field("program_hash", "u8", "SHA-256 of the .pte; the device computes it again", 32),
-        Field("memory_mode", "u32", "MemoryMode, which says where the parts of the program go"),
+        Field("memory_mode", "u32", "DeviceMemoryMode: where the parts of the program go"),
         Field("fast_scratch_size", "u32", "bytes of fast scratch for DEDICATED_SRAM, otherwise 0"),
         Field("crc32", "u32", "zlib CRC-32 of this header before this field, then of all bytes after the header"),
     ),
@@ -152,7 +150,7 @@ class PackageFlag(enum.IntFlag):
 
 
 class DeviceMemoryMode(enum.IntEnum):
-    """Where the memories of the NPU are: Vela's memory modes, by the names it has for them."""
+    """Where the NPU's memories are: Vela's memory modes, under Vela's names."""
 
     SHARED_SRAM = 0
     SRAM_ONLY = 1
@@ -183,7 +181,7 @@ class TensorRole(enum.IntEnum):
 
 
 class ErrorKind(enum.IntEnum):
-    """Why the firmware stopped before END with status 0."""
+    """Why the firmware stopped before an END with status 0."""
 
     PACKAGE = 1
     PROGRAM = 2
@@ -287,13 +285,13 @@ RunEnd = Struct(
     (
         Field("input_set", "u32", ""),
         Field("repeat", "u32", ""),
-        Field("stack_used", "u32", "bytes of the main stack that were ever used since the start"),
+        Field("stack_used", "u32", "most bytes of the main stack in use since the start"),
     ),
 )
 
 Error = Struct(
     "Error",
-    "Why the firmware gave up: this, then UTF-8 text to the end of the payload. END with a non-zero status follows.",
+    "Why the firmware stopped: this, then UTF-8 text to the end of the payload. END with a non-zero status follows.",
     (
         Field("kind", "u32", "ErrorKind"),
         Field("needed", "u32", "OUT_OF_MEMORY: bytes needed; NPU_*: STATUS register; otherwise 0"),
@@ -303,7 +301,7 @@ Error = Struct(
 
 FaultInfo = Struct(
     "FaultInfo",
-    "A CPU exception that nothing handles: stacked frame and fault registers. END with a non-zero status follows.",
+    "An unhandled CPU exception: stacked frame and fault registers. END with a non-zero status follows.",
     (
         *(Field(name, "u32", "stacked") for name in ("r0", "r1", "r2", "r3", "r12", "lr", "pc", "xpsr")),
         Field("exception", "u32", "IPSR: 3 HardFault, 4 MemManage, 5 BusFault, 6 UsageFault, 7 SecureFault"),
@@ -313,7 +311,7 @@ FaultInfo = Struct(
 
 End = Struct(
     "End",
-    "The last frame. Nothing counts without it.",
+    "The last frame. Without it the run is not valid.",
     (
         Field("status", "u32", "0 when every run of the plan was executed, otherwise 1"),
         Field("runs", "u32", "executions finished"),
@@ -354,7 +352,7 @@ _CONSTANTS = (
 
 
 def cpp_header() -> str:
-    """Text of firmware/link/formats.h."""
+    """Return the text of firmware/link/formats.h."""
     lines = [
         "// Generated from harness/image/formats.py by `python -m ethos_hil.harness.image.formats`. Do not edit.",
         "#pragma once",

@@ -1,4 +1,4 @@
-"""What a device says over its UART: frames off the wire, and the outcome of a run put together from them.
+"""A device's output over its UART: the frames on the wire, and the outcome of a run that they add up to.
 
-Nothing here knows what is at the other end: QEMU, an FVP and a serial port all deliver the same bytes.
+Nothing here depends on the other end: QEMU, an FVP and a serial port deliver the same bytes.
 """

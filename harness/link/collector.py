@@ -1,7 +1,7 @@
-"""Puts an Outcome together from what a device sends, and refuses anything but a complete and fitting answer.
+"""The collector: it builds an Outcome from a device's frames, and refuses an incomplete or inconsistent answer.
 
-The order is that of docs/formats.md: HELLO, LOADED, the runs of the plan, END; LOG frames anywhere; ERROR or FAULT,
-then END, in place of the rest. Silence is not an answer: `close` raises unless END came.
+docs/formats.md gives the order: HELLO, LOADED, the runs of the plan, END; LOG frames anywhere; ERROR or FAULT, then
+END, in place of the rest. Silence is not an answer: `close` raises unless END came.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ethos_hil.harness.image.formats import (
     Log,
     RunBegin,
     RunEnd,
+    Struct,
     TensorRole,
 )
-from ethos_hil.harness.image.formats import Struct as Record
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
-from ethos_hil.harness.link.tensors import Announced
+from ethos_hil.harness.link.tensors import TensorAnnouncement
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Progress, Run
 from ethos_hil.results.verdict import FailureKind
 
-_NO_RUN = bytes(16)
-"""What a device sends as its run id when its package is damaged or missing."""
-_FAREWELL = (FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
+_NO_RUN_ID = bytes(16)
+"""The run id that a device sends when its package is damaged or missing."""
+_REASON_FRAMES = (FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
 _REBUILD = "build the firmware again with `make firmware`"
 
 
@@ -44,8 +44,8 @@ class Collector:
 
     Attributes:
         started: HELLO arrived and belongs to this image.
-        complete: END arrived with status 0, and everything before it was as it should be.
-        failure: what the device reported as its end, even if END did not follow.
+        complete: END arrived with status 0, and everything before it was correct.
+        failure: the error that the device reported, even if END did not follow.
     """
 
     def __init__(self, image: Image, progress: Progress | None = None) -> None:
@@ -58,14 +58,14 @@ class Collector:
         self._runs: list[Run] = []
         self._current: _RunInProgress | None = None
         self._console: list[str] = []
-        self._nameless = False
+        self._without_run_id = False
         self.started = False
         self.complete = False
         self.failure: TargetError | None = None
 
     @property
     def console(self) -> tuple[str, ...]:
-        """Lines so far."""
+        """Console lines so far."""
         return tuple(self._console)
 
     @property
@@ -74,7 +74,7 @@ class Collector:
         return self._decoder.unfinished
 
     def feed(self, data: bytes) -> None:
-        """Take bytes off the wire.
+        """Process bytes from the wire.
 
         Raises:
             TargetError: the device reported a failure, or its answer is damaged, incomplete or another run's.
@@ -88,10 +88,10 @@ class Collector:
                 self._frame(item)
 
     def close(self) -> None:
-        """There will be no more bytes.
+        """Check that the answer is complete, after the last byte.
 
         Raises:
-            TargetError: that was not all.
+            TargetError: it is not.
         """
         try:
             for text in self._decoder.close():
@@ -106,7 +106,7 @@ class Collector:
         raise TargetError(f"the device fell silent {self.progress_text()}, without an END frame", kind=FailureKind.LINK)
 
     def progress_text(self) -> str:
-        """How far it got, for messages."""
+        """Return how far the run got, for messages."""
         if not self.started:
             return "before its first frame"
         if self._memory is None:
@@ -114,7 +114,7 @@ class Collector:
         return f"after {len(self._runs)} of {self._image.plan.executions} executions"
 
     def outcome(self, seconds: dict[str, float]) -> Outcome:
-        """Of a complete run; `seconds` by phase, as Outcome describes them."""
+        """Return the outcome of a complete run; `seconds` by phase, as Outcome describes them."""
         if not self.complete or self._memory is None:
             raise TargetError(f"the run is not complete: it ended {self.progress_text()}", kind=FailureKind.LINK)
         return Outcome(
@@ -132,7 +132,7 @@ class Collector:
     def _frame(self, frame: Frame) -> None:
         if not self.started and frame.type is not FrameType.HELLO:
             raise TargetError(f"the first frame is {frame.type.name}; expected HELLO", kind=FailureKind.LINK)
-        if self._nameless and frame.type not in _FAREWELL:
+        if self._without_run_id and frame.type not in _REASON_FRAMES:
             raise TargetError(
                 f"a device that names no run sent a {frame.type.name} frame", kind=FailureKind.STALE_OUTPUT
             )
@@ -151,7 +151,7 @@ class Collector:
             case FrameType.RUN_BEGIN:
                 self._on_run_begin(_unpack(RunBegin, frame))
             case FrameType.TENSOR:
-                self._run(frame).announce(Announced.parse(frame.payload))
+                self._run(frame).announce(TensorAnnouncement.parse(frame.payload))
             case FrameType.DATA:
                 self._run(frame).data(frame.payload)
             case FrameType.COUNTERS:
@@ -175,10 +175,10 @@ class Collector:
                 hint=_REBUILD,
             )
         image = self._image
-        if hello["run_id"] == _NO_RUN:
-            # The firmware cannot vouch for its package; its next words are why, and nothing else will be believed.
+        if hello["run_id"] == _NO_RUN_ID:
+            # The firmware has no valid package. It may only report why, and end.
             self._hello = hello
-            self.started = self._nameless = True
+            self.started = self._without_run_id = True
             return
         if hello["run_id"] != image.run_id:
             raise TargetError(
@@ -243,7 +243,7 @@ class Collector:
         if self.failure is None:
             self.failure = failure
             return
-        # The first one says what is wrong; the ones after it, if any, continue its list.
+        # The first error says what is wrong; further errors continue its list.
         self.failure = self.failure.replace(message=f"{self.failure.message}; {failure.message}")
 
     def _run(self, frame: Frame) -> _RunInProgress:
@@ -261,11 +261,11 @@ class _RunInProgress:
         self._outputs: list[np.ndarray] = []
         self._delegate_outputs: dict[int, list[np.ndarray]] = {}
         self._counters: dict[int, dict[str, Any]] = {}
-        self._announced: Announced | None = None
+        self._announced: TensorAnnouncement | None = None
         self._received = bytearray()
 
     def check_expected(self, frame: Frame) -> None:
-        """Nothing but DATA, a LOG or a report of failure may come between a TENSOR and its last byte."""
+        """Refuse any frame but DATA, LOG or a report of failure between a TENSOR and its last byte."""
         allowed = (FrameType.DATA, FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
         if self._announced is not None and frame.type not in allowed:
             missing = self._announced.nbytes - len(self._received)
@@ -273,7 +273,7 @@ class _RunInProgress:
                 f"{missing} bytes of a tensor are missing: {frame.type.name} came instead", kind=FailureKind.LINK
             )
 
-    def announce(self, announced: Announced) -> None:
+    def announce(self, announced: TensorAnnouncement) -> None:
         self._announced = announced
         self._received.clear()
         self._take_if_whole()
@@ -295,7 +295,7 @@ class _RunInProgress:
         self._counters[instruction] = counters
 
     def finish(self, outputs: int, plan: RunPlan, stack_used: int) -> Run:
-        """The run, when all of it is there: `outputs` outputs, and outputs of every delegate if they were asked for."""
+        """Return the run if it has all its outputs, and those of every delegate where they were requested."""
         if len(self._outputs) != outputs:
             raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind=FailureKind.LINK)
         expected = set(self._counters) if plan.send_delegate_outputs else set()
@@ -339,8 +339,8 @@ class _RunInProgress:
         self._announced = None
 
 
-def _unpack(record: Record, frame: Frame, *, exact: bool = True) -> dict[str, Any]:
-    """A payload by field name; `exact`: nothing may follow it."""
+def _unpack(record: Struct, frame: Frame, *, exact: bool = True) -> dict[str, Any]:
+    """Return a payload's fields by name. With `exact`, nothing may follow them."""
     try:
         values = record.unpack(frame.payload)
     except struct.error as error:

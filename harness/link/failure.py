@@ -1,4 +1,4 @@
-"""What the firmware itself reports as its end: ERROR and FAULT frames as errors of the harness."""
+"""The firmware's own failure reports: ERROR and FAULT frames as errors of the harness."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = {
     ErrorKind.MISMATCH: FailureKind.MISMATCH,
 }
 KINDS = {kind.name.lower(): name for kind, name in _KINDS.items()}
-"""The harness's word for each kind, by the name our runner gives it on its console."""
+"""The harness's name of each kind of error, by the name that our runner prints on its console."""
 _PREFIXES = {
     ErrorKind.PACKAGE: "the image arrived damaged: ",
     ErrorKind.PROGRAM: "the firmware refuses the program: ",
@@ -53,7 +53,7 @@ _THUMB_RETURN = 1
 
 
 def reported_error(payload: bytes) -> TargetError:
-    """An ERROR frame."""
+    """Return the error that an ERROR frame reports."""
     try:
         error = Error.unpack(payload)
         kind = ErrorKind(error["kind"])
@@ -66,7 +66,7 @@ def reported_error(payload: bytes) -> TargetError:
 
 
 def reported_fault(payload: bytes, symbols: Symbols) -> TargetError:
-    """A FAULT frame, with its addresses as function and line."""
+    """Return the error that a FAULT frame reports, with its addresses as function and line."""
     try:
         fault = FaultInfo.unpack(payload)
     except struct.error as problem:

@@ -1,4 +1,4 @@
-"""Frames off the wire: COBS, CRC-32, sequence numbers (docs/formats.md, "Wire")."""
+"""Frames on the wire: COBS, CRC-32, sequence numbers (docs/formats.md, "Wire")."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ethos_hil.results.verdict import FailureKind
 
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024
-"""Bytes without a zero that are kept waiting for one; a frame is far shorter."""
+"""Bytes kept while no zero byte ends them; a frame is far shorter."""
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\a\x1b")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame that arrived whole. `sequence` is in step with its predecessor's."""
+    """A complete frame. Its `sequence` follows its predecessor's."""
 
     type: FrameType
     sequence: int
@@ -29,7 +29,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Text:
-    """Bytes between zeros that are no frame but readable: a boot loader's, or a C library's last words."""
+    """Readable bytes between zero bytes that are no frame, e.g. from a boot loader or a C library's last message."""
 
     lines: tuple[str, ...]
 
@@ -37,7 +37,7 @@ class Text:
 class FrameDecoder:
     """Turns bytes, in pieces of any size, into frames and text.
 
-    Every method raises TargetError, kind "link", for anything that is neither: the run is over then.
+    Every method raises TargetError, kind "link", for bytes that are neither; that ends the run.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class FrameDecoder:
 
     @property
     def unfinished(self) -> int:
-        """Bytes that came since the last delimiter."""
+        """Bytes since the last delimiter."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Frame | Text]:
-        """What `data` completes, in order. Iterate to the end before feeding more."""
+        """Yield the frames and text that `data` completes, in order. Iterate to the end before feeding more."""
         *chunks, self._buffer = (self._buffer + data).split(b"\0")
         for chunk in chunks:
             if chunk:
@@ -65,7 +65,7 @@ class FrameDecoder:
             yield _text(whole, self._next_sequence)
 
     def close(self) -> Iterator[Text]:
-        """The stream has ended: what is left must be text."""
+        """Yield the rest, which must be text, after the stream has ended."""
         rest, self._buffer = self._buffer, b""
         if rest:
             yield _text(rest, self._next_sequence)
@@ -73,7 +73,7 @@ class FrameDecoder:
     def _chunk(self, chunk: bytes) -> Iterator[Frame | Text]:
         content = _unwrap(chunk)
         if content is None:
-            # Text that something else wrote may stand right in front of a frame.
+            # Other software may have written text directly in front of a frame.
             for start in (i + 1 for i, byte in enumerate(chunk) if byte == 0x0A):
                 content = _unwrap(chunk[start:])
                 if content is not None:
@@ -104,13 +104,13 @@ class FrameDecoder:
 
 
 def encode(frame: Frame) -> bytes:
-    """The bytes of a frame on the wire, delimiter included; for recordings and tests."""
+    """Return the bytes of a frame on the wire, delimiter included; for recordings and tests."""
     content = FrameHeader.pack({"type": frame.type, "reserved": 0, "sequence": frame.sequence}) + frame.payload
     return bytes(cobs.encode(content + zlib.crc32(content).to_bytes(_CRC_BYTES, "little"))) + b"\0"
 
 
 def _unwrap(chunk: bytes) -> bytes | None:
-    """Header and payload of the frame that `chunk` encodes, or None when it is none."""
+    """Return header and payload of the frame that `chunk` encodes, or None when it is no frame."""
     try:
         content = bytes(cobs.decode(chunk))
     except cobs.DecodeError:
@@ -124,7 +124,7 @@ def _unwrap(chunk: bytes) -> bytes | None:
 
 
 def _text(chunk: bytes, sequence: int) -> Text:
-    """`chunk` as console lines. Raises TargetError when it is not readable, so is a damaged frame."""
+    """Return `chunk` as console lines. Raises TargetError when it is not readable: then it is a damaged frame."""
     try:
         text = chunk.decode("utf-8")
     except UnicodeDecodeError:

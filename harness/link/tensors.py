@@ -1,4 +1,4 @@
-"""Tensors off the wire as arrays."""
+"""Tensors from the wire as arrays."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ DTYPES: dict[int, np.dtype[Any]] = {
     28: np.dtype("uint32"),
     29: np.dtype("uint64"),
 }
-"""By ExecuTorch ScalarType (schema/scalar_type.fbs of its wheel); those that numpy has."""
+"""NumPy types by ExecuTorch ScalarType (schema/scalar_type.fbs of its wheel); types that NumPy lacks are left out."""
 
 
 @dataclass(frozen=True)
-class Announced:
-    """What a TENSOR frame says. `sizes` is the logical shape, whatever the order in memory is."""
+class TensorAnnouncement:
+    """The contents of a TENSOR frame. `sizes` is the logical shape, independent of the order in memory."""
 
     role: TensorRole
     index: int
@@ -45,8 +45,8 @@ class Announced:
     crc32: int
 
     @classmethod
-    def parse(cls, payload: bytes) -> Announced:
-        """The payload of a TENSOR frame.
+    def parse(cls, payload: bytes) -> TensorAnnouncement:
+        """Return the announcement in the payload of a TENSOR frame.
 
         Raises:
             TargetError: kind "link", when it contradicts itself.
@@ -80,7 +80,7 @@ class Announced:
         )  # fmt: skip
 
     def array(self, data: bytes) -> np.ndarray:
-        """`data` in its logical shape.
+        """Return the tensor's bytes as an array in its logical shape.
 
         Raises:
             TargetError: kind "link", when the bytes are not those that were announced.

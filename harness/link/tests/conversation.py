@@ -1,4 +1,4 @@
-"""A conversation as the firmware holds it, made frame by frame, so that a test can leave out, change or add some."""
+"""A conversation as the firmware holds it, built frame by frame, so that a test can drop, change or add frames."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def run_end(input_set: int, repeat: int) -> Message:
 def tensor(
     array: np.ndarray, dtype: int, role: int = TensorRole.OUTPUT, order: Sequence[int] = (), **changes: object
 ) -> list[Message]:
-    """TENSOR and its DATA; `order` is the dim_order, `changes` are fields that say something else."""
+    """Return TENSOR and its DATA; `order` is the dim_order, `changes` replaces fields with wrong values."""
     order = tuple(order) or tuple(range(array.ndim))
     data = np.ascontiguousarray(array.transpose(order)).tobytes()
     values: dict[str, object] = {
@@ -105,7 +105,7 @@ def counters(**changes: object) -> Message:
 
 
 def execution(input_set: int, repeat: int) -> list[Message]:
-    """Everything from RUN_BEGIN to RUN_END."""
+    """Return everything from RUN_BEGIN to RUN_END."""
     return [
         run_begin(input_set, repeat),
         counters(),
@@ -130,7 +130,7 @@ def end(frames_before: int, status: int = 0, runs: int = 4) -> Message:
 
 
 def complete() -> list[Message]:
-    """Of IMAGE, from HELLO to END."""
+    """Return a complete conversation about IMAGE, from HELLO to END."""
     messages = [hello(), log("hello\nworld"), loaded()]
     for input_set in range(2):
         for repeat in range(2):
@@ -139,5 +139,5 @@ def complete() -> list[Message]:
 
 
 def wire(messages: Sequence[Message]) -> list[bytes]:
-    """Each message as it goes over the wire, with its sequence number."""
+    """Return each message as it goes over the wire, with its sequence number."""
     return [encode(Frame(kind, number & 0xFFFF, payload)) for number, (kind, payload) in enumerate(messages)]

@@ -1,4 +1,4 @@
-"""An Outcome comes of a complete and fitting conversation only."""
+"""Only a complete and consistent conversation gives an Outcome."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refused(messages: list[Message], image: Image = IMAGE) -> TargetError:
 
 
 def one(*body: Message) -> list[Message]:
-    """A conversation of ONE with this between LOADED and END."""
+    """Return a conversation about ONE with these messages between LOADED and END."""
     messages = [hello(), loaded(), *body]
     return [*messages, end(len(messages), runs=1)]
 
@@ -72,7 +72,7 @@ def test_a_complete_conversation_makes_an_outcome() -> None:
     assert outcome.program_hash == IMAGE.program_hash
 
 
-def test_progress_is_told_after_every_execution() -> None:
+def test_progress_is_reported_after_every_execution() -> None:
     told: list[tuple[int, int]] = []
     collector = Collector(IMAGE, lambda done, planned: told.append((done, planned)))
     for piece in wire(complete()):
@@ -105,7 +105,7 @@ def test_every_prefix_is_incomplete() -> None:
         assert "without an END frame" in failure.message
 
 
-def test_every_missing_message_is_noticed_even_if_the_numbers_fit() -> None:
+def test_a_missing_message_is_noticed_even_if_the_numbers_fit() -> None:
     *messages, _ = complete()
     for left_out, message in enumerate(messages):
         if message[0] is not FrameType.LOG:
@@ -119,8 +119,8 @@ def test_an_answer_to_another_run_is_stale() -> None:
     assert IMAGE.run_id.hex() in failure.message
 
 
-def test_a_device_that_names_no_run_is_heard_only_about_why() -> None:
-    """That is how the firmware reports a package that arrived damaged."""
+def test_a_device_without_run_id_may_only_report_why() -> None:
+    """The firmware reports a damaged package like this."""
     nameless = hello(run_id=bytes(16), image_hash=bytes(32), program_hash=bytes(32))
     failure = refused([nameless, error(ErrorKind.PACKAGE, "the CRC is wrong"), end(2, status=1, runs=0)])
     assert failure.kind == "link"
@@ -160,7 +160,7 @@ def test_another_protocol_is_noticed() -> None:
         ([hello(), (FrameType.LOADED, loaded()[1] + b"1")], "expected 48"),
     ],
 )
-def test_what_is_out_of_order_is_noticed(messages: list[Message], says: str) -> None:
+def test_messages_out_of_order_are_noticed(messages: list[Message], says: str) -> None:
     failure = refused(messages)
     assert failure.kind == "link"
     assert says in failure.message
@@ -202,7 +202,7 @@ def test_runs_that_do_not_fit_are_noticed(body: list[Message], says: str) -> Non
     assert says in failure.message
 
 
-def test_delegate_outputs_that_nobody_asked_for_are_noticed() -> None:
+def test_delegate_outputs_that_were_not_requested_are_noticed() -> None:
     image = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, send_delegate_outputs=False))
     assert "delegates at [5]" in refused(one(*execution(0, 0)), image).message
 

@@ -1,4 +1,4 @@
-"""Bytes off the wire: whole frames and text get through, everything else is an error."""
+"""Bytes from the wire: whole frames and text get through, anything else is an error."""
 
 from __future__ import annotations
 
