@@ -34,7 +34,7 @@ class Command:
 
 
 def commands(stream: bytes) -> Iterator[Command]:
-    """The commands in order, up to one whose payload the stream lacks.
+    """Yield the commands in order, up to one whose payload the stream lacks.
 
     A word's bits 15-14 give the number of words that follow it (register description in the vela wheel).
     """
@@ -50,7 +50,7 @@ def commands(stream: bytes) -> Iterator[Command]:
 
 
 def indexed_copies(stream: bytes) -> tuple[int, ...]:
-    """Byte offsets of the DMA_STARTs that pick rows by an index, as an Ethos-U85 gathers and scatters."""
+    """Return byte offsets of the DMA_STARTs that pick rows by an index, as an Ethos-U85 gathers and scatters."""
     indexed: dict[int, bool] = {}
     found = []
     for one in commands(stream):

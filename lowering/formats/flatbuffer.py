@@ -67,7 +67,7 @@ class Schema:
 
     @classmethod
     def parse(cls, *texts: str) -> Schema:
-        """The schema the texts declare together; ValueError for a construct outside what is known."""
+        """Return the schema the texts declare together; ValueError for a construct outside what is known."""
         text = re.sub(r"//[^\n]*", "", "\n".join(texts))
         enums: dict[str, dict[str, int]] = {}
         enum_types: dict[str, str] = {}
@@ -102,7 +102,7 @@ class Schema:
         return cls(tables, enums, enum_types, unions)
 
     def read(self, root: str, data: bytes | memoryview) -> Record:
-        """The whole buffer as nested records.
+        """Return the whole buffer as nested records.
 
         Vectors become tuples, but vectors of ubyte become memoryviews of `data`; strings are str; a union is a pair
         (member name, record). Raises FlatbufferError.
@@ -132,7 +132,7 @@ class _Reader:
             raise FlatbufferError(f"byte {at} lies beyond the end ({len(self._data)} bytes)") from None
 
     def _offset(self, at: int) -> int:
-        """The position the unsigned offset stored at `at` leads to."""
+        """Return the position the unsigned offset stored at `at` leads to."""
         target = at + int(self._get("I", at))
         if target == at or target >= len(self._data):
             raise FlatbufferError(f"the offset at byte {at} leads to byte {target} of {len(self._data)}")

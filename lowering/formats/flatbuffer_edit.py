@@ -18,24 +18,24 @@ class Editor:
         self.data = bytearray(data)
 
     def reorder(self, table: Any, field: int, positions: Sequence[int]) -> None:
-        """Makes the elements of a vector of tables, in order, those at `positions`."""
+        """Make the elements of a vector of tables, in order, those at `positions`."""
         start = table.Vector(table.Offset(field))
         for number, position in enumerate(positions):
             self._point(start + 4 * number, position)
 
     def set_names(self, table: Any, field: int, names: Sequence[str]) -> None:
-        """Gives a field that is there a new vector of strings."""
+        """Give a field that is there a new vector of strings."""
         start = self._vector(table, field, [0] * len(names))
         for number, name in enumerate(names):
             encoded = name.encode()
             self._point(start + 4 * number, self._append(struct.pack("<I", len(encoded)) + encoded + b"\0"))
 
     def set_numbers(self, table: Any, field: int, numbers: Sequence[int]) -> None:
-        """Gives a field that is there a new vector of int32."""
+        """Give a field that is there a new vector of int32."""
         self._vector(table, field, numbers)
 
     def _vector(self, table: Any, field: int, numbers: Sequence[int]) -> int:
-        """Appends a vector and lets the field point to it; the position of its first element."""
+        """Append a vector and lets the field point to it; the position of its first element."""
         if not table.Offset(field):
             raise ValueError(
                 f"a table of the TOSA program lacks field {field}"

@@ -61,13 +61,13 @@ class Tensor:
         return np.dtype(_NUMPY[self.scalar_type])
 
     def to_bytes(self, array: np.ndarray) -> bytes:
-        """The bytes of `array` (this shape and dtype) as the tensor lies in memory, that is in `dim_order`."""
+        """Return the bytes of `array` (this shape and dtype) as the tensor lies in memory, that is in `dim_order`."""
         if array.shape != self.sizes or array.dtype != self.dtype:
             raise ValueError(f"expected {self}, got {array.dtype} {array.shape}")
         return array.transpose(self.dim_order).tobytes()
 
     def from_bytes(self, data: bytes | bytearray | memoryview) -> np.ndarray:
-        """The array, in its logical shape, whose memory is `data`."""
+        """Return the array, in its logical shape, whose memory is `data`."""
         array = np.frombuffer(data, dtype=self.dtype).reshape([self.sizes[axis] for axis in self.dim_order])
         return array.transpose(np.argsort(self.dim_order)) if self.sizes else array
 
@@ -92,7 +92,7 @@ FORWARD = "forward"
 
 
 def default_method(names: Iterable[str]) -> str:
-    """The method that is meant where none is named: forward, or the first."""
+    """Return the method that is meant where none is named: forward, or the first."""
     known = list(names)
     return FORWARD if FORWARD in known else known[0]
 

@@ -68,7 +68,7 @@ class Program:
     plans: tuple[ExecutionPlan, ...]
 
     def plan(self, name: str = "forward") -> ExecutionPlan:
-        """The method called `name`; a UsageError lists the ones there are."""
+        """Return the method called `name`; a UsageError lists the ones there are."""
         for plan in self.plans:
             if plan.name == name:
                 return plan
@@ -78,7 +78,7 @@ class Program:
 
     @classmethod
     def parse(cls, data: bytes, where: str = "program") -> Program:
-        """Reads and checks a .pte; a UsageError says what is wrong with it.
+        """Read and checks a .pte; a UsageError says what is wrong with it.
 
         Args:
             data: the whole file.

@@ -99,12 +99,12 @@ class TosaGraph:
     @classmethod
     @functools.lru_cache(maxsize=4)  # it takes milliseconds, and whoever looks at a program looks at it again
     def parse(cls, data: bytes) -> TosaGraph:
-        """The main block of a program."""
+        """Return the main block of a program."""
         return cls._of(Buffer.GetRootAs(data, 0).Regions(0).Blocks(0))
 
     @classmethod
     def regions(cls, data: bytes) -> dict[str, TosaGraph]:
-        """The block of each region by the region's name, the main one first."""
+        """Return the block of each region by the region's name, the main one first."""
         buffer = Buffer.GetRootAs(data, 0)
         found = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
         return {region.Name().decode(): cls._of(region.Blocks(0)) for region in found}
@@ -135,7 +135,7 @@ class TosaGraph:
         return cls(tuple(operators), inputs, outputs, tensors)
 
     def producers(self) -> dict[str, TosaOperator]:
-        """The operator that makes each tensor, by the tensor's name."""
+        """Return the operator that makes each tensor, by the tensor's name."""
         return {name: operator for operator in self.operators for name in operator.outputs}
 
 
@@ -172,7 +172,7 @@ def _location(raw: Any) -> Location | None:
 
 
 def module_path(entry: Any) -> str:
-    """The path in an entry of nn_module_stack: (path, class).
+    """Return the path in an entry of nn_module_stack: (path, class).
 
     Strict export writes "L['self'].stem.0", and "_export_root.stem.0" inside of a branch or loop.
     """
@@ -181,7 +181,7 @@ def module_path(entry: Any) -> str:
 
 
 def _root(trace: Any) -> Ancestor | None:
-    """The end of the chain that starts at the first entry of upstream's flattened from_node list."""
+    """Return the end of the chain that starts at the first entry of upstream's flattened from_node list."""
     if not isinstance(trace, list) or not trace:
         return None
     # Each entry names the graph of the one it was reached from, and its own last source, which upstream's debug handles
@@ -195,7 +195,7 @@ def _root(trace: Any) -> Ancestor | None:
 
 
 def without_locations(data: bytes) -> bytes:
-    """The same program with its debug information blanked: it holds paths of the machine that made it."""
+    """Return the same program with its debug information blanked: it holds paths of the machine that made it."""
     blanked = bytearray(data)
     buffer = Buffer.GetRootAs(data, 0)
     for block in (buffer.Regions(index).Blocks(0) for index in range(buffer.RegionsLength())):

@@ -85,7 +85,7 @@ class VelaBlob:
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview, where: str = "delegate blob") -> VelaBlob:
-        """Reads and checks a blob; a UsageError says what was expected and found.
+        """Read and checks a blob; a UsageError says what was expected and found.
 
         Args:
             data: the whole blob, header and footer included.

@@ -75,7 +75,7 @@ def computed(
 
 
 def _order(graphs: Mapping[str, TosaGraph], name: str) -> Iterator[str]:
-    """The regions in the order of the stream; one that goes on after a branch is named again."""
+    """Yield the regions in the order of the stream; one that goes on after a branch is named again."""
     yield name
     for operator in graphs[name].operators:
         for body in operator.bodies:
@@ -93,7 +93,7 @@ def _parts(stream: bytes) -> list[int]:
 
 
 def _ofms(stream: bytes) -> dict[int, int | None]:
-    """The place that each operation writes to, by the operation's offset; None for one that hands its result on."""
+    """Return the place that each operation writes to, by the operation's offset; None for one that hands its result on."""
     base, precision = 0, 0
     found: dict[int, int | None] = {}
     for command in commands(stream):
@@ -136,7 +136,7 @@ class _Places:
 
 
 def _owner(name: str, owners: Mapping[str, str]) -> str | None:
-    """The region of a tensor; Vela calls what it makes itself after one of the program's, with an ending."""
+    """Return the region of a tensor; Vela calls what it makes itself after one of the program's, with an ending."""
     while name:
         if name in owners:
             return owners[name]
@@ -164,7 +164,7 @@ class _Region:
         self._written.update(name for operator in inner[:branches] for name in operator.outputs)
 
     def take(self, scheduled: str, address: int | None) -> dict[str, Computed]:
-        """The next operation writes to `address`; what is known by that of it and of those before it."""
+        """Return the next operation writes to `address`; what is known by that of it and of those before it."""
         self._waiting.append(scheduled)
         tensor = None if address is None else self._at(address - self._base) or self._output()
         if tensor is None:
@@ -187,7 +187,7 @@ class _Region:
         return assigned
 
     def _at(self, place: int) -> str | None:
-        """The tensor of this place that can be written next; the earliest, where memory is used again."""
+        """Return the tensor of this place that can be written next; the earliest, where memory is used again."""
         ready = (row for row in self._left if row[1] == place and self._ready(row[2]))
         return min(ready, default=(0, 0, None), key=lambda row: row[0])[2]
 
@@ -195,14 +195,14 @@ class _Region:
         return next((name for name in self._outputs if name not in self._written and self._ready(name)), None)
 
     def _ready(self, tensor: str) -> bool:
-        """Whether all tensors in memory that it is computed from have been written."""
+        """Return whether all tensors in memory that it is computed from have been written."""
         if tensor not in self._producers:
             return True
         inputs = {name for index in self._between(tensor) for name in self._graph.operators[index].inputs}
         return (inputs & self._in_memory) - {tensor} <= self._written
 
     def _between(self, tensor: str) -> tuple[int, ...]:
-        """The operators from tensors in memory to this one."""
+        """Return the operators from tensors in memory to this one."""
         found: dict[int, TosaOperator] = {}
 
         def visit(name: str) -> None:

@@ -85,7 +85,7 @@ def build_map(
     first_id: int,
     total_cycles: int | None = None,
 ) -> tuple[NpuOp, ...]:
-    """The rows of one delegate, in stream order; every compute operation of `stream` belongs to one.
+    """Return the rows of one delegate, in stream order; every compute operation of `stream` belongs to one.
 
     Args:
         graphs: the regions of the partition's TOSA program by name, the main one first, with locations.
@@ -174,7 +174,7 @@ class _Inside:
         self._names = dict(zip(graphs, _names(tables["source"]), strict=False))
 
     def described(self, row: NpuOp, scheduled: str) -> NpuOp:
-        """The row of a queue entry, named after the TOSA operator that it is there for."""
+        """Return the row of a queue entry, named after the TOSA operator that it is there for."""
         found = self.computed[scheduled]
         graph, origins = self._graphs[found.region], self._origins[found.region]
         operators = [graph.operators[index] for index in found.operators]
@@ -198,7 +198,7 @@ def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
 
 
 def _indexed(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -> list[Mapping[str, str]]:
-    """Entries that the queue lacks: of gathers and scatters, which are DMA by an index and no computation."""
+    """Return entries that the queue lacks: of gathers and scatters, which are DMA by an index and no computation."""
     queued = {row["scheduled_id"] for row in tables["queue"]}
     moving = [row for row in tables["perf"] if row["operator"] in ("Gather", "Scatter") and row["id"] not in queued]
     moving.sort(key=lambda row: int(row["id"]))  # in the order of the schedule
@@ -218,7 +218,7 @@ def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) 
 
 
 def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
-    """The tables of an out_debug.xml: rows by column name."""
+    """Return the tables of an out_debug.xml: rows by column name."""
     try:
         root = ElementTree.fromstring(database.encode())
     except ElementTree.ParseError as error:
@@ -236,7 +236,7 @@ def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
 
 
 def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
-    """The call each TOSA operator computes a part of."""
+    """Return the call each TOSA operator computes a part of."""
     producers = graph.producers()
     origins: list[AtenCall | None] = [None] * len(graph.operators)
     for operator in graph.operators:
@@ -266,7 +266,7 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
 
 
 def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, before: AtenCall | None) -> str:
-    """Identifier of the call that a look-up is a part of; `before` is that of what it reads.
+    """Return identifier of the call that a look-up is a part of; `before` is that of what it reads.
 
     The pass that makes TABLEs drops the trace, but names the table after the node it replaces. Where a node of the same
     kind was folded away before that, the names had been given anew, and name another of its kind.
@@ -284,7 +284,7 @@ def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, befor
 
 
 def _folded(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Partition) -> dict[int, list[AtenCall]]:
-    """The calls that have no operator of their own, by the index of the operator they were folded into.
+    """Return the calls that have no operator of their own, by the index of the operator they were folded into.
 
     That is the last operator that computes something for the call before them: there is where values are clamped.
     """
@@ -309,7 +309,9 @@ def _folded(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Par
 def _between(
     primary: TosaOperator, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: set[int]
 ) -> set[int]:
-    """Indices of the operators on the ways from `primary` to `last`, both included; other rows' primaries are not."""
+    """Return indices of the operators on the ways from `primary` to `last`, both included; other rows' primaries are
+    not.
+    """
     if last is None or last.index == primary.index:
         return {primary.index}
     reaches: dict[int, bool] = {primary.index: True}
@@ -378,12 +380,12 @@ def _share(estimate: int, numbers: Sequence[int], cycles: list[int]) -> None:
 
 
 def operation_offsets(stream: bytes, codes: Set[int]) -> tuple[int, ...]:
-    """Byte offsets of the operations of these codes in a command stream."""
+    """Return byte offsets of the operations of these codes in a command stream."""
     return tuple(one.offset for one in commands(stream) if one.payload is None and one.code in codes)
 
 
 def compute_offsets(stream: bytes) -> tuple[int, ...]:
-    """Byte offsets of the words in a command stream that start a computation (DMA, waits and STOP don't)."""
+    """Return byte offsets of the words in a command stream that start a computation (DMA, waits and STOP don't)."""
     return operation_offsets(stream, COMPUTE)
 
 

@@ -17,7 +17,7 @@ Kernel = Callable[..., np.ndarray | None]
 
 
 def _alike(*arrays: Any) -> bool:
-    """Whether all are tensors of one type, so that nothing is promoted."""
+    """Return whether all are tensors of one type, so that nothing is promoted."""
     return all(isinstance(array, np.ndarray) for array in arrays) and len({array.dtype for array in arrays}) == 1
 
 
@@ -46,7 +46,7 @@ def _any_of_all(values: np.ndarray) -> np.ndarray:
 
 
 def _inside(indices: np.ndarray, values: np.ndarray, dimension: int) -> bool:
-    """Whether these are places along a dimension, counted from its beginning."""
+    """Return whether these are places along a dimension, counted from its beginning."""
     return bool(values.ndim and np.all(indices >= 0) and np.all(indices < values.shape[dimension]))
 
 

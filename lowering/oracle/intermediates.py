@@ -28,7 +28,8 @@ _ACTIVATIONS = {"INT8", "INT16", "BOOL"}
 
 
 def computed(graph: TosaGraph) -> tuple[str, ...]:
-    """Names of the tensors that the program's operators compute, in the order they do, and that can be asked for.
+    """Return names of the tensors that the program's operators compute, in the order they do, and that can be asked
+    for.
 
     No constants, no shapes, and no accumulators of 48 bits: tosa_reference_model cannot hand these out.
     """
@@ -43,7 +44,7 @@ def activations(graph: TosaGraph) -> tuple[str, ...]:
 
 
 def with_outputs(tosa: bytes, names: Sequence[str]) -> bytes:
-    """The same program, its outputs being the tensors `names` (computed ones, each once)."""
+    """Return the same program, its outputs being the tensors `names` (computed ones, each once)."""
     editor = Editor(tosa)
     editor.set_names(Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)._tab, _BLOCK_OUTPUTS, names)
     return bytes(editor.data)

@@ -33,7 +33,7 @@ class Store:
         self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
 
     def tensor(self, index: int) -> Tensor:
-        """The tensor that value `index` is now."""
+        """Return the tensor that value `index` is now."""
         value = self._values[index]
         if not isinstance(value, Tensor):
             raise OracleError(f"value {index} is no tensor")
@@ -49,14 +49,14 @@ class Store:
         return value.from_bytes(self._place(index, value).data)
 
     def set(self, index: int, array: np.ndarray) -> None:
-        """Writes tensor `index`."""
+        """Write tensor `index`."""
         tensor = self.tensor(index)
         if tensor.data is not None:
             raise OracleError(f"tensor {index} is a constant and cannot be written")
         self._place(index, tensor)[:] = np.frombuffer(tensor.to_bytes(array), np.uint8)
 
     def move(self, source: int, target: int) -> None:
-        """Lets value `target` be value `source`: of a tensor the place, not the contents."""
+        """Let value `target` be value `source`: of a tensor the place, not the contents."""
         self._values[target] = self._values[source]
 
     def is_true(self, index: int) -> bool:
@@ -70,7 +70,7 @@ class Store:
 
 
 def run_kernel(call: KernelCall, store: Store) -> None:
-    """Executes one KernelCall; an OracleError when the operator can't run here."""
+    """Execute one KernelCall; an OracleError when the operator can't run here."""
     try:
         kernel = _KERNELS.get(call.operator)
         if kernel is not None:
@@ -115,7 +115,7 @@ def _reshape(call: KernelCall, store: Store) -> None:
 
 
 def _pair(store: Store, index: int, default: tuple[int, int] = (1, 1)) -> tuple[int, int]:
-    """A list argument that has an item for height and one for width, or one for both, or none."""
+    """Return a list argument that has an item for height and one for width, or one for both, or none."""
     items = [int(store.get(int(item))) for item in store.get(index).items]
     return (items[0], items[-1]) if items else default
 
@@ -128,7 +128,7 @@ def _elements(
     padding: tuple[int, int],
     dilation: tuple[int, int] = (1, 1),
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Position after position of a kernel, row by row, all windows ([..., OH, OW]) at once.
+    """Yield position after position of a kernel, row by row, all windows ([..., OH, OW]) at once.
 
     Yields for each window: the value there, whether that is inside the input, and its index in the channel.
     """
@@ -277,13 +277,13 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
 
 
 def run_as_torch(call: KernelCall, store: Store) -> None:
-    """Executes one as PyTorch does, even where it is written out here."""
+    """Execute one as PyTorch does, even where it is written out here."""
     if not _run_exact(call, store):
         _torch_kernel(call, store)
 
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
-    """Runs an operator of `ethos_hil.lowering.oracle.exact_kernels`; whether it is one, of arguments it takes."""
+    """Run an operator of `ethos_hil.lowering.oracle.exact_kernels`; whether it is one, of arguments it takes."""
     kernel = EXACT.get(call.operator)
     # The last two arguments are the output, once for the operator and once for its caller.
     result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
@@ -295,7 +295,7 @@ def _run_exact(call: KernelCall, store: Store) -> bool:
 
 
 def _plain(store: Store, index: int) -> Any:
-    """A value, a list as a list of its values."""
+    """Return a value, a list as a list of its values."""
     value = store.get(index)
     if not isinstance(value, ValueList):
         return value

@@ -60,7 +60,7 @@ class Reference:
             reference_model()  # that it is missing is better known before anything runs
 
     def run(self, inputs: Sequence[np.ndarray]) -> ReferenceRun:
-        """Computes the answer to one input set.
+        """Compute the answer to one input set.
 
         Args:
             inputs: arrays of the types and logical shapes of the program's inputs that are tensors.
@@ -122,7 +122,7 @@ class Reference:
 
 
 def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.ndarray, ...]:
-    """The outputs of a TOSA program, as tosa_reference_model computes them.
+    """Return the outputs of a TOSA program, as tosa_reference_model computes them.
 
     Args:
         tosa: the program's flatbuffer.
@@ -151,7 +151,7 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """The inputs as arrays; a UsageError names the first that differs from what the program expects."""
+    """Return the inputs as arrays; a UsageError names the first that differs from what the program expects."""
     wanted = ", ".join(str(tensor) for tensor in expected)
     if len(inputs) != len(expected):
         raise UsageError(f"{len(inputs)} inputs given, the program takes {len(expected)}", hint=f"it takes {wanted}")
@@ -164,7 +164,7 @@ def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tu
 
 
 def _to_tosa(array: np.ndarray, tensor: Tensor, side: TosaTensor) -> np.ndarray:
-    """A copy as the TOSA program takes it: a delegate gets memory as it is, so shapes follow the memory's order."""
+    """Return a copy as the TOSA program takes it: a delegate gets memory as it is, so shapes follow the memory's order."""
     ordered = np.array(array.transpose(tensor.dim_order), order="C")
     if ordered.shape != side.shape:
         raise OracleError(f"tensor {tensor} in memory order is {ordered.shape}, its TOSA program takes {side.shape}")
@@ -179,7 +179,7 @@ def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def reference_model() -> Any:
-    """The module tosa_reference_model; an OracleError when it cannot be imported."""
+    """Return the module tosa_reference_model; an OracleError when it cannot be imported."""
     try:
         with quiet(errors=False):
             import tosa_reference_model

@@ -33,7 +33,7 @@ class _Operator:
 
 
 def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
-    """The same function with its int8 tables before transpositions, and how many tables moved.
+    """Return the same function with its int8 tables before transpositions, and how many tables moved.
 
     A table moves before all of the TRANSPOSEs and RESHAPEs it is fed through whose results nobody else reads, if a
     TRANSPOSE is among them. Where none moves, the program is returned as it is.
@@ -71,7 +71,7 @@ def _raw(accessor: Any) -> Any:
 
 
 def _chain(table: _Operator, operators: Sequence[_Operator], kept: set[str]) -> list[_Operator]:
-    """The operators `table` can move before, first to last."""
+    """Return the operators `table` can move before, first to last."""
     chain: list[_Operator] = []
     name = table.inputs[0]
     while True:
@@ -86,7 +86,7 @@ def _chain(table: _Operator, operators: Sequence[_Operator], kept: set[str]) -> 
 def _move(
     table: _Operator, chain: Sequence[_Operator], operators: list[_Operator], shapes: dict[str, tuple[int, ...]]
 ) -> None:
-    """Puts the chain behind `table`. Tensors keep their place along the way, so each now has its predecessor's shape.
+    """Put the chain behind `table`. Tensors keep their place along the way, so each now has its predecessor's shape.
 
     Nothing between the chain and `table` reads the chain, so all of it can run right after `table`.
     """

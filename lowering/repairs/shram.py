@@ -36,7 +36,9 @@ class Overrun:
 
 
 def overruns(blob: VelaBlob) -> tuple[Overrun, ...]:
-    """The transfers of a delegate that leave SHRAM, in stream order; always empty for an Ethos-U85, which has none."""
+    """Return the transfers of a delegate that leave SHRAM, in stream order; always empty for an Ethos-U85, which has
+    none.
+    """
     if NpuName.from_config_word(blob.config_word).family == "u85":
         return ()
     return scan(blob.command_stream, (blob.config_word >> 8 & 0xFF) * 1024)

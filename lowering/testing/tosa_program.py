@@ -50,7 +50,7 @@ class TosaProgram:
         return self.graph.serialize()
 
     def input_sets(self) -> list[tuple[str, list[Array]]]:
-        """Everything it is to be run with, each set with a name."""
+        """Return everything it is to be run with, each set with a name."""
         values = self.graph.inputs
         limits = [*self.limits, *[None] * (len(values) - len(self.limits))]
         sets = []
@@ -65,7 +65,7 @@ class TosaProgram:
 
 
 def draw(value: Value, kind: str, rng: Rng, limits: Limits) -> Array:
-    """An input.
+    """Return an input.
 
     Args:
         value: whose shape and type it has.
@@ -100,7 +100,7 @@ class ProgramCatalogue(dict[str, TosaProgram]):
         flags: Sequence[str] = (),
         kinds: Sequence[str] = KINDS,
     ) -> None:
-        """Adds a program; its name must be new."""
+        """Add a program; its name must be new."""
         if name in self:
             raise ValueError(f"two programs are called {name!r}")
         self[name] = TosaProgram(name, build, tuple(limits), tuple(given), tuple(flags), tuple(kinds))
@@ -108,7 +108,7 @@ class ProgramCatalogue(dict[str, TosaProgram]):
     def program(
         self, name: str, *limits: Limits, flags: Sequence[str] = (), kinds: Sequence[str] = KINDS
     ) -> Callable[[Build], Build]:
-        """The same as a decorator."""
+        """Return the same as a decorator."""
 
         def register(build: Build) -> Build:
             self.add(name, build, *limits, flags=flags, kinds=kinds)

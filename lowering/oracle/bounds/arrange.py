@@ -12,7 +12,7 @@ Array = np.ndarray
 
 
 def moved(move: Callable[..., Array], *inputs: Bounded) -> Bounded:
-    """The same movement of values and of errors."""
+    """Return the same movement of values and of errors."""
     return Bounded(
         move(*(one.value for one in inputs)), move(*(one.error for one in inputs)), any(one.scaled for one in inputs)
     )

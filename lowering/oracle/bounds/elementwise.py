@@ -85,7 +85,7 @@ def _reciprocal(operation: TosaOperation, x: Bounded) -> Bounded:
 
 
 def _wave(function: Function) -> Callable[[TosaOperation, Bounded], Bounded]:
-    """A sine: it changes at most as fast as its argument, and by no more than 2."""
+    """Return a sine: it changes at most as fast as its argument, and by no more than 2."""
 
     def rule(operation: TosaOperation, x: Bounded) -> Bounded:
         value, passed = function(x.value), np.minimum(x.error, 2.0)
@@ -136,7 +136,7 @@ def _multiply(operation: TosaOperation, a: Bounded, b: Bounded, shift: Bounded) 
 
 
 def _unrounded(operation: TosaOperation, value: Array, real: Array, passed: Array, own: Array) -> Bounded:
-    """An integer of the program's alone: PyTorch goes on with the real number it was rounded from."""
+    """Return an integer of the program's alone: PyTorch goes on with the real number it was rounded from."""
     if operation.rounding.random is not None:
         return operation.quantised(real, passed, own)
     return operation.quantised(value, passed + np.abs(value - real), own)
@@ -182,7 +182,7 @@ def _absolute_value(_: TosaOperation, x: Bounded) -> Bounded:
 
 
 def _compare(function: Function) -> Callable[[TosaOperation, Bounded, Bounded], Bounded]:
-    """A comparison, in doubt where the numbers are closer than their errors."""
+    """Return a comparison, in doubt where the numbers are closer than their errors."""
 
     def rule(_: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
         doubt = a.error + b.error
@@ -218,7 +218,7 @@ def _select(_: TosaOperation, condition: Bounded, a: Bounded, b: Bounded) -> Bou
 
 
 def _exactly(function: Callable[..., Array]) -> Callable[..., Bounded]:
-    """An operator on integers that are no quantised numbers; nothing is known of it where they have errors."""
+    """Return an operator on integers that are no quantised numbers; nothing is known of it where they have errors."""
 
     def rule(operation: TosaOperation, *inputs: Bounded) -> Bounded:
         if not all(one.is_exact for one in inputs):
@@ -285,7 +285,7 @@ def _cast(operation: TosaOperation, x: Bounded) -> Bounded:
 
 
 def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
-    """A table of 256 is PyTorch's answer for each number of 8 bits; of 513, its answers in steps of 128.
+    """Return a table of 256 is PyTorch's answer for each number of 8 bits; of 513, its answers in steps of 128.
 
     Between two of those the program interpolates a straight line. The function departs from it by at most half the
     largest bend of the table thereabouts: an eighth if it is smooth, a half if it has an edge there. Where it jumps, as
@@ -347,7 +347,7 @@ def _rescale(
 
 
 def _only(array: Array) -> Array:
-    """A number for all, or one for each channel, which are the last axis."""
+    """Return a number for all, or one for each channel, which are the last axis."""
     return array.reshape(()) if array.size == 1 else array
 
 

@@ -20,7 +20,7 @@ _FORMATS = {"FP32": "<f4", "FP16": "<f2", "INT8": "i1", "INT16": "<i2", "INT32":
 
 
 def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: RoundingPolicy) -> tuple[Bounded, ...]:
-    """The program's outputs.
+    """Return the program's outputs.
 
     Args:
         tosa: the flatbuffer.
@@ -83,7 +83,7 @@ def _constants(block: Any, graph: TosaGraph, rounding: RoundingPolicy) -> Iterat
 
 
 def _reader(operator: Any) -> Any:
-    """The generated reader of an operator's attributes, or None where it has none."""
+    """Return the generated reader of an operator's attributes, or None where it has none."""
     name, table = _ATTRIBUTES[operator.AttributeType()], operator.Attribute()
     if name == "NONE" or table is None:
         return None

@@ -18,7 +18,7 @@ DEQUANTISE = ("quantized_decomposed::dequantize_per_tensor.out", "cortex_m::dequ
 
 
 def run(call: KernelCall, memory: PlanMemory, *, quantised: bool) -> None:
-    """Evaluates one.
+    """Evaluate one.
 
     Args:
         call: the operator.

@@ -21,7 +21,7 @@ class PlanMemory:
         self._places: dict[tuple[int | None, int], Bounded] = {}
 
     def tensor(self, index: int) -> Tensor:
-        """The tensor that value `index` is now."""
+        """Return the tensor that value `index` is now."""
         value = self._values[index]
         assert isinstance(value, Tensor), f"value {index} is no tensor"
         return value
@@ -31,7 +31,7 @@ class PlanMemory:
         return self._values[index]
 
     def get(self, index: int) -> Bounded:
-        """Tensor `index` in its logical shape."""
+        """Return tensor `index` in its logical shape."""
         tensor = self.tensor(index)
         if tensor.data is not None:
             return of_constant(
@@ -43,12 +43,12 @@ class PlanMemory:
         return arranged(kept, lambda array: logical(array, tensor))
 
     def set(self, index: int, value: Bounded) -> None:
-        """Writes tensor `index`, given in its logical shape."""
+        """Write tensor `index`, given in its logical shape."""
         tensor = self.tensor(index)
         self._places[tensor.buffer, tensor.offset] = arranged(value, lambda array: array.transpose(tensor.dim_order))
 
     def move(self, source: int, target: int) -> None:
-        """Lets value `target` be value `source`."""
+        """Let value `target` be value `source`."""
         self._values[target] = self._values[source]
 
 
@@ -59,5 +59,5 @@ def logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def arranged(x: Bounded, move: Callable[[np.ndarray], np.ndarray]) -> Bounded:
-    """Values and errors, moved alike."""
+    """Return values and errors, moved alike."""
     return Bounded(move(x.value), move(x.error), x.scaled, None if x.pytorch is None else move(x.pytorch))

@@ -16,7 +16,7 @@ from ethos_hil.lowering.oracle.reference import check_inputs
 
 
 def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: RoundingPolicy) -> tuple[Bounded, ...]:
-    """The program's outputs, in their logical shapes.
+    """Return the program's outputs, in their logical shapes.
 
     Args:
         artifact: with the TOSA programs of its delegates.

@@ -29,7 +29,7 @@ def _roundings(operation: TosaOperation, terms: int) -> float:
 def _products(
     operation: TosaOperation, a: Bounded, b: Bounded, terms: int, combine: Bilinear, folded: int = 0
 ) -> Bounded:
-    """Sums of `terms` products of an element of a and one of b, as `combine` adds them up."""
+    """Return sums of `terms` products of an element of a and one of b, as `combine` adds them up."""
     value = combine(a.value.astype(float), b.value.astype(float))
     size = combine(np.abs(a.value).astype(float), np.abs(b.value).astype(float))
     largest = size if a.is_exact and b.is_exact else combine(a.magnitude, b.magnitude)
@@ -42,7 +42,7 @@ def _products(
 
 
 def _whole(value: Array, operation: TosaOperation) -> Array:
-    """Sums of integers, which float64 holds exactly; or of real numbers, where roundings are drawn at random."""
+    """Return sums of integers, which float64 holds exactly; or of real numbers, where roundings are drawn at random."""
     return value if operation.rounding.random is not None else np.rint(value).astype(np.int64)
 
 
@@ -193,7 +193,7 @@ def _product(operation: TosaOperation, x: Bounded) -> Bounded:
 
 
 def _reduction(function: Callable[..., Array]) -> Callable[[TosaOperation, Bounded], Bounded]:
-    """A maximum or minimum, or any or all of truth values: monotone in all."""
+    """Return a maximum or minimum, or any or all of truth values: monotone in all."""
 
     def rule(operation: TosaOperation, x: Bounded) -> Bounded:
         value, least, most = (
@@ -218,7 +218,7 @@ def _argmax(operation: TosaOperation, x: Bounded) -> Bounded:
 
 
 def _resize(operation: TosaOperation, x: Bounded, scale: Bounded, offset: Bounded, _border: Bounded) -> Bounded:
-    """The matrix of each axis has a row for each output, with the share of each input in it."""
+    """Return the matrix of each axis has a row for each output, with the share of each input in it."""
     nearest = operation.scalar("Mode") == ResizeMode.NEAREST
     matrices = []
     for axis in (0, 1):

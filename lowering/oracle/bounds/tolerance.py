@@ -101,7 +101,7 @@ def _worst(artifact: Artifact, worst: Sequence[Bounded]) -> tuple[Tolerance, ...
 
 
 def _within(part: float, x: Bounded, allowed: np.ndarray, step: float) -> bool:
-    """Whether what is allowed to most elements is at most that part of the largest, or one step."""
+    """Return whether what is allowed to most elements is at most that part of the largest, or one step."""
     return not allowed.size or float(np.median(allowed)) <= max(part * _largest(x), _STEP * step)
 
 
@@ -144,7 +144,8 @@ def _nearest(
     worst: Sequence[Bounded],
     steps: Sequence[float],
 ) -> tuple[float, tuple[Tolerance, ...], tuple[Tolerance, ...]]:
-    """A step around what the program gives in the way that is nearest to PyTorch's answer, after how near that is.
+    """Return a step around what the program gives in the way that is nearest to PyTorch's answer, after how near that
+    is.
 
     And, where none is within a step, a step around all that it gives of each element in any way.
     """
@@ -189,7 +190,7 @@ def _ways(
 
 
 def _step(plan: ExecutionPlan, output: int) -> float:
-    """The difference between neighbouring values of a quantised output; 0 of another."""
+    """Return the difference between neighbouring values of a quantised output; 0 of another."""
     for call in plan.instructions:
         if isinstance(call, KernelCall) and call.operator in DEQUANTISE and call.args[-1] == output:
             scale = plan.values[call.args[1]]

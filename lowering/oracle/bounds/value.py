@@ -155,11 +155,11 @@ class TosaOperation:
         return 2.0 ** -(FRACTION_BITS[self.dtype] + 1)
 
     def scalar(self, name: str) -> Any:
-        """An attribute by its name in the flatbuffer, for example "Axis"."""
+        """Return an attribute by its name in the flatbuffer, for example "Axis"."""
         return getattr(self.attributes, name)()
 
     def vector(self, name: str) -> Any:
-        """An attribute that is a list, as an array."""
+        """Return an attribute that is a list, as an array."""
         return getattr(self.attributes, f"{name}AsNumpy")()
 
     def ulp(self, magnitude: np.ndarray) -> np.ndarray:
@@ -170,7 +170,7 @@ class TosaOperation:
         return np.ldexp(1.0, exponent - FRACTION_BITS[self.dtype])
 
     def floats(self, value: np.ndarray, passed: np.ndarray, own: np.ndarray) -> Bounded:
-        """A float result with the errors `passed` on from the inputs and the operator's `own` rounding.
+        """Return a float result with the errors `passed` on from the inputs and the operator's `own` rounding.
 
         What is too large for the output's type may as well be infinite.
         """
@@ -183,13 +183,13 @@ class TosaOperation:
         return Bounded(value, np.where(overflows | np.isnan(error), np.inf, error))
 
     def quantised(self, value: np.ndarray, passed: np.ndarray, own: np.ndarray) -> Bounded:
-        """Integers that stand for real numbers, with the errors `passed` on and PyTorch's `own` in float32."""
+        """Return integers that stand for real numbers, with the errors `passed` on and PyTorch's `own` in float32."""
         if self.rounding.random is not None:
             return Bounded(self.rounding.made(value, own), np.zeros(value.shape))
         return Bounded(value, passed + own)
 
     def snapped(self, value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any) -> Bounded:
-        """A point of quantisation: an integer that both answers round from nearly the same real number.
+        """Return a point of quantisation: an integer that both answers round from nearly the same real number.
 
         Args:
             value: the program's integer.
@@ -211,7 +211,9 @@ def snapped(
 
 
 def within(value: np.ndarray, low: np.ndarray, high: np.ndarray, *inputs: Bounded) -> np.ndarray:
-    """The error of `value` when it lies between `low` and `high`; 0 where all `inputs` are exact, even if it is NaN."""
+    """Return the error of `value` when it lies between `low` and `high`; 0 where all `inputs` are exact, even if it is
+    NaN.
+    """
     return known(np.maximum(high - value, value - low), *inputs)
 
 
@@ -222,7 +224,8 @@ def known(error: np.ndarray, *inputs: Bounded) -> np.ndarray:
 
 
 def of_constant(value: np.ndarray, dtype: str, rounding: RoundingPolicy) -> Bounded:
-    """A constant of the program. Of a float the compiler rounded the number that the model has, and what it folded.
+    """Return a constant of the program. Of a float the compiler rounded the number that the model has, and what it
+    folded.
 
     A number of at most 12 significant bits (of float32's 24) is taken for what was written: the threshold in x > 0.5.
     Others may be off by two roundings: what an operator gave that the compiler computed, and its operand.

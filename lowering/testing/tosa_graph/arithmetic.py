@@ -52,7 +52,7 @@ class Arithmetic(Tensors):
         return self._op(ts.Op.RESCALE, attribute, inputs, source.shape, dtype)
 
     def binary(self, name: str, first: Value, second: Value, *, shift: int = 0) -> Value:
-        """An operator on two values, by its TOSA name.
+        """Return an operator on two values, by its TOSA name.
 
         "ARITHMETIC_RIGHT_SHIFT_ROUND" is the rounding kind of ARITHMETIC_RIGHT_SHIFT; `shift` is that of MUL, whose
         result is int32; comparisons give bool.
@@ -120,7 +120,7 @@ def _attribute(name: str) -> str:
 
 
 def multiplier_shift(factor: float, bits: int = 31) -> tuple[int, int]:
-    """The multiplier of that many bits and the shift that come closest to `factor`."""
+    """Return the multiplier of that many bits and the shift that come closest to `factor`."""
     mantissa, exponent = math.frexp(factor)
     multiplier = round(mantissa * (1 << bits))
     if multiplier == 1 << bits:

@@ -50,20 +50,20 @@ class Tensors:
         self.inputs: list[Value] = []
 
     def input(self, shape: Sequence[int], dtype: str = "int8") -> Value:
-        """A graph input."""
+        """Return a graph input."""
         value = self._argument(shape, dtype)
         self.inputs.append(value)
         return value
 
     def output(self, *values: Value) -> Self:
-        """Makes values outputs of the graph."""
+        """Make values outputs of the graph."""
         block = self._serializer.currRegion.currBasicBlock
         for value in values:
             block.addOutput(value.name)
         return self
 
     def serialize(self) -> bytes:
-        """The graph as a TOSA flatbuffer; ends its construction."""
+        """Return the graph as a TOSA flatbuffer; ends its construction."""
         while self._bodies:  # a body may have bodies of its own
             name, build = self._bodies.pop(0)
             self._serializer.startRegion(name)
@@ -72,7 +72,7 @@ class Tensors:
         return bytes(self._serializer.serialize())
 
     def const(self, values: Any, dtype: str) -> Value:
-        """A constant."""
+        """Return a constant."""
         array = np.asarray(values)
         value = self._named(array.shape, dtype)
         self._serializer.addConst(list(array.shape), DTYPES[dtype], array.astype(_HOLDERS[dtype]), name=value.name)
@@ -84,7 +84,7 @@ class Tensors:
         return value
 
     def _body(self, build: Callable[..., Value | Sequence[Value]], arguments: Sequence[Value]) -> str:
-        """Names a region that `build` will fill, given values like `arguments`."""
+        """Return names a region that `build` will fill, given values like `arguments`."""
         self._count += 1
         name = f"body{self._count}"
 
@@ -107,7 +107,7 @@ class Tensors:
     def _op(
         self, op: Any, attribute: Any, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *more: Value
     ) -> Value:
-        """Adds an operator; `more` are shapes and types of outputs beyond the first, which alone is returned."""
+        """Add an operator; `more` are shapes and types of outputs beyond the first, which alone is returned."""
         value = self._named(shape, dtype)
         self._declare(value)
         for other in more:
