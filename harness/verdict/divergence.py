@@ -27,7 +27,12 @@ from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Tens
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.model import summary
-from ethos_hil.lowering.oracle.intermediates import activations, compiled, computed, values
+from ethos_hil.lowering.oracle.intermediates import (
+    activation_tensors,
+    compile_with_outputs,
+    computed_tensors,
+    tensor_values,
+)
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.results.record import Divergence
@@ -142,7 +147,7 @@ class _Case:
     def expected(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
         """The reference's values of some tensors and of the outputs."""
         outputs = [tensor.name for tensor in self.graph.outputs]
-        return values(self.tosa, self.inputs, list(dict.fromkeys([*names, *outputs])))
+        return tensor_values(self.tosa, self.inputs, list(dict.fromkeys([*names, *outputs])))
 
     def in_memory_order(self, arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
         """The delegate's outputs, as they are in the program's types and logical shapes, as they lie in memory."""
@@ -161,7 +166,7 @@ class _Case:
     def judged(self, right: int) -> Divergence:
         """What is wrong with it; `right` executions of it are not."""
         written = {row.tensor for row in self.delegate.npu_ops}
-        expected = self.expected([name for name in computed(self.graph) if name in written])
+        expected = self.expected([name for name in computed_tensors(self.graph) if name in written])
         wanted = self.in_memory_order(self.reference.delegate_outputs[self.call.instruction])
         if tuple(expected[tensor.name].tobytes() for tensor in self.graph.outputs) != wanted:
             return self._place(
@@ -258,9 +263,9 @@ class _Case:
         )
 
     def _by_recompilation(self) -> Divergence:
-        names = activations(self.graph)
+        names = activation_tensors(self.graph)
         expected = self.expected(names)
-        blob = compiled(self.tosa, self.artifact.vela_flags, names)
+        blob = compile_with_outputs(self.tosa, self.artifact.vela_flags, names)
         found = run_delegate(self.npu, blob, self.raw_inputs).outputs
         for name, data in zip(names, found, strict=True):
             array = expected[name]

@@ -1,4 +1,4 @@
-"""The register command stream of an Ethos-U as the commands it consists of."""
+"""The register command stream of an Ethos-U as a sequence of commands."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Codes of commands without a payload that are operations: those that compute, and DMA_START, which is all a plain copy
-# becomes. BRANCH, of an Ethos-U85, is the one with a payload: where in the stream it goes to.
+# Codes of operations, which are commands without a payload: COMPUTE, and DMA_START, to which a plain copy compiles.
+# BRANCH (Ethos-U85) is the only operation with a payload: the offset of its target in the stream.
 COMPUTE = frozenset({2, 3, 5, 6, 7})
 DMA_START = 0x10
 BRANCH = 0x100
-# DMA0_SRC_REGION and DMA0_DST_REGION, whose bit 11 says that the side is indexed.
+# DMA0_SRC_REGION and DMA0_DST_REGION; bit 11 marks an indexed side.
 _DMA_REGIONS = (0x130, 0x131)
 _BY_INDEX = 1 << 11
 
@@ -50,7 +50,7 @@ def commands(stream: bytes) -> Iterator[Command]:
 
 
 def indexed_copies(stream: bytes) -> tuple[int, ...]:
-    """Return byte offsets of the DMA_STARTs that pick rows by an index, as an Ethos-U85 gathers and scatters."""
+    """Return the byte offsets of the DMA_STARTs that pick rows by an index, as an Ethos-U85 gathers and scatters."""
     indexed: dict[int, bool] = {}
     found = []
     for one in commands(stream):

@@ -1,12 +1,12 @@
-"""Reading flatbuffers that may be damaged, driven by the schema file itself.
+"""A reader for flatbuffers that may be damaged, driven by the schema file itself.
 
-A .pte may come from anywhere, and neither flatbuffers' Python runtime nor the generated classes check what they
-read. This reader checks every offset and length against the file before it follows it, and bounds the total work, so
-that no input makes it crash or hang. It takes the layout from the `.fbs` text that ships with ExecuTorch, the same
-file the firmware's reader is generated from; there is no second description of the format.
+A .pte may come from anywhere, and neither flatbuffers' Python runtime nor the generated classes check what they read.
+This reader checks every offset and length against the file before it follows it, and bounds the total work, so that no
+input makes it crash or hang. It takes the layout from the `.fbs` text that ships with ExecuTorch. The firmware's reader
+is generated from the same file, so there is no second description of the format.
 
-This is not a general flatbuffers implementation: it knows tables, enums, unions, strings and vectors of these, which
-is all `program.fbs` uses; no structs, no fixed-size arrays, no keys.
+This is not a general flatbuffers implementation: it knows tables, enums, unions, strings and vectors of these, which is
+all that `program.fbs` uses; no structs, no fixed-size arrays, no keys.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ Record = dict[str, Any]
 
 
 class FlatbufferError(ValueError):
-    """The bytes are not a buffer of this schema; says where and why."""
+    """The bytes are not a buffer of this schema. The message says where and why."""
 
 
 @dataclass(frozen=True)
 class _Field:
     name: str
-    slot: int  # a union's slot is that of its value; its type is in the slot before
+    slot: int  # of a union: the slot of its value; the slot before it has its type
     type: str
     vector: bool
     default: int | float
@@ -67,7 +67,7 @@ class Schema:
 
     @classmethod
     def parse(cls, *texts: str) -> Schema:
-        """Return the schema the texts declare together; ValueError for a construct outside what is known."""
+        """Return the schema that the texts declare together. Raises ValueError for a construct it does not know."""
         text = re.sub(r"//[^\n]*", "", "\n".join(texts))
         enums: dict[str, dict[str, int]] = {}
         enum_types: dict[str, str] = {}
@@ -114,7 +114,7 @@ class _Reader:
     def __init__(self, schema: Schema, data: bytes | memoryview) -> None:
         self._schema = schema
         self._data = memoryview(data).toreadonly()
-        # Objects may be shared, so a small file could describe an endless tree; no honest file comes near this.
+        # Objects may be shared, so a small file could describe an endless tree; real files stay far below this.
         self._budget = 4 * len(data) + 4096
 
     def root(self, name: str) -> Record:
@@ -132,7 +132,7 @@ class _Reader:
             raise FlatbufferError(f"byte {at} lies beyond the end ({len(self._data)} bytes)") from None
 
     def _offset(self, at: int) -> int:
-        """Return the position the unsigned offset stored at `at` leads to."""
+        """Return the position that the unsigned offset stored at `at` leads to."""
         target = at + int(self._get("I", at))
         if target == at or target >= len(self._data):
             raise FlatbufferError(f"the offset at byte {at} leads to byte {target} of {len(self._data)}")
@@ -195,7 +195,7 @@ class _Reader:
         return member, self._table(member, self._offset(at), depth + 1)
 
     def _extent(self, at: int, element: int) -> tuple[int, int]:
-        """(first byte, count) of the vector at `at`."""
+        """Return first byte and count of the vector at `at`."""
         count = int(self._get("I", at))
         if count * element > len(self._data) - at - 4:
             raise FlatbufferError(

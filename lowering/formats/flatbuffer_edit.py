@@ -1,7 +1,7 @@
-"""Changing a flatbuffer where it lies: new lists and names go to its end, everything else stays where it is.
+"""In-place editing of a flatbuffer: new lists and names are appended, everything else stays where it is.
 
-Offsets in a flatbuffer only point forward, so what is appended can be pointed to from anywhere, and large vectors
-(weights) are neither parsed nor copied piece by piece.
+Offsets in a flatbuffer only point forward, so any of them can point to appended data, and large vectors (weights) are
+neither parsed nor copied piece by piece.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 
-class Editor:
-    """A flatbuffer whose fields are given new values; `data` is the result."""
+class FlatbufferEditor:
+    """A flatbuffer whose fields get new values; `data` is the result."""
 
     def __init__(self, data: bytes) -> None:
         self.data = bytearray(data)
@@ -24,22 +24,22 @@ class Editor:
             self._point(start + 4 * number, position)
 
     def set_names(self, table: Any, field: int, names: Sequence[str]) -> None:
-        """Give a field that is there a new vector of strings."""
+        """Give an existing field a new vector of strings."""
         start = self._vector(table, field, [0] * len(names))
         for number, name in enumerate(names):
             encoded = name.encode()
             self._point(start + 4 * number, self._append(struct.pack("<I", len(encoded)) + encoded + b"\0"))
 
     def set_numbers(self, table: Any, field: int, numbers: Sequence[int]) -> None:
-        """Give a field that is there a new vector of int32."""
+        """Give an existing field a new vector of int32."""
         self._vector(table, field, numbers)
 
     def _vector(self, table: Any, field: int, numbers: Sequence[int]) -> int:
-        """Append a vector and lets the field point to it; the position of its first element."""
+        """Append a vector, point the field to it, and return the position of its first element."""
         if not table.Offset(field):
             raise ValueError(
                 f"a table of the TOSA program lacks field {field}"
-            )  # lists that are there are never absent
+            )  # never happens for the lists edited here
         position = self._append(struct.pack(f"<I{len(numbers)}i", len(numbers), *numbers))
         self._point(table.Pos + table.Offset(field), position)
         return position + 4

@@ -1,7 +1,7 @@
-"""What an ExecuTorch program consists of: methods, values, instructions, delegates.
+"""The parts of an ExecuTorch program: methods, values, instructions, delegates.
 
-`ethos_hil.lowering.formats.pte_reader` reads these from a .pte; this module only says what they are. The names are
-those of exir/_serialize/program.fbs (executorch 1.4.1), shortened where the module's name already says it.
+`ethos_hil.lowering.formats.pte_reader` reads these from a .pte; this module only defines them. The names are those of
+exir/_serialize/program.fbs (executorch 1.4.1), shortened where the module's name already says it.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """Size in bytes."""
         return math.prod(self.sizes) * ITEM_SIZES[self.scalar_type]
 
     @property
@@ -61,7 +62,7 @@ class Tensor:
         return np.dtype(_NUMPY[self.scalar_type])
 
     def to_bytes(self, array: np.ndarray) -> bytes:
-        """Return the bytes of `array` (this shape and dtype) as the tensor lies in memory, that is in `dim_order`."""
+        """Return the bytes of `array` (this shape and dtype) in the order of the tensor's memory, `dim_order`."""
         if array.shape != self.sizes or array.dtype != self.dtype:
             raise ValueError(f"expected {self}, got {array.dtype} {array.shape}")
         return array.transpose(self.dim_order).tobytes()
@@ -92,7 +93,7 @@ FORWARD = "forward"
 
 
 def default_method(names: Iterable[str]) -> str:
-    """Return the method that is meant where none is named: forward, or the first."""
+    """Return the method to use where none is named: forward, or the first."""
     known = list(names)
     return FORWARD if FORWARD in known else known[0]
 
@@ -118,7 +119,7 @@ class DelegateCall:
 
 @dataclass(frozen=True)
 class MoveCall:
-    """Lets value `target` be value `source` (for a tensor: the same memory)."""
+    """Makes value `target` the same as value `source` (for a tensor: the same memory)."""
 
     source: int
     target: int
@@ -147,10 +148,10 @@ class BackendDelegate:
     """One partition compiled for a backend.
 
     Attributes:
-        id: the backend, "EthosUBackend" for ours.
+        id: the backend; "EthosUBackend" for partitions of the NPU.
         data: its blob.
         file_offset: where the blob begins in the .pte, bytes.
-        compile_specs: what the backend was told.
+        compile_specs: the options that the backend was given.
     """
 
     id: str
@@ -165,10 +166,10 @@ class ExecutionPlan:
 
     Attributes:
         name: "forward", usually.
-        values: what instructions refer to by index.
+        values: instructions refer to these by index.
         inputs, outputs: value indices.
-        instructions: in order; the index of one is its id everywhere.
-        operators: the full names of those that run on the CPU.
+        instructions: in order; an instruction's index is its id everywhere.
+        operators: the full names of the operators that run on the CPU.
         delegates: indexed by `DelegateCall.delegate`.
         planned_sizes: bytes of each planned memory buffer.
     """
@@ -183,7 +184,7 @@ class ExecutionPlan:
     planned_sizes: tuple[int, ...]
 
     def tensor(self, index: int) -> Tensor:
-        """Value `index`, which must be a tensor; a UsageError otherwise."""
+        """Return value `index`, which must be a tensor. Raises UsageError otherwise."""
         value = self.values[index]
         if not isinstance(value, Tensor):
             raise UsageError(f"value {index} of {self.name} is {type(value).__name__}, a tensor is needed")
@@ -191,7 +192,7 @@ class ExecutionPlan:
 
     @cached_property
     def delegate_calls(self) -> tuple[tuple[int, DelegateCall], ...]:
-        """The calls of delegates, each with its index among the instructions."""
+        """The calls of delegates, each with its instruction index."""
         return tuple((at, call) for at, call in enumerate(self.instructions) if isinstance(call, DelegateCall))
 
     @cached_property

@@ -1,11 +1,11 @@
-"""Reading an ExecuTorch program (.pte) without ExecuTorch.
+"""A reader for ExecuTorch programs (.pte) that works without ExecuTorch.
 
-Importing executorch takes seconds, and its reader trusts the file. This one takes milliseconds and checks everything
-it hands out: a `Program` that exists has all its indices in range, all its tensors inside their memory, and all its
-delegates' data present. Facts of the format: executorch 1.4.1, exir/_serialize/program.fbs and _program.py.
+Importing executorch takes seconds, and its reader trusts the file. This reader takes milliseconds and checks everything
+it returns: in a `Program`, all indices are in range, all tensors lie inside their memory, and all delegates' data is
+present. Facts of the format: executorch 1.4.1, exir/_serialize/program.fbs and _program.py.
 
-Not supported, and said so: data outside the file, named data, initial values of mutable tensors, unbounded shapes.
-Files of Arm's backend have none of these.
+It refuses, by name, data outside the file, named data, initial values of mutable tensors, and unbounded shapes. Files
+of Arm's backend have none of these.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Program:
     plans: tuple[ExecutionPlan, ...]
 
     def plan(self, name: str = "forward") -> ExecutionPlan:
-        """Return the method called `name`; a UsageError lists the ones there are."""
+        """Return the method called `name`. Raises UsageError, which lists the ones there are."""
         for plan in self.plans:
             if plan.name == name:
                 return plan
@@ -78,11 +78,11 @@ class Program:
 
     @classmethod
     def parse(cls, data: bytes, where: str = "program") -> Program:
-        """Read and checks a .pte; a UsageError says what is wrong with it.
+        """Read and check a .pte. Raises UsageError, which says what is wrong with it.
 
         Args:
             data: the whole file.
-            where: what to call it in an error, usually the file's name.
+            where: the file's name in an error.
         """
         try:
             return cls(_Parser(data).plans())
@@ -93,7 +93,7 @@ class Program:
 
 
 class _Malformed(Exception):
-    """Says what is wrong with the file."""
+    """The file is damaged or not supported. The message says how."""
 
 
 @cache
@@ -132,7 +132,7 @@ class _Parser:
             raise _Malformed("it has initial values of mutable tensors, which are not supported")
 
     def _header(self) -> tuple[int, int, int]:
-        """(bytes of the flatbuffer, where segments begin, bytes of segments)."""
+        """Return the bytes of the flatbuffer, the offset of the segments, and the bytes of the segments."""
         data = self._data
         if data[8:12] != _HEADER_MAGIC:
             return len(data), len(data), 0
@@ -289,7 +289,7 @@ _LIST_KINDS: dict[str, Literal["int", "bool", "double", "tensor", "optional_tens
 
 
 def _offset_in(data: bytes, view: memoryview) -> int:
-    """Where `view`, a slice of `data`, begins."""
+    """Return where `view`, a slice of `data`, begins."""
     if not len(view):
         return 0
     whole = np.frombuffer(data, np.uint8).__array_interface__["data"][0]

@@ -1,7 +1,8 @@
-"""What a TOSA flatbuffer of Arm's backend says: operators, tensors, and where each operator came from.
+"""TOSA flatbuffers of Arm's backend: operators, tensors, and where each operator came from.
 
-Read with the `tosa` package of tosa-tools, whose classes are generated from the format's schema. The flatbuffers read
-here are made in this process or come from our own cache, which checks their digest; unlike a .pte they are trusted.
+They are read with the `tosa` package of tosa-tools, whose classes are generated from the format's schema. The
+flatbuffers read here are made in this process or come from our own cache, which checks their digest; unlike a .pte they
+are trusted.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _DTYPES: dict[int, str] = {value: name for name, value in vars(DType).items() if
 class Ancestor:
     """A node of an earlier graph that an operator descends from.
 
-    `identifier` is "<node name>.<graph id>": unique within the process that exported the model, and the key
-    ExecuTorch assigns debug handles by.
+    `identifier` is "<node name>.<graph id>": it is unique within the process that exported the model, and ExecuTorch
+    assigns debug handles by it.
     """
 
     identifier: str
@@ -78,6 +79,7 @@ class TosaOperator:
 
     @property
     def is_constant(self) -> bool:
+        """Whether it is a constant, of data or of a shape."""
         return self.op in ("CONST", "CONST_SHAPE")
 
 
@@ -97,7 +99,7 @@ class TosaGraph:
     tensors: Mapping[str, TosaTensor] = field(default_factory=dict)
 
     @classmethod
-    @functools.lru_cache(maxsize=4)  # it takes milliseconds, and whoever looks at a program looks at it again
+    @functools.lru_cache(maxsize=4)  # parsing takes milliseconds, and callers parse the same program again
     def parse(cls, data: bytes) -> TosaGraph:
         """Return the main block of a program."""
         return cls._of(Buffer.GetRootAs(data, 0).Regions(0).Blocks(0))
@@ -135,7 +137,7 @@ class TosaGraph:
         return cls(tuple(operators), inputs, outputs, tensors)
 
     def producers(self) -> dict[str, TosaOperator]:
-        """Return the operator that makes each tensor, by the tensor's name."""
+        """Return the operator that computes each tensor, by the tensor's name."""
         return {name: operator for operator in self.operators for name in operator.outputs}
 
 
@@ -174,7 +176,7 @@ def _location(raw: Any) -> Location | None:
 def module_path(entry: Any) -> str:
     """Return the path in an entry of nn_module_stack: (path, class).
 
-    Strict export writes "L['self'].stem.0", and "_export_root.stem.0" inside of a branch or loop.
+    Strict export writes "L['self'].stem.0", and "_export_root.stem.0" inside a branch or loop.
     """
     path = str(entry[0] if isinstance(entry, tuple | list) else entry)
     return path.removeprefix("L['self']").removeprefix("_export_root").lstrip(".")
@@ -184,9 +186,8 @@ def _root(trace: Any) -> Ancestor | None:
     """Return the end of the chain that starts at the first entry of upstream's flattened from_node list."""
     if not isinstance(trace, list) or not trace:
         return None
-    # Each entry names the graph of the one it was reached from, and its own last source, which upstream's debug handles
-    # follow, comes right after it. Only neighbours are compared: ids of graphs that are gone are given to others, so
-    # that one may occur twice.
+    # Each entry names the graph of the entry it was reached from. Its own last source comes right after it; upstream's
+    # debug handles follow that one. Only neighbours are compared: graph ids are reused, so one id may occur twice.
     at = 0
     while at + 1 < len(trace) and trace[at + 1]["parent_graph_id"] == trace[at]["graph_id"]:
         at += 1
@@ -195,7 +196,9 @@ def _root(trace: Any) -> Ancestor | None:
 
 
 def without_locations(data: bytes) -> bytes:
-    """Return the same program with its debug information blanked: it holds paths of the machine that made it."""
+    """Return the same program with blanks in place of its debug information, which has paths of the machine that made
+    it.
+    """
     blanked = bytearray(data)
     buffer = Buffer.GetRootAs(data, 0)
     for block in (buffer.Regions(index).Blocks(0) for index in range(buffer.RegionsLength())):
@@ -203,7 +206,7 @@ def without_locations(data: bytes) -> bytes:
             location = block.Operators(index).Location()
             text = location.Text() if location is not None else None
             if text:
-                # The string's own position: the table's first field holds an offset to its length.
+                # The position of the string: the table's first field has an offset to its length.
                 field = location._tab.Offset(4) + location._tab.Pos
                 start = field + flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, field) + 4
                 blanked[start : start + len(text)] = b" " * len(text)

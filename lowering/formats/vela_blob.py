@@ -1,4 +1,4 @@
-"""The Ethos-U delegate blob: what ExecuTorch's Arm backend stores in a .pte for one partition.
+"""The Ethos-U delegate blob: the data that ExecuTorch's Arm backend stores in a .pte for one partition.
 
 The blob is a sequence of blocks, each a 16-byte name (NUL padded), a little-endian u32 length, 12 zero bytes, and the
 data padded to 16 bytes, in this order: vela_bin_stream (empty), cmd_data, weight_data, scratch_size, inputs, outputs,
@@ -44,11 +44,12 @@ class VelaIo:
 
     @property
     def elements(self) -> int:
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.elements * self.elem_size
 
 
@@ -58,12 +59,12 @@ class VelaBlob:
 
     Attributes:
         command_data: the driver payload, "COP1" first.
-        weights: read-only data the stream addresses as region 0.
-        scratch_size: bytes of the area the stream addresses as region 1; inputs and outputs lie in it.
+        weights: read-only data that the stream addresses as region 0.
+        scratch_size: bytes of the area that the stream addresses as region 1; inputs and outputs lie in it.
         inputs: in the order of the delegate call's arguments.
-        outputs: likewise, after the inputs.
-        config_word: the CONFIG value the stream was compiled for (MACs, SHRAM, product).
-        id_word: the ID value it was compiled for (architecture version).
+        outputs: in the order of the delegate call's arguments, after the inputs.
+        config_word: the CONFIG value that the stream was compiled for (MACs, SHRAM, product).
+        id_word: the ID value that it was compiled for (architecture version).
         stream_offset: byte at which the register command stream begins in `command_data`.
         stream_size: its bytes.
     """
@@ -85,11 +86,11 @@ class VelaBlob:
 
     @classmethod
     def parse(cls, data: bytes | bytearray | memoryview, where: str = "delegate blob") -> VelaBlob:
-        """Read and checks a blob; a UsageError says what was expected and found.
+        """Read and check a blob. Raises UsageError, which says what was expected and found.
 
         Args:
             data: the whole blob, header and footer included.
-            where: what to call it in an error, for example "model.pte, delegate 0".
+            where: the blob's name in an error, for example "model.pte, delegate 0".
         """
         blocks = _read_blocks(bytes(data), where)
         if len(blocks["scratch_size"]) != 4:
@@ -126,7 +127,7 @@ def _read_blocks(data: bytes, where: str) -> dict[str, bytes]:
         raw = data[position : position + 16]
         (length,) = struct.unpack_from("<I", data, position + 16)
         position += 32
-        # The writer keeps 15 characters of a name.
+        # The writer cuts a name after 15 characters.
         if raw != name.encode()[:15].ljust(16, b"\0"):
             raise _bad(where, f"expected block {name!r} at byte {position - 32}, found {raw.rstrip(bytes(1))!r}")
         if name.startswith("vela_") and length:
@@ -141,7 +142,7 @@ def _read_blocks(data: bytes, where: str) -> dict[str, bytes]:
 
 
 def _read_payload(data: bytes, where: str) -> tuple[int, int, int, int]:
-    """(config word, id word, stream offset, stream size) of a driver payload."""
+    """Return config word, id word, stream offset and stream size of a driver payload."""
     if data[:4] not in _MAGIC:
         raise _bad(where, f"cmd_data starts with {data[:4]!r}, expected {_MAGIC[0]!r}")
     if len(data) % 4:

@@ -1,1 +1,1 @@
-"""From each NPU operation back to the user's source."""
+"""The map from each NPU operation back to the user's source."""

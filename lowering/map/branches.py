@@ -1,14 +1,14 @@
-"""Which TOSA operators the operations inside of branches and loops compute.
+"""Which TOSA operators the operations inside branches and loops compute.
 
-Of these Vela's debug database (ethos-u-vela 5.1.0, regor) lists less than of the main program: that an operation is in
-the queue, but not what it was scheduled from. What there is: the tensors that operations of a branch write to memory,
-each with its place, and the command stream, which has the place that each operation writes to. So an operation is known
-by the tensor that it writes, and computes the TOSA operators between that and the tensors that were written before.
+For these, Vela's debug database (ethos-u-vela 5.1.0, regor) has less than for the main program: it lists that an
+operation is in the queue, but not what it was scheduled from. It does have the place of each tensor that operations of
+a branch write to memory, and the command stream has the place that each operation writes to. So the tensor that it
+writes identifies an operation: it computes the TOSA operators between that tensor and the tensors written before.
 
 Facts this rests on, each seen in compiled programs: branches are in the stream in the order of TOSA's regions, with
-BRANCH commands around them; a branch's places count from the tensor "carveout-for-op-N" of the program around it; what
-lies elsewhere is one of its outputs; operations that hand their result to the next one ("chained") write to no memory.
-Where a program does not fit them, nothing is said about its branches.
+BRANCH commands around them; a branch's places count from the tensor "carveout-for-op-N" of the program around it; a
+place elsewhere is one of the branch's outputs; operations that pass their result to the next one ("chained") write to
+no memory. A program that contradicts them gets no rows for its branches.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ethos_hil.lowering.formats.command_stream import BRANCH, commands
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 
 _CARVEOUT = "carveout-for-op-"
-# Registers: where the output lies (48 bits: parameter and payload), and in bits 14-15 of its precision how it is kept.
+# Registers: the output's address (48 bits: parameter and payload), and its precision, whose bits 14-15 are its storage.
 _OFM_BASE, _OFM_PRECISION, _CHAINED = 0x010, 0x114, 2
 _BRANCH_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Computed:
+class BranchOperation:
     """What the operation of a queue entry computes.
 
     Attributes:
         region: name of the TOSA region.
-        tensor: the tensor it writes; "" if it only hands on.
-        operators: indices, in the region, of the operators it or those that it hands on to compute, in order.
+        tensor: the tensor it writes; "" if it only passes its result on.
+        operators: indices, in the region, of the operators that it, or the operation it passes its result to, computes.
     """
 
     region: str
@@ -41,10 +41,10 @@ class Computed:
     operators: tuple[int, ...]
 
 
-def computed(
+def map_branch_operations(
     graphs: Mapping[str, TosaGraph], tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes
-) -> dict[str, Computed]:
-    """By `scheduled_id`, of the queue entries that are inside of branches and loops.
+) -> dict[str, BranchOperation]:
+    """Return the operations inside branches and loops, by the `scheduled_id` of their queue entry.
 
     Args:
         graphs: the regions of the TOSA program by name, the main one first.
@@ -60,12 +60,12 @@ def computed(
     ofms = _ofms(stream)
     regions = {name: _Region(name, graph, places) for name, graph in graphs.items()}
     seen: set[str] = set()
-    found: dict[str, Computed] = {}
+    found: dict[str, BranchOperation] = {}
     for entry in sorted(tables["queue"], key=lambda row: int(row["offset"])):
         offset, scheduled = int(entry["offset"]), entry["scheduled_id"]
         part = bisect.bisect_right(parts, offset) - 1
         name = order[part]
-        if name != main and scheduled not in seen:  # the further stripes of an operation belong to its first
+        if name != main and scheduled not in seen:  # further stripes of an operation belong to its first one
             seen.add(scheduled)
             regions[name].resume(order[:part].count(name))
             found |= regions[name].take(scheduled, ofms.get(offset))
@@ -75,7 +75,7 @@ def computed(
 
 
 def _order(graphs: Mapping[str, TosaGraph], name: str) -> Iterator[str]:
-    """Yield the regions in the order of the stream; one that goes on after a branch is named again."""
+    """Yield the regions in the order of the stream. A region that goes on after a branch is named again."""
     yield name
     for operator in graphs[name].operators:
         for body in operator.bodies:
@@ -85,15 +85,18 @@ def _order(graphs: Mapping[str, TosaGraph], name: str) -> Iterator[str]:
 
 
 def _parts(stream: bytes) -> list[int]:
-    """Where the parts of the stream begin that are run as a whole: behind a BRANCH, or where one goes to."""
+    """Return the offsets where the stream's parts begin: after a BRANCH, and at a branch's target.
+
+    Each part runs as a whole.
+    """
     branches = [command for command in commands(stream) if command.code == BRANCH and command.payload is not None]
     starts = {0, *(each.offset + _BRANCH_BYTES for each in branches), *(each.payload or 0 for each in branches)}
-    only_branch = {each.offset for each in branches}  # the second of two in a row is no part of anything
+    only_branch = {each.offset for each in branches}  # the second of two adjacent BRANCHes begins no part
     return sorted(starts - only_branch)
 
 
 def _ofms(stream: bytes) -> dict[int, int | None]:
-    """Return the place that each operation writes to, by the operation's offset; None for one that hands its result on."""
+    """Return the address that each operation writes to, by its offset; None where it passes its result on."""
     base, precision = 0, 0
     found: dict[int, int | None] = {}
     for command in commands(stream):
@@ -107,7 +110,7 @@ def _ofms(stream: bytes) -> dict[int, int | None]:
 
 
 class _Places:
-    """Where the tensors of each region lie."""
+    """The places in memory of each region's tensors."""
 
     def __init__(self, graphs: Mapping[str, TosaGraph], rows: Sequence[Mapping[str, str]]) -> None:
         owners = {name: region for region, graph in graphs.items() for name in graph.tensors}
@@ -125,7 +128,7 @@ class _Places:
             if region is None:
                 continue
             self.rows[region].append((time, address, name))
-            # A table's rows are in order of time, region by region: what a branch gives follows its memory.
+            # The rows are in order of time, region by region: a branch's outputs follow its memory.
             carveouts[region] += waiting
             waiting = []
         for region in _order(graphs, next(iter(graphs))):
@@ -136,7 +139,7 @@ class _Places:
 
 
 def _owner(name: str, owners: Mapping[str, str]) -> str | None:
-    """Return the region of a tensor; Vela calls what it makes itself after one of the program's, with an ending."""
+    """Return the region of a tensor. Vela names its own tensors after one of the program's, with a suffix."""
     while name:
         if name in owners:
             return owners[name]
@@ -145,7 +148,7 @@ def _owner(name: str, owners: Mapping[str, str]) -> str | None:
 
 
 class _Region:
-    """A region while its operations are gone through in order."""
+    """A region whose operations are identified in order."""
 
     def __init__(self, name: str, graph: TosaGraph, places: _Places) -> None:
         self._name, self._graph, self._base = name, graph, places.base[name]
@@ -156,38 +159,40 @@ class _Region:
         self._written = set(given)
         self._in_memory = given | {row[2] for row in self._left} | set(self._outputs)
         self._waiting: list[str] = []
-        self._last: Computed | None = None
+        self._last: BranchOperation | None = None
 
     def resume(self, branches: int) -> None:
-        """So many of its own branches and loops are behind it, and have written what they give."""
+        """Note that its first `branches` branches and loops have run, and have written their outputs."""
         inner = [operator for operator in self._graph.operators if operator.bodies]
         self._written.update(name for operator in inner[:branches] for name in operator.outputs)
 
-    def take(self, scheduled: str, address: int | None) -> dict[str, Computed]:
-        """Return the next operation writes to `address`; what is known by that of it and of those before it."""
+    def take(self, scheduled: str, address: int | None) -> dict[str, BranchOperation]:
+        """Identify the next operation, which writes to `address`. Return what is now known of it and of those before
+        it.
+        """
         self._waiting.append(scheduled)
         tensor = None if address is None else self._at(address - self._base) or self._output()
         if tensor is None:
             return {}
         self._written.add(tensor)
         self._left = [row for row in self._left if row[2] != tensor]
-        if tensor not in self._producers:  # made by Vela, on the way to what follows
+        if tensor not in self._producers:  # Vela made it, on the way to the next tensor
             return {}
-        return self._assign(Computed(self._name, tensor, self._between(tensor)))
+        return self._assign(BranchOperation(self._name, tensor, self._between(tensor)))
 
-    def end(self) -> dict[str, Computed]:
-        """Nothing follows."""
+    def end(self) -> dict[str, BranchOperation]:
+        """Identify the operations left at the end of the region."""
         return self._assign(self._last) if self._last is not None else {}
 
-    def _assign(self, computed: Computed) -> dict[str, Computed]:
+    def _assign(self, computed: BranchOperation) -> dict[str, BranchOperation]:
         *before, last = self._waiting or [""]
-        handed = Computed(computed.region, "", computed.operators)
+        handed = BranchOperation(computed.region, "", computed.operators)
         assigned = dict.fromkeys(before, handed) | ({last: computed} if last else {})
         self._waiting, self._last = [], handed
         return assigned
 
     def _at(self, place: int) -> str | None:
-        """Return the tensor of this place that can be written next; the earliest, where memory is used again."""
+        """Return the tensor at this place that can be written next; the earliest, where memory is reused."""
         ready = (row for row in self._left if row[1] == place and self._ready(row[2]))
         return min(ready, default=(0, 0, None), key=lambda row: row[0])[2]
 
@@ -202,7 +207,7 @@ class _Region:
         return (inputs & self._in_memory) - {tensor} <= self._written
 
     def _between(self, tensor: str) -> tuple[int, ...]:
-        """Return the operators from tensors in memory to this one."""
+        """Return the operators between tensors in memory and this one."""
         found: dict[int, TosaOperator] = {}
 
         def visit(name: str) -> None:

@@ -1,14 +1,13 @@
-"""Which operator of the user's model each NPU operation computes.
+"""Which operators of the user's model each NPU operation computes.
 
-Vela's debug database lists, for every entry of the command queue, the byte offset of its last operation in the
-register command stream and the TOSA operator it was scheduled from; the TOSA operators carry the nodes they were made
-from; those descend from the aten operators of the exported float model. This module joins the three.
+Vela's debug database lists, for every entry of the command queue, the byte offset of its last operation in the register
+command stream and the TOSA operator it was scheduled from. The TOSA operators carry the nodes they were made from, and
+those descend from the aten operators of the exported float model. This module joins the three.
 
 Facts of the database (ethos-u-vela 5.1.0, regor): `source.ext_key` is the index of the TOSA operator; `perf.name` is
-the tensor the scheduled operation writes, so that the operators between the primary one and that tensor's producer
-are fused into it; `group` names the operations carried by another. Each was checked against decoded streams. Of
-branches and loops the database has only the queue; `ethos_hil.lowering.map.branches` finds what their operations
-compute.
+the tensor the scheduled operation writes, so that the operators between the primary one and that tensor's producer are
+fused into it; `group` names the operations carried by another. Each was checked against decoded streams. For branches
+and loops the database has only the queue; `ethos_hil.lowering.map.branches` finds what their operations compute.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from ethos_hil.lowering.formats.command_stream import COMPUTE, DMA_START, comman
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.map import branches
 
-# Operators that disappear into the one before them: their effect is in its weights or its clamping.
+# Operators that are folded into the one before them: its weights or its clamp have their effect.
 _FOLDABLE = {"batch_norm", "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "clamp", "clamp_"}
-# Operators that move values and compute none.
+# Operators that only move values.
 _MOVING = {"TRANSPOSE", "RESHAPE", "CONCAT", "SLICE", "PAD", "TILE", "REVERSE", "GATHER", "SCATTER", "IDENTITY"}
 _NUMBER = re.compile(r"_\d+$")
-_MADE = re.compile(r"(_pre_computed|_fused_const|_common)+$")
+_PASS_SUFFIX = re.compile(r"(_pre_computed|_fused_const|_common)+$")
 _TABLE = re.compile(r"b_(?P<kind>.+?)(?P<number>(_\d+)?)_table_constant(?P<region>|_.+)")
-"""The constant of a look-up: the kind of node it was made of, that one's number, and the branch it is in."""
+"""The constant of a look-up: kind and number of the node it was made from, and the branch it is in."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,8 @@ class Partition:
 
     Attributes:
         calls: the model's calls by identifier, in the order they run.
-        nodes: identifier of the call each node of the partition's graph descends from, by the node's name; in a branch
-            the name with "_" and the branch's region behind it, as tensors are called there.
+        nodes: identifier of the call that each node of the partition's graph descends from, by the node's name; in a
+            branch the key is the name, "_" and the branch's region, as tensors are called there.
         handles: ExecuTorch's debug handle of each call that has a node in the partition.
         surviving: identifiers that still have nodes after quantisation; the others were folded by then.
     """
@@ -85,16 +84,16 @@ def build_map(
     first_id: int,
     total_cycles: int | None = None,
 ) -> tuple[NpuOp, ...]:
-    """Return the rows of one delegate, in stream order; every compute operation of `stream` belongs to one.
+    """Return the rows of one delegate, in stream order. Every compute operation of `stream` belongs to one.
 
     Args:
         graphs: the regions of the partition's TOSA program by name, the main one first, with locations.
         database: text of Vela's out_debug.xml.
         stream: the register command stream.
-        partition: what the TOSA operators descend from.
+        partition: the calls that the TOSA operators descend from.
         first_id: number of the first row's id.
-        total_cycles: Vela's estimate for the whole delegate. What the database gives for no operation, because it is
-            inside of a branch or loop, is shared evenly by those that are.
+        total_cycles: Vela's estimate for the whole delegate. Operations in branches and loops, for which the database
+            has no cycles, share the remainder evenly.
     """
     graph = next(iter(graphs.values()))
     tables = read_tables(database)
@@ -118,7 +117,7 @@ def build_map(
     taken = {primary.index for primary in primaries if primary is not None}
     cycles = _cycles(queue, scheduled, carried, total_cycles)
     producers = graph.producers()
-    inside = _Inside(graphs, tables, stream, partition)
+    branch_rows = _BranchRows(graphs, tables, stream, partition)
     rows: list[NpuOp] = []
     for number, (entry, primary) in enumerate(zip(queue, primaries, strict=True)):
         perf = scheduled.get(entry["scheduled_id"], {})
@@ -135,14 +134,14 @@ def build_map(
             vela_cycles=cycles[number],
             tensor=perf.get("name", ""),
         )
-        if entry["scheduled_id"] in inside.computed:
-            rows.append(inside.described(op, entry["scheduled_id"]))
+        if entry["scheduled_id"] in branch_rows.operations:
+            rows.append(branch_rows.row(op, entry["scheduled_id"]))
             continue
         last = producers.get(op.tensor)
-        if primary is None:  # made by Vela itself: go by the tensor it writes
+        if primary is None:  # Vela made it: the tensor it writes tells the operator
             primary = last
-        fused = set() if primary is None else _between(primary, last, producers, taken)
-        if primary is None:  # made of an input, as where its truth values become bytes of 0 and 255: go by who reads it
+        fused = set() if primary is None else _fused_operators(primary, last, producers, taken)
+        if primary is None:  # it converts an input, e.g. truth values to bytes of 0 and 255: its readers tell
             readers = _readers(entry["scheduled_id"], tables)
             found = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in readers)
             fused = {each.index for each in found if each is not None}
@@ -153,13 +152,13 @@ def build_map(
                 fused.add(other.index)
         if primary is not None:
             op = replace(op, tosa_op=primary.op, operator=primary.index)
-        rows.append(_described(op, primary, sorted(fused), origins, folded, partition))
+        rows.append(_with_sources(op, primary, sorted(fused), origins, folded, partition))
     _check_coverage(rows, stream)
     return tuple(rows)
 
 
-class _Inside:
-    """Rows of operations inside of branches and loops."""
+class _BranchRows:
+    """Rows of the operations inside branches and loops."""
 
     def __init__(
         self,
@@ -168,14 +167,14 @@ class _Inside:
         stream: bytes,
         partition: Partition,
     ) -> None:
-        self.computed = branches.computed(graphs, tables, stream)
+        self.operations = branches.map_branch_operations(graphs, tables, stream)
         self._graphs, self._partition = graphs, partition
-        self._origins = {name: _origins(graph, partition) for name, graph in graphs.items() if self.computed}
+        self._origins = {name: _origins(graph, partition) for name, graph in graphs.items() if self.operations}
         self._names = dict(zip(graphs, _names(tables["source"]), strict=False))
 
-    def described(self, row: NpuOp, scheduled: str) -> NpuOp:
-        """Return the row of a queue entry, named after the TOSA operator that it is there for."""
-        found = self.computed[scheduled]
+    def row(self, row: NpuOp, scheduled: str) -> NpuOp:
+        """Return the row of a queue entry, named after its main TOSA operator."""
+        found = self.operations[scheduled]
         graph, origins = self._graphs[found.region], self._origins[found.region]
         operators = [graph.operators[index] for index in found.operators]
         doing = [each for each in operators if each.op not in _MOVING and each.op != "RESCALE"]
@@ -183,11 +182,11 @@ class _Inside:
         name = self._names.get(found.region, {}).get(main.index, main.op)
         row = replace(row, npu_op=name, tosa_op=main.op, tensor=found.tensor)
         folded = _folded(graph, origins, self._partition)
-        return _described(row, main, found.operators, origins, folded, self._partition)
+        return _with_sources(row, main, found.operators, origins, folded, self._partition)
 
 
 def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
-    """Vela's names of the operators of each region, by index: the table has one region after the other."""
+    """Return Vela's names of each region's operators, by index. The table has one region after the other."""
     regions: list[dict[int, str]] = []
     for row in sources:
         index = int(row["ext_key"] or -1)
@@ -198,13 +197,13 @@ def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
 
 
 def _indexed(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -> list[Mapping[str, str]]:
-    """Return entries that the queue lacks: of gathers and scatters, which are DMA by an index and no computation."""
+    """Return the entries that the queue lacks: gathers and scatters are DMA with an index, not compute operations."""
     queued = {row["scheduled_id"] for row in tables["queue"]}
     moving = [row for row in tables["perf"] if row["operator"] in ("Gather", "Scatter") and row["id"] not in queued]
     moving.sort(key=lambda row: int(row["id"]))  # in the order of the schedule
     offsets = indexed_copies(stream)
     each, rest = divmod(len(offsets), max(1, len(moving)))
-    if not moving or rest:  # it is not known which is whose: the run will tell of operations without a row
+    if not moving or rest:  # the assignment is unknown: the run reports operations without a row
         return []
     rows = [moving[number // each] for number in range(len(offsets))]
     keys = [{"optimised_id": row["optimised_id"], "scheduled_id": row["id"]} for row in rows]
@@ -212,7 +211,7 @@ def _indexed(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -
 
 
 def _readers(scheduled: str, tables: Mapping[str, Sequence[Mapping[str, str]]]) -> list[Mapping[str, str]]:
-    """What reads what a scheduled operation writes."""
+    """Return the operations that read the output of a scheduled operation."""
     readers = {row["id"] for row in tables.get("perf_debug_conn", ()) if row["input_op_id"] == scheduled}
     return [row for row in tables["perf"] if row["id"] in readers]
 
@@ -236,14 +235,14 @@ def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
 
 
 def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
-    """Return the call each TOSA operator computes a part of."""
+    """Return the call that each TOSA operator computes a part of."""
     producers = graph.producers()
     origins: list[AtenCall | None] = [None] * len(graph.operators)
     for operator in graph.operators:
-        if operator.is_constant:  # has no trace; one that is more than weights is called after the node it is made of
-            node = _MADE.sub("", operator.outputs[0])
+        if operator.is_constant:  # has no trace; one besides weights is named after the node it was made from
+            node = _PASS_SUFFIX.sub("", operator.outputs[0])
             alike = {call for name, call in partition.nodes.items() if _NUMBER.sub("", name) == _NUMBER.sub("", node)}
-            only = alike.pop() if len(alike) == 1 else ""  # passes number nodes anew
+            only = alike.pop() if len(alike) == 1 else ""  # passes renumber nodes
             origins[operator.index] = partition.calls.get(partition.nodes.get(node, only))
             continue
         root = operator.location.root if operator.location is not None else None
@@ -252,7 +251,7 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
             before = producers.get(operator.inputs[0])
             identifier = _table_of(operator, graph, partition, origins[before.index] if before is not None else None)
         origins[operator.index] = partition.calls.get(identifier)
-    # What a pass made from nothing belongs to what it reads, failing that to what reads it.
+    # An operator without a trace belongs to the call of its inputs, else to that of its readers.
     for operator in graph.operators:
         if origins[operator.index] is None and not operator.is_constant:
             known = (origins[producers[name].index] for name in operator.inputs if name in producers)
@@ -266,10 +265,10 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
 
 
 def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, before: AtenCall | None) -> str:
-    """Return identifier of the call that a look-up is a part of; `before` is that of what it reads.
+    """Return the identifier of the call that a look-up belongs to; `before` is the call of its input.
 
-    The pass that makes TABLEs drops the trace, but names the table after the node it replaces. Where a node of the same
-    kind was folded away before that, the names had been given anew, and name another of its kind.
+    The pass that makes TABLEs drops the trace, but names the table after the node it replaces. If a node of the same
+    kind was folded before, the nodes were renumbered, and the name may be another node's.
     """
     match = _TABLE.fullmatch(table.inputs[-1])
     if match is None:
@@ -284,9 +283,9 @@ def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, befor
 
 
 def _folded(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Partition) -> dict[int, list[AtenCall]]:
-    """Return the calls that have no operator of their own, by the index of the operator they were folded into.
+    """Return the calls without an operator of their own, by the index of the operator they were folded into.
 
-    That is the last operator that computes something for the call before them: there is where values are clamped.
+    That is the last operator that computes something for the call before them, because it clamps the values.
     """
     represented: dict[str, int] = {}
     for operator, origin in zip(graph.operators, origins, strict=True):
@@ -306,11 +305,11 @@ def _folded(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Par
     return folded
 
 
-def _between(
+def _fused_operators(
     primary: TosaOperator, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: set[int]
 ) -> set[int]:
-    """Return indices of the operators on the ways from `primary` to `last`, both included; other rows' primaries are
-    not.
+    """Return the indices of the operators between `primary` and `last`, inclusive, without other rows' primary
+    operators.
     """
     if last is None or last.index == primary.index:
         return {primary.index}
@@ -327,7 +326,7 @@ def _between(
     return {index for index, reached in reaches.items() if reached} if visit(last) else {primary.index}
 
 
-def _described(
+def _with_sources(
     row: NpuOp,
     primary: TosaOperator | None,
     fused: Sequence[int],
@@ -358,7 +357,7 @@ def _cycles(
     carried: Mapping[str, Sequence[str]],
     total: int | None,
 ) -> list[int]:
-    """Vela's estimate per queue entry; an operation of several entries (stripes, depth slices) is split evenly."""
+    """Return Vela's estimate per queue entry. Entries of one operation (stripes, depth slices) share it evenly."""
     entries: dict[str, list[int]] = {}
     for number, entry in enumerate(queue):
         entries.setdefault(entry["scheduled_id"], []).append(number)
@@ -380,12 +379,12 @@ def _share(estimate: int, numbers: Sequence[int], cycles: list[int]) -> None:
 
 
 def operation_offsets(stream: bytes, codes: Set[int]) -> tuple[int, ...]:
-    """Return byte offsets of the operations of these codes in a command stream."""
+    """Return the byte offsets of the operations with these codes in a command stream."""
     return tuple(one.offset for one in commands(stream) if one.payload is None and one.code in codes)
 
 
 def compute_offsets(stream: bytes) -> tuple[int, ...]:
-    """Return byte offsets of the words in a command stream that start a computation (DMA, waits and STOP don't)."""
+    """Return the byte offsets of the words that start a computation (not those of DMA, waits and STOP)."""
     return operation_offsets(stream, COMPUTE)
 
 

@@ -1,7 +1,7 @@
-"""CPU operators that NumPy computes as PyTorch does, bit for bit: programs with these are checked without PyTorch.
+"""CPU operators that NumPy computes as PyTorch does, bit for bit, so that their programs are checked without PyTorch.
 
-They compare, combine bits, or choose elements: nothing is rounded. What is not as simple, such as tensors of different
-types or an index that is none, is declined and left to PyTorch.
+They compare, combine bits, or choose elements, and round nothing. Harder cases, such as tensors of different types or
+an index out of range, are declined and left to PyTorch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 Kernel = Callable[..., np.ndarray | None]
-"""Takes the call's arguments but for its outputs, lists as lists; gives the output, or None to decline."""
+"""Takes the call's arguments without its outputs, lists as lists; returns the output, or None to decline."""
 
 
 def _alike(*arrays: Any) -> bool:
@@ -46,7 +46,7 @@ def _any_of_all(values: np.ndarray) -> np.ndarray:
 
 
 def _inside(indices: np.ndarray, values: np.ndarray, dimension: int) -> bool:
-    """Return whether these are places along a dimension, counted from its beginning."""
+    """Return whether all indices are within a dimension, counted from its beginning."""
     return bool(values.ndim and np.all(indices >= 0) and np.all(indices < values.shape[dimension]))
 
 
@@ -61,7 +61,7 @@ def _embedding(weights: np.ndarray, indices: np.ndarray, *_: Any) -> np.ndarray 
 def _gather(values: np.ndarray, dimension: int, indices: np.ndarray, *_: Any) -> np.ndarray | None:
     if not _inside(indices, values, dimension):
         return None
-    kept = [slice(size) for size in indices.shape]  # the indices may be of fewer rows than the values
+    kept = [slice(size) for size in indices.shape]  # the indices may have fewer rows than the values
     kept[dimension] = slice(None)
     return np.take_along_axis(values[tuple(kept)], indices.astype(np.int64), axis=dimension)
 
@@ -95,4 +95,4 @@ EXACT: Mapping[str, Kernel] = MappingProxyType(
         "aten::index.Tensor_out": _index,
     }
 )
-"""By the operator's full name."""
+"""Kernels by the operator's full name."""

@@ -1,10 +1,10 @@
 """The CPU's part of a program, computed on the host exactly as ExecuTorch's portable kernels compute it.
 
-Quantise and dequantise are written out in float32: that equals ExecuTorch's own C++ kernels bit for bit (a test
-compares with the ones in the wheel), whereas torch's Python version of quantize_per_tensor multiplies by a
-reciprocal rounded differently and differs on values near a rounding boundary. Pools, means, batch normalisation and
-bilinear interpolation are written out as well: torch adds up, and treats NaN and -0.0, in another way.
-`ethos_hil.lowering.oracle.exact_kernels` has operators for which NumPy does; all others run in torch.
+Quantise and dequantise are written out in float32. That equals ExecuTorch's own C++ kernels bit for bit (a test
+compares with the ones in the wheel). Torch's Python version of quantize_per_tensor multiplies by a reciprocal that is
+rounded differently, and differs for values near a rounding boundary. Pools, means, batch normalisation and bilinear
+interpolation are written out as well, because torch adds in another order and treats NaN and -0.0 differently.
+`ethos_hil.lowering.oracle.exact_kernels` has the operators that NumPy computes exactly; all others run in torch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _INT32 = np.iinfo(np.int32)
 class Store:
     """The values of a plan while it runs, in memory laid out as planned.
 
-    Tensors share memory where the plan says so; programs rely on it: a view is compiled to nothing but a second
-    tensor at the same place.
+    Tensors share memory where the plan says so. Programs rely on it: a view compiles to nothing but a second tensor at
+    the same place.
     """
 
     def __init__(self, plan: ExecutionPlan) -> None:
@@ -33,14 +33,14 @@ class Store:
         self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
 
     def tensor(self, index: int) -> Tensor:
-        """Return the tensor that value `index` is now."""
+        """Return the tensor that is value `index` at present."""
         value = self._values[index]
         if not isinstance(value, Tensor):
             raise OracleError(f"value {index} is no tensor")
         return value
 
     def get(self, index: int) -> Any:
-        """Value `index`; a tensor as an array in its logical shape, valid until something is written."""
+        """Return value `index`; a tensor as an array in its logical shape, valid until the next write."""
         value = self._values[index]
         if not isinstance(value, Tensor):
             return value
@@ -56,11 +56,11 @@ class Store:
         self._place(index, tensor)[:] = np.frombuffer(tensor.to_bytes(array), np.uint8)
 
     def move(self, source: int, target: int) -> None:
-        """Let value `target` be value `source`: of a tensor the place, not the contents."""
+        """Make value `target` the same as value `source`; for a tensor the place in memory, not the contents."""
         self._values[target] = self._values[source]
 
     def is_true(self, index: int) -> bool:
-        """Value `index` as a condition: a bool, or a tensor of bools that are all true."""
+        """Return value `index` as a condition: a bool, or whether all elements of a tensor of bools are true."""
         return bool(np.all(self.get(index)))
 
     def _place(self, index: int, tensor: Tensor) -> np.ndarray:
@@ -70,7 +70,7 @@ class Store:
 
 
 def run_kernel(call: KernelCall, store: Store) -> None:
-    """Execute one KernelCall; an OracleError when the operator can't run here."""
+    """Execute one KernelCall. Raises OracleError when the operator can't run here."""
     try:
         kernel = _KERNELS.get(call.operator)
         if kernel is not None:
@@ -90,8 +90,8 @@ def _quantise(call: KernelCall, store: Store) -> None:
     inverse = np.float32(1) / np.float32(scale)
     with np.errstate(invalid="ignore", over="ignore"):
         steps = np.float32(zero_point) + np.rint(values.astype(np.float32) * inverse)
-    # Upstream casts to a 32-bit integer, undefined out of range; as on the host, NaN is below all others. The firmware
-    # saturates infinities and what else is out of range, like the Cortex-M's own conversion.
+    # Upstream casts to a 32-bit integer, which is undefined out of range. As on the host, NaN is below all others. The
+    # firmware saturates infinities and other values out of range, like the Cortex-M's own conversion.
     whole = np.nan_to_num(steps.astype(np.float64), nan=_INT32.min, posinf=_INT32.max, neginf=_INT32.min)
     store.set(call.args[-1], np.clip(whole, int(low), int(high)).astype(out.dtype).reshape(out.sizes))
 
@@ -104,18 +104,18 @@ def _dequantise(call: KernelCall, store: Store) -> None:
 
 
 def _copy(call: KernelCall, store: Store) -> None:
-    """Another element type or memory layout, or none, the same logical values."""
+    """Copy the logical values to another element type or memory layout."""
     out = store.tensor(call.args[-1])
     store.set(call.args[-1], store.get(call.args[0]).astype(out.dtype).reshape(out.sizes))
 
 
 def _reshape(call: KernelCall, store: Store) -> None:
-    """Dimensions of size 1 come or go."""
+    """Add or remove dimensions of size 1."""
     store.set(call.args[-1], store.get(call.args[0]).reshape(store.tensor(call.args[-1]).sizes))
 
 
 def _pair(store: Store, index: int, default: tuple[int, int] = (1, 1)) -> tuple[int, int]:
-    """Return a list argument that has an item for height and one for width, or one for both, or none."""
+    """Return the height's and the width's item of a list argument, which may have one item for both, or none."""
     items = [int(store.get(int(item))) for item in store.get(index).items]
     return (items[0], items[-1]) if items else default
 
@@ -128,9 +128,9 @@ def _elements(
     padding: tuple[int, int],
     dilation: tuple[int, int] = (1, 1),
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Yield position after position of a kernel, row by row, all windows ([..., OH, OW]) at once.
+    """Yield the positions of a kernel, row by row, for all windows ([..., OH, OW]) at once.
 
-    Yields for each window: the value there, whether that is inside the input, and its index in the channel.
+    Each item has for each window: the value there, whether that is inside the input, and its index in the channel.
     """
     height, width = values.shape[-2:]
     top = np.arange(windows[-2])[:, None] * stride[0] - padding[0]
@@ -143,7 +143,9 @@ def _elements(
 
 
 def _average_pool(call: KernelCall, store: Store) -> None:
-    """aten::avg_pool2d.out, in float32 from the first element inside; torch starts from 0.0 and loses -0.0."""
+    """Compute aten::avg_pool2d.out in float32, starting with the first element inside; torch starts with 0.0 and loses
+    -0.0.
+    """
     values, _, _, _, _, include_padding, divisor = (store.get(index) for index in call.args[:7])
     out = store.tensor(call.args[-1])
     kernel, padding = _pair(store, call.args[1]), _pair(store, call.args[3])
@@ -155,21 +157,23 @@ def _average_pool(call: KernelCall, store: Store) -> None:
             started |= inside
         if divisor is None:
             heights, widths = (
-                _counted(out.sizes[at - 2], values.shape[at - 2], kernel[at], stride[at], border, padding[at])
+                _window_sizes(out.sizes[at - 2], values.shape[at - 2], kernel[at], stride[at], border, padding[at])
                 for at, border in enumerate(padding if include_padding else (0, 0))
             )
             divisor = heights[:, None] * widths[None, :]
         store.set(call.args[-1], total / np.asarray(divisor).astype(np.float32))
 
 
-def _counted(windows: int, size: int, kernel: int, stride: int, border: int, padding: int) -> np.ndarray:
-    """How many positions of each window along one dimension lie in the input or its `border`."""
+def _window_sizes(windows: int, size: int, kernel: int, stride: int, border: int, padding: int) -> np.ndarray:
+    """Return how many positions of each window along one dimension lie in the input or its `border`."""
     begin = np.arange(windows) * stride - padding
     return np.asarray(np.minimum(begin + kernel, size + border) - np.maximum(begin, -border))
 
 
 def _max_pool(call: KernelCall, store: Store) -> None:
-    """aten::max_pool2d_with_indices.out: the first of the greatest; unlike torch's, NaN only where it comes first."""
+    """Compute aten::max_pool2d_with_indices.out: the first of the largest. Unlike in torch, NaN wins only if it comes
+    first.
+    """
     values = store.get(call.args[0])
     out, indices = call.args[6:8]
     sizes = store.tensor(out).sizes
@@ -185,20 +189,22 @@ def _max_pool(call: KernelCall, store: Store) -> None:
 
 
 def _mean(call: KernelCall, store: Store) -> None:
-    """aten::mean.out: a float32 sum, element after element, where torch adds in blocks; then a division."""
+    """Compute aten::mean.out: a float32 sum, element by element, where torch adds in blocks; then a division."""
     values, dimensions = store.get(call.args[0]), store.get(call.args[1])
     chosen = [int(store.get(int(item))) % values.ndim for item in dimensions.items] if dimensions else []
     reduced = sorted(chosen) or list(range(values.ndim))
     number = int(np.prod([values.shape[axis] for axis in reduced]))
     with np.errstate(all="ignore"):
         sums = np.add.accumulate(np.moveaxis(values, reduced, range(len(reduced))).reshape(number, -1), axis=0)
-        # Upstream's sum over the last dimension alone starts from 0.0, which shows where all elements are -0.0.
+        # Upstream's sum over the last dimension alone starts with 0.0, which matters where all elements are -0.0.
         total = sums[-1] + np.float32(0) if reduced == [values.ndim - 1] else sums[-1]
         store.set(call.args[-1], (total / np.float32(number)).reshape(store.tensor(call.args[-1]).sizes))
 
 
 def _batch_norm(call: KernelCall, store: Store) -> None:
-    """aten::_native_batch_norm_legit_no_training.out: the inverse deviation in double, then float32 step by step."""
+    """Compute aten::_native_batch_norm_legit_no_training.out: the inverse deviation in double, then float32 step by
+    step.
+    """
     values, weight, bias, mean, variance, _, epsilon = (store.get(index) for index in call.args[:7])
 
     def per_channel(items: np.ndarray) -> np.ndarray:
@@ -215,14 +221,16 @@ def _batch_norm(call: KernelCall, store: Store) -> None:
 
 
 def _bilinear(call: KernelCall, store: Store) -> None:
-    """aten::upsample_bilinear2d.vec_out: two rows, each between two columns, then between the rows; all in float32."""
+    """Compute aten::upsample_bilinear2d.vec_out: two rows, each between two columns, then between the rows; all in
+    float32.
+    """
     values, _, corners, factors = (_plain(store, index) for index in call.args[:4])
     if values.dtype != np.float32:
         _torch_kernel(call, store)
         return
     out = store.tensor(call.args[-1])
     rows, columns = (
-        _between(values.shape[axis], out.sizes[axis], factor, corners=corners)
+        _interpolation(values.shape[axis], out.sizes[axis], factor, corners=corners)
         for axis, factor in zip((2, 3), factors or (None, None), strict=True)
     )
     with np.errstate(all="ignore"):
@@ -234,8 +242,8 @@ def _bilinear(call: KernelCall, store: Store) -> None:
         store.set(call.args[-1], top * rows.first_weight[:, None] + bottom * rows.second_weight[:, None])
 
 
-class _Between(NamedTuple):
-    """For each place of an axis, its two neighbours in the input, and how much each counts."""
+class _Interpolation(NamedTuple):
+    """For each output position of an axis: its two neighbours in the input, and the weight of each."""
 
     first: np.ndarray
     second: np.ndarray
@@ -243,12 +251,15 @@ class _Between(NamedTuple):
     second_weight: np.ndarray
 
 
-def _between(size: int, count: int, factor: float | None, *, corners: bool) -> _Between:
-    """`size` elements stretched to `count`, by `factor` if that is given; `corners`: the ends stay where they are."""
+def _interpolation(size: int, count: int, factor: float | None, *, corners: bool) -> _Interpolation:
+    """Return how `size` elements are stretched to `count`, by `factor` if it is given.
+
+    With `corners`, the first and last element keep their positions.
+    """
     at = np.arange(count, dtype=np.float32)
     if size == count:
         same = np.arange(count)
-        return _Between(same, same, np.ones_like(at), np.zeros_like(at))
+        return _Interpolation(same, same, np.ones_like(at), np.zeros_like(at))
     if corners:
         position = at * np.float32((size - 1) / (count - 1) if count > 1 else 0)
     else:
@@ -256,7 +267,7 @@ def _between(size: int, count: int, factor: float | None, *, corners: bool) -> _
         position = np.maximum(scale * (at + np.float32(0.5)) - np.float32(0.5), np.float32(0))
     first = np.floor(position).astype(np.int64).clip(0, size - 1)
     weight = (position - first.astype(np.float32)).clip(0, 1)
-    return _Between(first, (first + 1).clip(0, size - 1), np.float32(1) - weight, weight)
+    return _Interpolation(first, (first + 1).clip(0, size - 1), np.float32(1) - weight, weight)
 
 
 _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
@@ -277,13 +288,15 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
 
 
 def run_as_torch(call: KernelCall, store: Store) -> None:
-    """Execute one as PyTorch does, even where it is written out here."""
+    """Execute one KernelCall as PyTorch does, even where it is written out here."""
     if not _run_exact(call, store):
         _torch_kernel(call, store)
 
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
-    """Run an operator of `ethos_hil.lowering.oracle.exact_kernels`; whether it is one, of arguments it takes."""
+    """Run an operator of `ethos_hil.lowering.oracle.exact_kernels`. Return false if it is none, or declines its
+    arguments.
+    """
     kernel = EXACT.get(call.operator)
     # The last two arguments are the output, once for the operator and once for its caller.
     result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
@@ -295,7 +308,7 @@ def _run_exact(call: KernelCall, store: Store) -> bool:
 
 
 def _plain(store: Store, index: int) -> Any:
-    """Return a value, a list as a list of its values."""
+    """Return a value; a list as a list of its values."""
     value = store.get(index)
     if not isinstance(value, ValueList):
         return value
@@ -305,7 +318,7 @@ def _plain(store: Store, index: int) -> Any:
 
 
 def _torch_kernel(call: KernelCall, store: Store) -> None:
-    """Any operator torch has under the same name; the last arguments of a call repeat its outputs."""
+    """Run any operator that torch has under the same name. The last arguments of a call repeat its outputs."""
     import torch
 
     namespace, _, full_name = call.operator.partition("::")

@@ -1,8 +1,8 @@
-"""The oracle: what a lowered program must answer, computed on the host.
+"""The oracle: the right answer of a lowered program, computed on the host.
 
-The .pte's own instructions are executed: delegates by tosa_reference_model on the TOSA program they were compiled
-from, the rest by `ethos_hil.lowering.oracle.kernels`. There is no way to run without an oracle: a reference model that
-can't be imported, fails, or does not report TOSA_VALID is an OracleError.
+It executes the .pte's own instructions: delegates with tosa_reference_model on the TOSA program they were compiled
+from, the rest with `ethos_hil.lowering.oracle.kernels`. No run goes without an oracle: a reference model that can't be
+imported, fails, or does not report TOSA_VALID raises OracleError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ReferenceRun:
     Attributes:
         outputs: the program's outputs, in the program's types and logical shapes.
         delegate_outputs: the outputs of each delegate call, by the call's instruction index (of the last time it ran).
-        delegate_inputs: likewise the inputs, shaped as the delegate's TOSA program takes them.
+        delegate_inputs: the inputs of each delegate call, shaped as the delegate's TOSA program takes them.
     """
 
     outputs: tuple[np.ndarray, ...]
@@ -57,7 +57,7 @@ class Reference:
             self._tosa[delegate.instruction] = delegate.tosa
         self._programs = {at: TosaGraph.parse(tosa) for at, tosa in self._tosa.items()}
         if self._tosa:
-            reference_model()  # that it is missing is better known before anything runs
+            reference_model()  # a missing model is reported before anything runs
 
     def run(self, inputs: Sequence[np.ndarray]) -> ReferenceRun:
         """Compute the answer to one input set.
@@ -66,11 +66,12 @@ class Reference:
             inputs: arrays of the types and logical shapes of the program's inputs that are tensors.
 
         Raises:
-            UsageError: inputs of another count, shape or type; OracleError: no valid answer.
+            UsageError: inputs of another count, shape or type.
+            OracleError: there is no valid answer.
         """
         plan = self._plan
         store = Store(plan)
-        # An input that is no tensor keeps the value it was exported with, as in upstream's runner.
+        # An input that is not a tensor keeps the value it was exported with, as in upstream's runner.
         tensors = [index for index in plan.inputs if isinstance(plan.values[index], Tensor)]
         for index, array in zip(tensors, check_inputs([plan.tensor(index) for index in tensors], inputs), strict=True):
             store.set(index, array)
@@ -92,7 +93,7 @@ class Reference:
                 store.move(instruction.source, instruction.target)
             elif isinstance(instruction, JumpFalseCall):
                 following = following if store.is_true(instruction.condition) else instruction.destination
-            at = following  # a FreeCall has nothing to do here
+            at = following  # a FreeCall needs no action here
         outputs = tuple(np.array(store.get(index), order="C") for index in plan.outputs)
         return ReferenceRun(outputs, delegate_outputs, delegate_inputs)
 
@@ -126,8 +127,8 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
 
     Args:
         tosa: the program's flatbuffer.
-        inputs: of its inputs' shapes and types.
-        what: what to call the program in an error, for example "instruction 3".
+        inputs: of the shapes and types of its inputs.
+        what: the program's name in an error, for example "instruction 3".
 
     Raises:
         OracleError: the model is missing, fails, or does not report TOSA_VALID.
@@ -151,7 +152,7 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Return the inputs as arrays; a UsageError names the first that differs from what the program expects."""
+    """Return the inputs as arrays. Raises UsageError, which names the first that the program does not expect."""
     wanted = ", ".join(str(tensor) for tensor in expected)
     if len(inputs) != len(expected):
         raise UsageError(f"{len(inputs)} inputs given, the program takes {len(expected)}", hint=f"it takes {wanted}")
@@ -164,7 +165,10 @@ def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tu
 
 
 def _to_tosa(array: np.ndarray, tensor: Tensor, side: TosaTensor) -> np.ndarray:
-    """Return a copy as the TOSA program takes it: a delegate gets memory as it is, so shapes follow the memory's order."""
+    """Return a copy in the shape that the TOSA program takes.
+
+    A delegate gets memory as it is, so the shape follows the order in memory.
+    """
     ordered = np.array(array.transpose(tensor.dim_order), order="C")
     if ordered.shape != side.shape:
         raise OracleError(f"tensor {tensor} in memory order is {ordered.shape}, its TOSA program takes {side.shape}")
@@ -179,7 +183,7 @@ def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def reference_model() -> Any:
-    """Return the module tosa_reference_model; an OracleError when it cannot be imported."""
+    """Return the module tosa_reference_model. Raises OracleError when it cannot be imported."""
     try:
         with quiet(errors=False):
             import tosa_reference_model

@@ -1,1 +1,1 @@
-"""What is changed of what upstream compiles, and what is refused of it."""
+"""Changes to the programs that upstream compiles, and checks that refuse some of them."""

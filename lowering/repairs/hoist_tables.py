@@ -1,8 +1,8 @@
-"""Moving look-up tables of a TOSA program before the transpositions and reshapes that feed them.
+"""Moves look-up tables of a TOSA program before the transpositions and reshapes that feed them.
 
-A TABLE maps each element by itself, so it gives the same before and after elements are moved. Only the order of
-operators, their operands and the shapes in between change, so the flatbuffer is edited where it lies: new lists and
-names go to its end (its offsets only point forward), and weights, however large, stay untouched.
+A TABLE maps each element by itself, so it gives the same result before and after elements are moved. Only the order of
+operators, their operands and the shapes in between change, so the flatbuffer is edited in place: new lists and names
+are appended (its offsets only point forward), and weights of any size stay untouched.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 from tosa.TosaGraph import TosaGraph as Buffer
 
-from ethos_hil.lowering.formats.flatbuffer_edit import Editor
+from ethos_hil.lowering.formats.flatbuffer_edit import FlatbufferEditor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 
 _MOVED_OVER = ("TRANSPOSE", "RESHAPE")
-# Where the schema's tables keep a field in their vtable: 4 plus twice its number.
+# Positions of fields in the vtables of the schema's tables: 4 plus twice the field's number.
 _BLOCK_OPERATORS, _TENSOR_SHAPE, _OPERATOR_INPUTS, _OPERATOR_OUTPUTS = 6, 6, 10, 12
 
 
 @dataclass(eq=False)
 class _Operator:
-    """An operator while it is moved; `table` is its place in the flatbuffer."""
+    """An operator that can be moved; `table` is its place in the flatbuffer."""
 
     table: Any
     op: str
@@ -35,8 +35,8 @@ class _Operator:
 def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
     """Return the same function with its int8 tables before transpositions, and how many tables moved.
 
-    A table moves before all of the TRANSPOSEs and RESHAPEs it is fed through whose results nobody else reads, if a
-    TRANSPOSE is among them. Where none moves, the program is returned as it is.
+    A table moves before the whole chain of TRANSPOSEs and RESHAPEs that feeds it, as long as nothing else reads their
+    results, if the chain has a TRANSPOSE. If no table moves, the program is returned unchanged.
     """
     graph = TosaGraph.parse(tosa)
     block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
@@ -53,7 +53,7 @@ def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
             moved += 1
     if not moved:
         return tosa, 0
-    editor = Editor(tosa)
+    editor = FlatbufferEditor(tosa)
     editor.reorder(_raw(block), _BLOCK_OPERATORS, [each.table.Pos for each in operators])
     for each in operators:
         if each.changed:
@@ -71,7 +71,7 @@ def _raw(accessor: Any) -> Any:
 
 
 def _chain(table: _Operator, operators: Sequence[_Operator], kept: set[str]) -> list[_Operator]:
-    """Return the operators `table` can move before, first to last."""
+    """Return the operators that `table` can move before, first to last."""
     chain: list[_Operator] = []
     name = table.inputs[0]
     while True:
@@ -86,7 +86,7 @@ def _chain(table: _Operator, operators: Sequence[_Operator], kept: set[str]) -> 
 def _move(
     table: _Operator, chain: Sequence[_Operator], operators: list[_Operator], shapes: dict[str, tuple[int, ...]]
 ) -> None:
-    """Put the chain behind `table`. Tensors keep their place along the way, so each now has its predecessor's shape.
+    """Put the chain after `table`. Tensors keep their order along it, so each gets its predecessor's shape.
 
     Nothing between the chain and `table` reads the chain, so all of it can run right after `table`.
     """

@@ -1,9 +1,9 @@
-"""Whether a command stream stays inside the NPU's internal memory, as far as its DMA transfers go.
+"""The check that a command stream's DMA transfers stay inside the NPU's internal memory.
 
 Vela 5.1 places the look-up table of an operation that it fuses with a transposition at 0x4000 of SHRAM, which an
-Ethos-U55-32 or -64 does not have; it prints "Address out of bounds" and reports success all the same. So the stream
-itself is looked at. Sources: the register description in the vela wheel (ethosu/vela/ethos_u55_regs), and the config
-word in the driver payload, whose bits 8-15 are the kilobytes of SHRAM.
+Ethos-U55-32 or -64 does not have. It prints "Address out of bounds" and still reports success, so the stream itself is
+checked. Sources: the register description in the vela wheel (ethosu/vela/ethos_u55_regs), and the config word in the
+driver payload, whose bits 8-15 are the kilobytes of SHRAM.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _INTERNAL = 1 << 8
 
 @dataclass(frozen=True)
 class Overrun:
-    """A transfer into SHRAM that ends beyond it.
+    """A transfer that ends beyond SHRAM.
 
     Attributes:
         offset: byte offset of the DMA_START in the register command stream.
         begin, end: bytes of internal memory it would write.
-        shram: bytes there are.
+        shram: bytes of SHRAM.
     """
 
     offset: int
@@ -36,16 +36,14 @@ class Overrun:
 
 
 def overruns(blob: VelaBlob) -> tuple[Overrun, ...]:
-    """Return the transfers of a delegate that leave SHRAM, in stream order; always empty for an Ethos-U85, which has
-    none.
-    """
+    """Return a delegate's transfers that leave SHRAM, in stream order; none for an Ethos-U85, which has no SHRAM."""
     if NpuName.from_config_word(blob.config_word).family == "u85":
         return ()
     return scan(blob.command_stream, (blob.config_word >> 8 & 0xFF) * 1024)
 
 
 def scan(stream: bytes, shram: int) -> tuple[Overrun, ...]:
-    """Like `overruns`, of a register command stream (whole little-endian words) and the bytes of SHRAM."""
+    """Return the transfers of a stream (whole little-endian words) that end beyond `shram` bytes of SHRAM."""
     registers = {_DESTINATION_REGION: 0, _DESTINATION: 0, _LENGTH: 0}  # they keep their values between operations
     found = []
     for command in commands(stream):

@@ -1,4 +1,4 @@
-"""What is run for conformance: a small TOSA graph with seeded constants, and the inputs it is given."""
+"""A program of the conformance catalogue: a small TOSA graph with seeded constants, and its inputs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class TosaProgram:
 
     Attributes:
         name: says what it is for.
-        build: makes the graph; all randomness is from the generator it is given, which depends on the name alone.
-        limits: of each input; fewer than inputs: the rest has all values of its type.
-        given: input sets to run besides the drawn ones, for values that have to be constructed.
-        flags: options of Vela that it takes to get what the program is for.
+        build: makes the graph; all randomness is from the generator it gets, which depends on the name alone.
+        limits: of each input; inputs without an entry have all values of their type.
+        given: input sets to run besides the drawn ones, for values that must be constructed.
+        flags: options that Vela needs to compile what the program is for.
         kinds: which inputs are drawn (see `draw`).
     """
 
@@ -39,7 +39,7 @@ class TosaProgram:
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph, complete."""
+        """The complete graph."""
         graph = Graph()
         made = self.build(graph, self._rng("graph"))
         return graph.output(*([made] if isinstance(made, Value) else made))
@@ -50,7 +50,7 @@ class TosaProgram:
         return self.graph.serialize()
 
     def input_sets(self) -> list[tuple[str, list[Array]]]:
-        """Return everything it is to be run with, each set with a name."""
+        """Return all input sets to run it with, each with a name."""
         values = self.graph.inputs
         limits = [*self.limits, *[None] * (len(values) - len(self.limits))]
         sets = []
@@ -65,10 +65,10 @@ class TosaProgram:
 
 
 def draw(value: Value, kind: str, rng: Rng, limits: Limits) -> Array:
-    """Return an input.
+    """Return a random input.
 
     Args:
-        value: whose shape and type it has.
+        value: its shape and type.
         kind: "random", evenly; "extremes", the two ends; "ramp", consecutive integers around the middle, shuffled:
             every int8 and, after scaling by a power of two, every tie.
         rng: the source of randomness.
@@ -100,7 +100,7 @@ class ProgramCatalogue(dict[str, TosaProgram]):
         flags: Sequence[str] = (),
         kinds: Sequence[str] = KINDS,
     ) -> None:
-        """Add a program; its name must be new."""
+        """Add a program. Raises ValueError if its name is not new."""
         if name in self:
             raise ValueError(f"two programs are called {name!r}")
         self[name] = TosaProgram(name, build, tuple(limits), tuple(given), tuple(flags), tuple(kinds))
@@ -108,7 +108,7 @@ class ProgramCatalogue(dict[str, TosaProgram]):
     def program(
         self, name: str, *limits: Limits, flags: Sequence[str] = (), kinds: Sequence[str] = KINDS
     ) -> Callable[[Build], Build]:
-        """Return the same as a decorator."""
+        """Return a decorator that adds the decorated function as a program."""
 
         def register(build: Build) -> Build:
             self.add(name, build, *limits, flags=flags, kinds=kinds)

@@ -7,7 +7,13 @@ import pytest
 
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.oracle.intermediates import activations, compiled, computed, values, with_outputs
+from ethos_hil.lowering.oracle.intermediates import (
+    activation_tensors,
+    compile_with_outputs,
+    computed_tensors,
+    tensor_values,
+    with_outputs,
+)
 from ethos_hil.lowering.oracle.reference import Reference, evaluate
 from ethos_hil.lowering.tests.conftest import Lowered
 
@@ -16,7 +22,7 @@ from ethos_hil.lowering.tests.conftest import Lowered
 def test_outputs_are_what_was_asked_for_and_nothing_else_changes(lowered: Lowered) -> None:
     tosa = lowered("known").delegates[0].tosa or b""
     graph = TosaGraph.parse(tosa)
-    names = computed(graph)
+    names = computed_tensors(graph)
     assert len(names) > 10
     again = TosaGraph.parse(with_outputs(tosa, names[::-1]))
     assert tuple(tensor.name for tensor in again.outputs) == names[::-1]
@@ -32,7 +38,7 @@ def test_values_are_the_programs_own(lowered: Lowered) -> None:
     run = Reference(artifact).run(artifact.example_inputs)
     (inputs,) = run.delegate_inputs.values()
     (outputs,) = run.delegate_outputs.values()
-    found = values(tosa, inputs, computed(graph))
+    found = tensor_values(tosa, inputs, computed_tensors(graph))
     assert {name: array.shape for name, array in found.items()} == {name: graph.tensors[name].shape for name in found}
     for tensor, expected in zip(graph.outputs, outputs, strict=True):
         assert np.array_equal(found[tensor.name].ravel(), expected.ravel())
@@ -58,10 +64,10 @@ def test_the_reference_keeps_each_delegates_inputs(lowered: Lowered) -> None:
 def test_the_program_compiled_with_activations_as_outputs_has_them(lowered: Lowered) -> None:
     artifact = lowered("known")
     graph = TosaGraph.parse(artifact.delegates[0].tosa or b"")
-    names = activations(graph)
+    names = activation_tensors(graph)
     assert {graph.tensors[name].dtype for name in names} == {"INT8"}
-    assert {tensor.name for tensor in graph.outputs} < set(names) < set(computed(graph))
-    blob = compiled(artifact.delegates[0].tosa or b"", artifact.vela_flags, names)
+    assert {tensor.name for tensor in graph.outputs} < set(names) < set(computed_tensors(graph))
+    blob = compile_with_outputs(artifact.delegates[0].tosa or b"", artifact.vela_flags, names)
     shapes = [tuple(axis for axis in place.shape if axis > 1) for place in blob.outputs]
     assert shapes == [tuple(axis for axis in graph.tensors[name].shape if axis > 1) for name in names]
 
@@ -70,4 +76,4 @@ def test_the_program_compiled_with_activations_as_outputs_has_them(lowered: Lowe
 def test_a_compiler_that_fails_is_one_clear_error(lowered: Lowered) -> None:
     tosa = lowered("known").delegates[0].tosa or b""
     with pytest.raises(CompileError, match="Vela fails on the program with 1 tensors as outputs: SystemExit"):
-        compiled(tosa, ("--no-such-flag",), computed(TosaGraph.parse(tosa))[:1])
+        compile_with_outputs(tosa, ("--no-such-flag",), computed_tensors(TosaGraph.parse(tosa))[:1])

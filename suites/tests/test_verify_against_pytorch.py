@@ -142,7 +142,7 @@ def test_a_deep_quantised_network_gives_pytorchs_answer_when_its_roundings_fall_
     artifact = lowered("deep", INT)
     record = verify_on_host("deep", artifact)
     assert record.verdict == "verified", record.failure
-    assert "one step around what the program gives in the nearest of" in record.notes[0]
+    assert "one step around the program's answer with the nearest of" in record.notes[0]
     other = artifact.quantised[0].copy()
     other[0, 3] += np.float32(3 * tolerance._step(artifact.plan, artifact.plan.outputs[0]))
     text = mismatch(verify_on_host("deep", dataclasses.replace(artifact, quantised=(other,))))
@@ -158,7 +158,7 @@ def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.
     monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
     step = tolerance._step(artifact.plan, artifact.plan.outputs[0])
     worst = bounded(artifact, artifact.example_inputs, RoundingPolicy())
-    ways = np.stack([way for (way,) in tolerance._ways(artifact, artifact.example_inputs, worst)])
+    ways = np.stack([way for (way,) in tolerance._variants(artifact, artifact.example_inputs, worst)])
     least, most = ways.min(0) - step, ways.max(0) + step
     mixed = np.where(np.arange(1000) % 2, least, most).astype(np.float32)
     assert all(np.abs(way - mixed).max() > 1.5 * step for way in ways), "near to one way"

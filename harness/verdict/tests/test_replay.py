@@ -21,7 +21,7 @@ from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.map.delegate_map import Partition, build_map
-from ethos_hil.lowering.oracle.intermediates import computed, values
+from ethos_hil.lowering.oracle.intermediates import computed_tensors, tensor_values
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.upstream.ethosu import DEBUG_FLAGS, VelaOutput
 from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
@@ -70,7 +70,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     _, inputs = program.input_sets()[0]
     arrays = [np.ascontiguousarray(array) for array in inputs]
     written = {row.tensor for row in rows}
-    expected = values(program.tosa, arrays, [name for name in computed(graph) if name in written])
+    expected = tensor_values(program.tosa, arrays, [name for name in computed_tensors(graph) if name in written])
     return Case(npu, graph, output.parsed, rows, [array.tobytes() for array in arrays], dict(expected))
 
 

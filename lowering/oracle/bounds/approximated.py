@@ -1,4 +1,4 @@
-"""Operators that upstream does not compute in float, but approximates by others. Their mathematics has an error."""
+"""Operators that upstream approximates by others in float programs. The approximation has an error of its own."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ APPROXIMATED: Mapping[str, float] = {
     "aten.elu.default": 6.3e-5,
     "aten.selu.default": 7.4e-5,  # 1.758 times what alpha = 1 makes of it
 }
-"""By ExecuTorch's edge operator, the largest distance from the function that is meant (executorch 1.4.1,
+"""The largest distance from the exact function, by ExecuTorch's edge operator (executorch 1.4.1,
 backends/arm/_passes/decompose_{asin_and_acos,atan,expm1}_pass.py). Measured, on a grid of 4,000 points, on programs
 that were lowered and evaluated in float64."""
 
 
-def approximation(artifact: Artifact) -> float:
-    """How far the function that was lowered is from the one that was asked for, at most; absolute.
+def approximation_error(artifact: Artifact) -> float:
+    """Return the largest absolute distance between the lowered function and the one in the model.
 
     Raises:
-        NoBound: the approximation is a part of something larger, which may do anything with its error.
+        NoBound: the approximation is part of something larger, which may amplify its error.
     """
     if artifact.scheme is not None:
         return 0.0  # PyTorch's own function made the table

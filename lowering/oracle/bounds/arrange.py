@@ -1,4 +1,4 @@
-"""Rules of the operators that move data: errors move along, and nothing is added."""
+"""Rules of the operators that move data: errors move with their values, and no error is added."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = np.ndarray
 
 
 def moved(move: Callable[..., Array], *inputs: Bounded) -> Bounded:
-    """Return the same movement of values and of errors."""
+    """Return values and errors after the same movement."""
     return Bounded(
         move(*(one.value for one in inputs)), move(*(one.error for one in inputs)), any(one.scaled for one in inputs)
     )
@@ -52,19 +52,19 @@ def _pad(_: TosaOperation, x: Bounded, padding: Bounded, constant: Bounded) -> B
     return moved(lambda array, filler: np.pad(array, widths, constant_values=filler.reshape(())), x, constant)
 
 
-def _certain(operation: TosaOperation, indices: Bounded) -> Array:
+def _exact_indices(operation: TosaOperation, indices: Bounded) -> Array:
     if not indices.is_exact:
         raise NoBound(f"{operation.op} by indices that may differ has no error bound")
     return indices.integers
 
 
 def _gather(operation: TosaOperation, values: Bounded, indices: Bounded) -> Bounded:
-    rows = _certain(operation, indices)[..., None]
+    rows = _exact_indices(operation, indices)[..., None]
     return moved(lambda array: np.take_along_axis(array, rows, axis=1), values)
 
 
 def _scatter(operation: TosaOperation, values: Bounded, indices: Bounded, updates: Bounded) -> Bounded:
-    rows = _certain(operation, indices)[..., None]
+    rows = _exact_indices(operation, indices)[..., None]
 
     def put(array: Array, update: Array) -> Array:
         result = array.copy()

@@ -1,6 +1,6 @@
 """Rules of the operators that compute each element of their output from one element of each input.
 
-The numbers are those of "Precision Requirements" in the pages of the TOSA 1.0 specification (1.0.2, chapters
+The numbers come from "Precision Requirements" in the pages of the TOSA 1.0 specification (1.0.2, chapters
 activation_funcs, comparison, ewise_binary, ewise_ternary, ewise_unary and type_conversion).
 """
 
@@ -21,21 +21,21 @@ from ethos_hil.lowering.oracle.bounds.value import (
     Bounded,
     NoBound,
     TosaOperation,
-    known,
-    within,
+    error_or_zero,
+    error_within,
 )
 
 Array = np.ndarray
 Function = Callable[..., Array]
 _C_LIBRARY_ULPS = 2
-"""Of sinf and cosf (GNU C library, "Known Maximum Errors in Math Functions": 1), which the reference model calls. The
-specification has 2**-11.5 for SIN and COS."""
+"""Error of sinf and cosf, which the reference model calls (GNU C library, "Known Maximum Errors in Math Functions": 1).
+The specification allows 2**-11.5 for SIN and COS."""
 _SMALLEST = 2.0**-149
 
 
 @dataclass(frozen=True)
 class Monotone:
-    """A function that never turns around.
+    """The rule of a monotone function.
 
     Attributes:
         function: in float64.
@@ -47,8 +47,8 @@ class Monotone:
 
     def __call__(self, operation: TosaOperation, x: Bounded) -> Bounded:
         value, ends = self.function(x.value), (self.function(x.low), self.function(x.high))
-        passed = within(value, np.minimum(*ends), np.maximum(*ends), x)
-        return operation.floats(value, passed, self.own(operation, x.magnitude, np.abs(value) + passed))
+        passed = error_within(value, np.minimum(*ends), np.maximum(*ends), x)
+        return operation.float_result(value, passed, self.own(operation, x.magnitude, np.abs(value) + passed))
 
 
 def _ulps(number: float) -> Callable[[TosaOperation, Array, Array], Array]:
@@ -56,7 +56,7 @@ def _ulps(number: float) -> Callable[[TosaOperation, Array, Array], Array]:
 
 
 def _absolute(operation: TosaOperation, magnitude: Array, factor: Array | float, least: Array | float = 0.0) -> Array:
-    """calcAbsErrorBound of the specification's pseudocode, with a divisor of 1."""
+    """Return calcAbsErrorBound of the specification's pseudocode, with a divisor of 1."""
     return 2 * operation.unit * np.maximum(magnitude * factor, least) + operation.ulp(np.zeros(()))
 
 
@@ -72,59 +72,59 @@ def _sigmoid(x: Array) -> Array:
     return np.exp(-np.logaddexp(0.0, -x))
 
 
-def _each(function: Callable[[float], float]) -> Function:
+def _vectorised(function: Callable[[float], float]) -> Function:
     return lambda x: np.array([function(item) for item in x.ravel().tolist()]).reshape(x.shape)
 
 
 def _reciprocal(operation: TosaOperation, x: Bounded) -> Bounded:
     value, ends = 1 / x.value, (1 / x.low, 1 / x.high)
-    passed = within(value, np.minimum(*ends), np.maximum(*ends), x)
-    # Between numbers of either sign lies the pole.
+    passed = error_within(value, np.minimum(*ends), np.maximum(*ends), x)
+    # The pole lies between numbers of different sign.
     passed = np.where((x.low <= 0) & (x.high >= 0) & (x.error > 0), np.inf, passed)
-    return operation.floats(value, passed, operation.ulp(np.abs(value) + passed))
+    return operation.float_result(value, passed, operation.ulp(np.abs(value) + passed))
 
 
-def _wave(function: Function) -> Callable[[TosaOperation, Bounded], Bounded]:
-    """Return a sine: it changes at most as fast as its argument, and by no more than 2."""
+def _sine(function: Function) -> Callable[[TosaOperation, Bounded], Bounded]:
+    """Return the rule of a sine or cosine: it changes at most as fast as its argument, and by no more than 2."""
 
     def rule(operation: TosaOperation, x: Bounded) -> Bounded:
         value, passed = function(x.value), np.minimum(x.error, 2.0)
-        return operation.floats(value, passed, _C_LIBRARY_ULPS * operation.ulp(np.abs(value) + passed))
+        return operation.float_result(value, passed, _C_LIBRARY_ULPS * operation.ulp(np.abs(value) + passed))
 
     return rule
 
 
 def _power(operation: TosaOperation, x: Bounded, y: Bounded) -> Bounded:
-    """Monotone in each argument where x > 0, so that its extremes are at the corners."""
+    """Bound POW. It is monotone in each argument where x > 0, so its extremes are at the corners."""
     value = np.power(x.value, y.value)
     base_low = np.where(x.value >= 0, np.maximum(x.low, 0.0), x.low)
     corners = [np.power(base, exponent) for base in (base_low, x.high) for exponent in (y.low, y.high)]
     least, most = np.minimum.reduce(corners), np.maximum.reduce(corners)
     turns = (x.value < 0) & (x.high >= 0)  # an even power turns around at 0
-    passed = within(value, np.where(turns, np.minimum(least, 0.0), least), np.where(turns, np.inf, most), x, y)
+    passed = error_within(value, np.where(turns, np.minimum(least, 0.0), least), np.where(turns, np.inf, most), x, y)
     magnitude = np.abs(value) + passed
     logarithms = (np.abs(np.log(np.maximum(np.abs(base), _SMALLEST))) for base in (base_low, x.high))
     exponent = y.magnitude * np.maximum(*logarithms)
     product_error = _absolute(operation, exponent, 5.5, 0.55 * y.magnitude)
     own = magnitude * np.expm1(product_error) + _exponential(operation, exponent + product_error, magnitude)
-    return operation.floats(value, passed, np.where(x.magnitude == 0, 0.0, own))
+    return operation.float_result(value, passed, np.where(x.magnitude == 0, 0.0, own))
 
 
 def _add(operation: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
     sign = -1 if operation.op == "SUB" else 1
-    value, passed = a.value + sign * b.value, known(a.error + b.error, a, b)
+    value, passed = a.value + sign * b.value, error_or_zero(a.error + b.error, a, b)
     if operation.takes_floats:
-        return operation.floats(value, passed, 0.5 * operation.ulp(np.abs(value) + passed))
+        return operation.float_result(value, passed, 0.5 * operation.ulp(np.abs(value) + passed))
     if not (a.scaled or b.scaled):
         return Bounded(value, passed, scaled=False)
-    return operation.quantised(value, passed, STEPS_OF_FLOAT32 * FLOAT32_UNIT * (a.magnitude + b.magnitude))
+    return operation.integer_result(value, passed, STEPS_OF_FLOAT32 * FLOAT32_UNIT * (a.magnitude + b.magnitude))
 
 
 def _multiply(operation: TosaOperation, a: Bounded, b: Bounded, shift: Bounded) -> Bounded:
     value = a.value * b.value
-    passed = known(np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error, a, b)
+    passed = error_or_zero(np.abs(a.value) * b.error + np.abs(b.value) * a.error + a.error * b.error, a, b)
     if operation.takes_floats:
-        return operation.floats(value, passed, 0.5 * operation.ulp(np.abs(value) + passed))
+        return operation.float_result(value, passed, 0.5 * operation.ulp(np.abs(value) + passed))
     places = int(shift.number)
     real, passed = value / 2.0**places, passed / 2.0**places
     if places:
@@ -136,16 +136,16 @@ def _multiply(operation: TosaOperation, a: Bounded, b: Bounded, shift: Bounded) 
 
 
 def _unrounded(operation: TosaOperation, value: Array, real: Array, passed: Array, own: Array) -> Bounded:
-    """Return an integer of the program's alone: PyTorch goes on with the real number it was rounded from."""
+    """Return an integer that only the program rounds: PyTorch goes on with the real number."""
     if operation.rounding.random is not None:
-        return operation.quantised(real, passed, own)
-    return operation.quantised(value, passed + np.abs(value - real), own)
+        return operation.integer_result(real, passed, own)
+    return operation.integer_result(value, passed + np.abs(value - real), own)
 
 
-def _extreme(pick: Callable[[Array, Array], Array]) -> Callable[[TosaOperation, Bounded, Bounded], Bounded]:
+def _min_or_max(pick: Callable[[Array, Array], Array]) -> Callable[[TosaOperation, Bounded, Bounded], Bounded]:
     def rule(_: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
         value = pick(a.value, b.value)
-        return Bounded(value, within(value, pick(a.low, b.low), pick(a.high, b.high), a, b), a.scaled or b.scaled)
+        return Bounded(value, error_within(value, pick(a.low, b.low), pick(a.high, b.high), a, b), a.scaled or b.scaled)
 
     return rule
 
@@ -153,12 +153,12 @@ def _extreme(pick: Callable[[Array, Array], Array]) -> Callable[[TosaOperation, 
 def _clamp(operation: TosaOperation, x: Bounded) -> Bounded:
     least, most = (_attribute(operation, name) for name in ("MinVal", "MaxVal"))
     value, low, high = (np.clip(end, least, most) for end in (x.value, x.low, x.high))
-    error = within(value, low, high, x)
+    error = error_within(value, low, high, x)
     if not operation.takes_floats:
         return Bounded(value, error, x.scaled)
-    # The ends are constants, rounded by the compiler.
+    # The limits are constants, which the compiler rounded.
     cut = np.isfinite(value) & ((value == least) | (value == most)) & (value != np.rint(value))
-    return operation.floats(value, error, np.where(cut, operation.unit * np.abs(value), 0.0))
+    return operation.float_result(value, error, np.where(cut, operation.unit * np.abs(value), 0.0))
 
 
 def _attribute(operation: TosaOperation, name: str) -> float | int:
@@ -182,7 +182,7 @@ def _absolute_value(_: TosaOperation, x: Bounded) -> Bounded:
 
 
 def _compare(function: Function) -> Callable[[TosaOperation, Bounded, Bounded], Bounded]:
-    """Return a comparison, in doubt where the numbers are closer than their errors."""
+    """Return the rule of a comparison, which is uncertain where the numbers are closer than their errors."""
 
     def rule(_: TosaOperation, a: Bounded, b: Bounded) -> Bounded:
         doubt = a.error + b.error
@@ -194,7 +194,9 @@ def _compare(function: Function) -> Callable[[TosaOperation, Bounded, Bounded], 
 
 
 def _logical(function: Function) -> Callable[..., Bounded]:
-    """Monotone in both: in doubt where the most and the least give different results."""
+    """Return the rule of a function monotone in each input: uncertain where smallest and largest inputs give other
+    results.
+    """
 
     def rule(_: TosaOperation, *inputs: Bounded) -> Bounded:
         least, most = function(*(one.low for one in inputs)), function(*(one.high for one in inputs))
@@ -217,8 +219,8 @@ def _select(_: TosaOperation, condition: Bounded, a: Bounded, b: Bounded) -> Bou
     return Bounded(value, np.where(condition.error > 0, either, error), a.scaled or b.scaled)
 
 
-def _exactly(function: Callable[..., Array]) -> Callable[..., Bounded]:
-    """Return an operator on integers that are no quantised numbers; nothing is known of it where they have errors."""
+def _on_exact_integers(function: Callable[..., Array]) -> Callable[..., Bounded]:
+    """Return the rule of an operator on integers that are not quantised numbers. Inputs with errors raise NoBound."""
 
     def rule(operation: TosaOperation, *inputs: Bounded) -> Bounded:
         if not all(one.is_exact for one in inputs):
@@ -234,7 +236,7 @@ def _right_shift(operation: TosaOperation, x: Bounded, places: Bounded) -> Bound
         last = (values >> np.maximum(by - 1, 0)) & 1 if operation.scalar("Round") else 0
         return (values >> by) + np.where(by > 0, last, 0)
 
-    return _exactly(shift)(operation, x, places)
+    return _on_exact_integers(shift)(operation, x, places)
 
 
 def _unsigned(operation: TosaOperation, x: Array) -> Array:
@@ -253,15 +255,15 @@ def _logical_shift(operation: TosaOperation, x: Bounded, places: Bounded) -> Bou
     def shift(values: Array, by: Array) -> Array:
         return _signed(operation, values << by if left else _unsigned(operation, values) >> by)
 
-    return _exactly(shift)(operation, x, places)
+    return _on_exact_integers(shift)(operation, x, places)
 
 
 def _leading_zeros(operation: TosaOperation, x: Bounded) -> Bounded:
-    return _exactly(lambda values: 32 - np.frexp(_unsigned(operation, values).astype(float))[1])(operation, x)
+    return _on_exact_integers(lambda values: 32 - np.frexp(_unsigned(operation, values).astype(float))[1])(operation, x)
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """Towards zero."""
+    """Return quotients, rounded towards zero."""
     quotient: Array = np.sign(a) * np.sign(b) * (np.abs(a) // np.maximum(np.abs(b), 1))
     return quotient
 
@@ -275,24 +277,24 @@ def _cast(operation: TosaOperation, x: Bounded) -> Bounded:
         bits = FRACTION_BITS[dtype]
         rounds = FRACTION_BITS.get(operation.inputs[0].dtype, 0) > bits or x.magnitude > 2.0 ** (bits + 1)
         own = np.where(rounds, 0.5 * operation.ulp(x.magnitude), 0.0)
-        return operation.floats(x.value.astype(float), x.error, own)
+        return operation.float_result(x.value.astype(float), x.error, own)
     if not operation.takes_floats:
         return Bounded(_signed(operation, x.integers * 1), x.error, x.scaled)
     least, value, most = (np.clip(np.rint(edge), *RANGES[dtype]) for edge in (x.low, x.value, x.high))
     whole = np.where(np.isfinite(x.value), value, 0.0).astype(np.int64)
-    error = np.where(np.isnan(x.value), np.inf, within(value, least, most, x))
+    error = np.where(np.isnan(x.value), np.inf, error_within(value, least, most, x))
     return Bounded(whole, error, scaled=False)
 
 
 def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
-    """Return a table of 256 is PyTorch's answer for each number of 8 bits; of 513, its answers in steps of 128.
+    """Bound TABLE. A table of 256 has PyTorch's answer for each 8-bit number, one of 513 its answers in steps of 128.
 
-    Between two of those the program interpolates a straight line. The function departs from it by at most half the
-    largest bend of the table thereabouts: an eighth if it is smooth, a half if it has an edge there. Where it jumps, as
-    ceil does, it departs by the height of the jump: that is by how much the line is steeper than both its neighbours,
-    and one half of it is in the bends already. Its entries are rounded, or cut, to integers, which makes one step, and
-    bends of up to 2. The last entry repeats the one before (executorch 1.4.1, insert_table_ops.py), so that the bend
-    there is all that is missing.
+    Between two entries of the larger table the program interpolates linearly. The function departs from the line by at
+    most half the largest bend of the table nearby: an eighth where it is smooth, a half at an edge. Where the function
+    jumps, as ceil does, it departs by the height of the jump. That height is how much the line is steeper than both its
+    neighbours, and half of it is in the bends already. Entries are rounded, or cut, to integers, which adds one step,
+    and bends of up to 2. The last entry repeats the one before (executorch 1.4.1, insert_table_ops.py), so the bend
+    there is the whole missing step.
     """
     entries = table.value
     if entries.size == 256:
@@ -310,9 +312,9 @@ def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
     around = np.maximum.reduce([bends[np.clip(places + step, 0, 512)] for step in (-1, 0, 1, 2)])
     before, after = np.append(slopes[1], slopes[:-1]), np.append(slopes[1:], slopes[-2])
     steeper = np.maximum(slopes - np.maximum(before, after), np.minimum(before, after) - slopes)
-    jumps = np.where(steeper > 2, steeper + 2, 0)  # two are what rounding the entries makes, either way
+    jumps = np.where(steeper > 2, steeper + 2, 0)  # rounding the entries alone makes up to 2
     departs = 128 * (np.where(places == 511, 1.0, 0.5) * around + 0.5 * jumps + 2)
-    # All that the input's error may lead to: steeper places, and worse ones.
+    # The input's error may reach steeper places, and places with a larger error.
     reach = np.ceil(np.minimum(x.error, 65536) / 128).astype(np.int64)
     steepest, own = np.zeros(code.shape), np.zeros(code.shape)
     for step in range(-int(np.max(reach, initial=0)), int(np.max(reach, initial=0)) + 1):
@@ -320,7 +322,7 @@ def _table(operation: TosaOperation, x: Bounded, table: Bounded) -> Bounded:
         steepest = np.where(reached, np.maximum(steepest, np.abs(slopes[there])), steepest)
         own = np.where(reached, np.maximum(own, departs[there]), own)
     value = (entries[place] << 7) + slopes[place] * fraction
-    return operation.quantised(value, known(steepest * x.error, x), own)
+    return operation.integer_result(value, error_or_zero(steepest * x.error, x), own)
 
 
 def _rescale(
@@ -328,17 +330,18 @@ def _rescale(
 ) -> Bounded:
     if operation.scalar("InputUnsigned") or operation.scalar("OutputUnsigned"):
         raise NoBound("RESCALE of unsigned integers has no error bound")
-    centred, zero = x.value - _only(input_zero.value), _only(output_zero.value)
-    multipliers, places = _only(multiplier.value), _only(shift.value)
+    centred, zero = x.value - _scalar_or_channels(input_zero.value), _scalar_or_channels(output_zero.value)
+    multipliers, places = _scalar_or_channels(multiplier.value), _scalar_or_channels(shift.value)
     rounding = np.int64(1) << (places - 1)
     if operation.scalar("RoundingMode") == RoundingMode.DOUBLE_ROUND:
         rounding = rounding + np.where(places > 31, np.where(centred >= 0, 1 << 30, -(1 << 30)), 0)
     real, scale = centred * (multipliers / 2.0**places), multipliers / 2.0**places
     value = np.clip(
-        ((x.integers - _only(input_zero.value)) * multipliers + rounding >> places) + zero, *RANGES[operation.dtype]
+        ((x.integers - _scalar_or_channels(input_zero.value)) * multipliers + rounding >> places) + zero,
+        *RANGES[operation.dtype],
     )
     passed = scale * x.error
-    # The multiplier, which may have 15 bits only, was rounded; the scales that PyTorch computes with were not.
+    # The multiplier, which may have only 15 bits, was rounded; the scales that PyTorch uses were not.
     relative = STEPS_OF_FLOAT32 * FLOAT32_UNIT + 0.5 / np.maximum(multipliers, 1)
     own = relative * (np.abs(real) + passed)
     if operation.dtype in ("INT8", "INT16"):
@@ -346,8 +349,8 @@ def _rescale(
     return _unrounded(operation, value, real + zero, passed, own)
 
 
-def _only(array: Array) -> Array:
-    """Return a number for all, or one for each channel, which are the last axis."""
+def _scalar_or_channels(array: Array) -> Array:
+    """Return one number for all, or one per channel, which is the last axis."""
     return array.reshape(()) if array.size == 1 else array
 
 
@@ -355,22 +358,22 @@ RULES: dict[str, Callable[..., Bounded]] = {
     "ABS": _absolute_value,
     "ADD": _add,
     "ARITHMETIC_RIGHT_SHIFT": _right_shift,
-    "BITWISE_AND": _exactly(np.bitwise_and),
-    "BITWISE_NOT": _exactly(np.bitwise_not),
-    "BITWISE_OR": _exactly(np.bitwise_or),
-    "BITWISE_XOR": _exactly(np.bitwise_xor),
+    "BITWISE_AND": _on_exact_integers(np.bitwise_and),
+    "BITWISE_NOT": _on_exact_integers(np.bitwise_not),
+    "BITWISE_OR": _on_exact_integers(np.bitwise_or),
+    "BITWISE_XOR": _on_exact_integers(np.bitwise_xor),
     "CAST": _cast,
     "CEIL": Monotone(np.ceil, _ulps(0)),
     "CLAMP": _clamp,
     "CLZ": _leading_zeros,
-    "COS": _wave(np.cos),
+    "COS": _sine(np.cos),
     "EQUAL": _compare(np.equal),
-    "ERF": Monotone(_each(math.erf), _ulps(5)),
+    "ERF": Monotone(_vectorised(math.erf), _ulps(5)),
     "EXP": Monotone(np.exp, _exponential),
     "FLOOR": Monotone(np.floor, _ulps(0)),
     "GREATER": _compare(np.greater),
     "GREATER_EQUAL": _compare(np.greater_equal),
-    "INTDIV": _exactly(_divide),
+    "INTDIV": _on_exact_integers(_divide),
     "LOG": Monotone(np.log, lambda operation, _, y: _absolute(operation, y, 5, 0.5)),
     "LOGICAL_AND": _logical(np.logical_and),
     "LOGICAL_LEFT_SHIFT": _logical_shift,
@@ -378,8 +381,8 @@ RULES: dict[str, Callable[..., Bounded]] = {
     "LOGICAL_OR": _logical(np.logical_or),
     "LOGICAL_RIGHT_SHIFT": _logical_shift,
     "LOGICAL_XOR": _exclusive_or,
-    "MAXIMUM": _extreme(np.maximum),
-    "MINIMUM": _extreme(np.minimum),
+    "MAXIMUM": _min_or_max(np.maximum),
+    "MINIMUM": _min_or_max(np.minimum),
     "MUL": _multiply,
     "NEGATE": _negate,
     "POW": _power,
@@ -388,7 +391,7 @@ RULES: dict[str, Callable[..., Bounded]] = {
     "RSQRT": Monotone(lambda x: 1 / np.sqrt(x), _ulps(2)),
     "SELECT": _select,
     "SIGMOID": Monotone(_sigmoid, lambda operation, x, y: _absolute(operation, y, 2 * (1 + x))),
-    "SIN": _wave(np.sin),
+    "SIN": _sine(np.sin),
     "SUB": _add,
     "TABLE": _table,
     "TANH": Monotone(np.tanh, _tanh),

@@ -1,4 +1,4 @@
-"""A TOSA program, evaluated with bounds: operator by operator, as its flatbuffer has them."""
+"""A TOSA program, evaluated with bounds, operator by operator in the order of its flatbuffer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: RoundingPolicy) -
 
     Args:
         tosa: the flatbuffer.
-        inputs: of its inputs' shapes.
-        rounding: of its operators.
+        inputs: in the shapes of its inputs.
+        rounding: how its operators round.
 
     Raises:
         NoBound: an operator has no rule, or cannot be bounded where its inputs may differ.
@@ -34,7 +34,7 @@ def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: RoundingPolicy) -
     block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
     values = dict(_constants(block, graph, rounding))
     values.update((tensor.name, value) for tensor, value in zip(graph.inputs, inputs, strict=True))
-    with np.errstate(all="ignore"):  # infinities and NaNs are values like others, and their errors are looked after
+    with np.errstate(all="ignore"):  # infinities and NaNs are ordinary values; the rules handle their errors
         for operator in graph.operators:
             if operator.is_constant:
                 if operator.outputs[0] not in values:
@@ -64,7 +64,7 @@ def _apply(
 
 
 def _constants(block: Any, graph: TosaGraph, rounding: RoundingPolicy) -> Iterator[tuple[str, Bounded]]:
-    """Those with data of a type that is known. Shapes are integers like others."""
+    """Yield the constants whose data has a known type. Shapes are integers like others."""
     for index in range(block.TensorsLength()):
         raw = block.Tensors(index)
         tensor = graph.tensors[raw.Name().decode()]

@@ -18,31 +18,34 @@ DEQUANTISE = ("quantized_decomposed::dequantize_per_tensor.out", "cortex_m::dequ
 
 
 def run(call: KernelCall, memory: PlanMemory, *, quantised: bool) -> None:
-    """Evaluate one.
+    """Evaluate one operator with bounds.
 
     Args:
         call: the operator.
-        memory: with its inputs, and then with its outputs.
-        quantised: whether PyTorch's answer is the quantised module's, which computes in float32; else it is in float64.
+        memory: holds its inputs, and receives its outputs.
+        quantised: whether PyTorch's answer is the quantised module's, which computes in float32; otherwise it is in
+            float64.
 
     Raises:
-        NoBound: it is not known what the operator makes of errors.
+        NoBound: the operator's effect on errors is not known.
     """
     rule = _RULES.get(call.operator)
     if rule is not None:
         rule(call, memory)
         return
-    # Nothing need be known of the operator where PyTorch's own inputs are: it is computed for either answer.
+    # No rule is needed where PyTorch's own inputs are known: the operator is computed for both answers.
     program, pytorch = (_Store(memory, call.operator, mine, double=not (mine or quantised)) for mine in (True, False))
     kernels.run_kernel(call, program)
     kernels.run_as_torch(call, pytorch)
     for index, array in program.written.items():
         other = pytorch.written[index]
-        memory.set(index, Bounded.both(array, other) if memory.rounding.random is None else Bounded.exact(other))
+        memory.set(
+            index, Bounded.of_two_answers(array, other) if memory.rounding.random is None else Bounded.exact(other)
+        )
 
 
 class _Store(kernels.Store):
-    """Reads what one of the two answers has in a tensor, and keeps what is written."""
+    """The values of one of the two answers. It keeps the tensors that are written."""
 
     def __init__(self, memory: PlanMemory, operator: str, mine: bool, *, double: bool) -> None:
         super().__init__(memory.plan)
@@ -67,7 +70,7 @@ class _Store(kernels.Store):
         if value.data is not None:
             return value.from_bytes(value.data).astype(dtype)
         x = self._bounds.get(index)
-        array = x.of_pytorch
+        array = x.pytorch_value
         if array is None:
             raise NoBound(f"CPU operator {self._operator} of numbers that may differ has no rule for its error")
         return (x.value if self._mine else array).astype(dtype)
@@ -77,17 +80,17 @@ class _Store(kernels.Store):
 
 
 def _quantise(call: KernelCall, memory: PlanMemory) -> None:
-    """As `lowering.oracle.kernels` does it, whose reciprocal of the scale may be rounded otherwise than PyTorch's."""
+    """Bound QUANTISE. `lowering.oracle.kernels` may round the reciprocal of the scale differently from PyTorch."""
     x, (scale, zero, low, high) = memory.get(call.args[0]), (memory.number(index) for index in call.args[1:5])
     value = _steps(x.value, np.float32(1) / np.float32(scale), zero, low, high)
-    if x.of_pytorch is not None and memory.rounding.random is None:
-        pytorch = _steps(x.of_pytorch, np.float32(1.0 / scale), zero, low, high)
-        memory.set(call.args[-1], Bounded.both(value, pytorch))
+    if x.pytorch_value is not None and memory.rounding.random is None:
+        pytorch = _steps(x.pytorch_value, np.float32(1.0 / scale), zero, low, high)
+        memory.set(call.args[-1], Bounded.of_two_answers(value, pytorch))
         return
     real = x.value / scale
     doubt = x.error / scale + 3 * FLOAT32_UNIT * (np.abs(real) + x.error / scale)
     snap = snapped(value, real, doubt, zero, low, high, memory.rounding)
-    # An input that has errors is not the program's own, so that its integer may be on either side of the value.
+    # An input with errors is not the program's own, so its integer may lie on either side of the value.
     memory.set(call.args[-1], Bounded(snap.value, np.where(x.error > 0, 2 * snap.error, snap.error)))
 
 
@@ -98,7 +101,9 @@ def _steps(values: np.ndarray, inverse: np.float32, zero: int, low: int, high: i
 
 
 def _dequantise(call: KernelCall, memory: PlanMemory) -> None:
-    """The same float32 product as PyTorch's: equal where the integers are, else each rounded for itself."""
+    """Bound DEQUANTISE: the same float32 product as PyTorch's, equal where the integers are, else rounded in each
+    answer.
+    """
     x, (scale, zero) = memory.get(call.args[0]), (memory.number(index) for index in call.args[1:3])
 
     def product(integers: np.ndarray) -> np.ndarray:
@@ -106,7 +111,7 @@ def _dequantise(call: KernelCall, memory: PlanMemory) -> None:
 
     value = product(x.value)
     if x.pytorch is not None:
-        memory.set(call.args[-1], Bounded.both(value, product(x.pytorch)))
+        memory.set(call.args[-1], Bounded.of_two_answers(value, product(x.pytorch)))
         return
     steps = x.error * float(np.float32(scale))
     error = np.where(steps > 0, steps + 2 * FLOAT32_UNIT * (np.abs(value) + steps), 0)
@@ -114,15 +119,18 @@ def _dequantise(call: KernelCall, memory: PlanMemory) -> None:
 
 
 def _copy(call: KernelCall, memory: PlanMemory) -> None:
-    """Another memory layout, another shape, or another type."""
+    """Bound a copy to another memory layout, shape, or type."""
     x, out = memory.get(call.args[0]), memory.tensor(call.args[-1])
     x = arranged(x, lambda array: array.reshape(out.sizes))
     kinds = x.value.dtype.kind + out.dtype.kind
     if kinds in ("ff", "ii", "bb"):
         memory.set(call.args[-1], x)
-    elif x.of_pytorch is not None:
+    elif x.pytorch_value is not None:
         with np.errstate(invalid="ignore"):
-            memory.set(call.args[-1], Bounded.both(*(array.astype(out.dtype) for array in (x.value, x.of_pytorch))))
+            memory.set(
+                call.args[-1],
+                Bounded.of_two_answers(*(array.astype(out.dtype) for array in (x.value, x.pytorch_value))),
+            )
     elif out.dtype.kind != "f":
         raise NoBound(f"a copy of numbers that may differ to {out.dtype} has no error bound")
     else:

@@ -12,7 +12,7 @@ from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPol
 
 
 class PlanMemory:
-    """The tensors of a plan. Those at the same place are the same, in another shape (`oracle.kernels.Store`)."""
+    """The tensors of a plan. Tensors at the same place are one tensor, in another shape (`oracle.kernels.Store`)."""
 
     def __init__(self, plan: ExecutionPlan, rounding: RoundingPolicy) -> None:
         self.plan = plan
@@ -21,13 +21,13 @@ class PlanMemory:
         self._places: dict[tuple[int | None, int], Bounded] = {}
 
     def tensor(self, index: int) -> Tensor:
-        """Return the tensor that value `index` is now."""
+        """Return the tensor that is value `index` at present."""
         value = self._values[index]
         assert isinstance(value, Tensor), f"value {index} is no tensor"
         return value
 
     def number(self, index: int) -> Any:
-        """Value `index`, which is no tensor."""
+        """Return value `index`, which is not a tensor."""
         return self._values[index]
 
     def get(self, index: int) -> Bounded:
@@ -48,16 +48,16 @@ class PlanMemory:
         self._places[tensor.buffer, tensor.offset] = arranged(value, lambda array: array.transpose(tensor.dim_order))
 
     def move(self, source: int, target: int) -> None:
-        """Let value `target` be value `source`."""
+        """Make value `target` the same as value `source`."""
         self._values[target] = self._values[source]
 
 
 def logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
-    """What lies in a tensor's memory, in the tensor's logical shape."""
+    """Return the contents of a tensor's memory in the tensor's logical shape."""
     ordered = array.reshape([tensor.sizes[axis] for axis in tensor.dim_order])
     return ordered.transpose(np.argsort(tensor.dim_order)) if tensor.sizes else ordered
 
 
 def arranged(x: Bounded, move: Callable[[np.ndarray], np.ndarray]) -> Bounded:
-    """Return values and errors, moved alike."""
+    """Return values and errors after the same movement."""
     return Bounded(move(x.value), move(x.error), x.scaled, None if x.pytorch is None else move(x.pytorch))

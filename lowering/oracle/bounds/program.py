@@ -21,7 +21,7 @@ def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: Rounding
     Args:
         artifact: with the TOSA programs of its delegates.
         inputs: one input set.
-        rounding: of its operators; its `sides` is 1 where PyTorch's answer was computed in float64.
+        rounding: how its operators round; `sides` is 1 where PyTorch's answer was computed in float64.
 
     Raises:
         NoBound: the error of the answer to these inputs cannot be bounded.

@@ -1,7 +1,7 @@
-"""Rules of the operators that make each element of their output from many: products and sums, pools and reductions.
+"""Rules of the operators that compute each output element from many: products and sums, pools and reductions.
 
-A sum of n products is good, in whatever order it is made, to n roundings of the sum of the products' magnitudes, which
-the TOSA 1.0 specification doubles for other modes of rounding ("Dot product accuracy requirements", `local_bound`).
+The error of a sum of n products, in any order, is at most n roundings of the sum of the products' magnitudes. The TOSA
+1.0 specification doubles that for other modes of rounding ("Dot product accuracy requirements", `local_bound`).
 """
 
 from __future__ import annotations
@@ -16,43 +16,51 @@ from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, RANGES, STEPS_O
 Array = np.ndarray
 Bilinear = Callable[[Array, Array], Array]
 FOLDED = 4
-"""Roundings of a weight or bias into which the compiler folded a batch norm: of the variance's reciprocal root (2), of
-its product with the norm's weight, and of that with the convolution's. Those of a bias are relative to what it is a
-difference of, for which the largest bias stands."""
+"""Roundings of a weight or bias into which the compiler folded a batch norm: the variance's reciprocal root (2), its
+product with the norm's weight, and the product with the convolution's weight. A folded bias is a difference; its
+roundings are relative to the numbers subtracted, and the largest bias stands for these."""
 
 
 def _roundings(operation: TosaOperation, terms: int) -> float:
-    """How many of the sum of magnitudes a sum may be off by: one each, or their root where they are drawn at random."""
+    """Return the error of a sum, in roundings of its sum of magnitudes: one per term, or their root where they are
+    random.
+    """
     return terms if operation.rounding.random is None else terms**0.5
 
 
 def _products(
     operation: TosaOperation, a: Bounded, b: Bounded, terms: int, combine: Bilinear, folded: int = 0
 ) -> Bounded:
-    """Return sums of `terms` products of an element of a and one of b, as `combine` adds them up."""
+    """Return sums of `terms` products of an element of a and one of b, added up by `combine`."""
     value = combine(a.value.astype(float), b.value.astype(float))
     size = combine(np.abs(a.value).astype(float), np.abs(b.value).astype(float))
     largest = size if a.is_exact and b.is_exact else combine(a.magnitude, b.magnitude)
-    passed = _known(largest - size, a, b)
+    passed = _error_or_zero(largest - size, a, b)
     if operation.takes_floats:
-        return operation.floats(value, passed, (2 * _roundings(operation, terms) + folded) * operation.unit * largest)
-    return operation.quantised(
-        _whole(value, operation), passed, (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * largest
+        return operation.float_result(
+            value, passed, (2 * _roundings(operation, terms) + folded) * operation.unit * largest
+        )
+    return operation.integer_result(
+        _integer_sums(value, operation),
+        passed,
+        (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * largest,
     )
 
 
-def _whole(value: Array, operation: TosaOperation) -> Array:
-    """Return sums of integers, which float64 holds exactly; or of real numbers, where roundings are drawn at random."""
+def _integer_sums(value: Array, operation: TosaOperation) -> Array:
+    """Return sums of integers, which float64 holds exactly, as integers; with random roundings, real numbers as they
+    are.
+    """
     return value if operation.rounding.random is not None else np.rint(value).astype(np.int64)
 
 
-def _known(error: Array, *inputs: Bounded) -> Array:
-    """`error`, or 0 where all inputs are exact, even if it is NaN; infinite where it is NaN otherwise."""
+def _error_or_zero(error: Array, *inputs: Bounded) -> Array:
+    """Return `error`, but 0 where all inputs are exact, even if it is NaN, and infinity where it is NaN otherwise."""
     return np.zeros(error.shape) if all(one.is_exact for one in inputs) else np.where(np.isnan(error), np.inf, error)
 
 
 def _centred(x: Bounded, zero: Bounded) -> Bounded:
-    """Less its zero point, which is 0 of a float."""
+    """Return the tensor minus its zero point, which is 0 for a float tensor."""
     return Bounded(x.value - zero.number, x.error, x.scaled)
 
 
@@ -60,17 +68,17 @@ def _matmul(operation: TosaOperation, a: Bounded, b: Bounded, a_zero: Bounded, b
     return _products(operation, _centred(a, a_zero), _centred(b, b_zero), a.value.shape[-1], np.matmul)
 
 
-def _with_bias(operation: TosaOperation, sums: Bounded, bias: Bounded) -> Bounded:
+def _add_bias(operation: TosaOperation, sums: Bounded, bias: Bounded) -> Bounded:
     value, passed = sums.value + bias.value, sums.error + bias.error
     if not operation.takes_floats:
-        return operation.quantised(value, passed, STEPS_OF_FLOAT32 * FLOAT32_UNIT * np.abs(bias.value))
+        return operation.integer_result(value, passed, STEPS_OF_FLOAT32 * FLOAT32_UNIT * np.abs(bias.value))
     folded = FOLDED * np.max(np.abs(bias.value), initial=0.0)
     own = 2 * (np.abs(sums.value) + sums.error + np.abs(bias.value)) + folded
-    return operation.floats(value, passed, operation.unit * own)
+    return operation.float_result(value, passed, operation.unit * own)
 
 
 def _windows(shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Iterator:
-    """For each position in the kernel, that and the slices of a padded input that it meets in all windows."""
+    """Yield each position in the kernel, with the slices of a padded input that it reads in all windows."""
     counts = [(size - (k - 1) * d - 1) // s + 1 for size, k, s, d in zip(shape, kernel, stride, dilation, strict=True)]
     for position in np.ndindex(*kernel):
         yield (
@@ -108,7 +116,7 @@ def _convolution(
         return total
 
     terms = int(np.prod(kernel)) * (1 if depthwise else x.value.shape[-1])
-    return _with_bias(operation, _products(operation, x, weight, terms, combine, FOLDED), bias)
+    return _add_bias(operation, _products(operation, x, weight, terms, combine, FOLDED), bias)
 
 
 def _transposed_convolution(
@@ -133,7 +141,7 @@ def _transposed_convolution(
         return grown[:, *cut, :]
 
     sums = _products(operation, x, weight, int(np.prod(kernel)) * inputs, combine, FOLDED)
-    return _with_bias(operation, sums, bias)
+    return _add_bias(operation, sums, bias)
 
 
 def _sides(pads: Array, sizes: Sequence[int]) -> Iterator:
@@ -152,7 +160,7 @@ def _average(operation: TosaOperation, x: Bounded, x_zero: Bounded, out_zero: Bo
     value, size, passed = total(x.value), total(x.magnitude) / count, total(x.error) / count
     terms = int(np.prod(kernel))
     if operation.takes_floats:
-        return operation.floats(value / count, passed, 2 * _roundings(operation, terms) * operation.unit * size)
+        return operation.float_result(value / count, passed, 2 * _roundings(operation, terms) * operation.unit * size)
     bits = np.ceil(np.log2(count)).astype(np.int64)  # reciprocal_scale of the specification
     multiplier = (((1 << 30) + 1) << bits) // count.astype(np.int64)
     shift, zero = 30 + bits, int(out_zero.number)
@@ -170,7 +178,7 @@ def _max_pool(operation: TosaOperation, x: Bounded) -> Bounded:
         return np.maximum.reduce(list(parts))
 
     value = largest(x.value)
-    error = _known(np.maximum(largest(x.high) - value, value - largest(x.low)), x)
+    error = _error_or_zero(np.maximum(largest(x.high) - value, value - largest(x.low)), x)
     return Bounded(value.astype(x.value.dtype), error, x.scaled)
 
 
@@ -179,21 +187,23 @@ def _sum(operation: TosaOperation, x: Bounded) -> Bounded:
     terms, value = x.value.shape[axis], x.value.sum(axis, keepdims=True)
     size, passed = x.magnitude.sum(axis, keepdims=True), x.error.sum(axis, keepdims=True)
     if operation.takes_floats:
-        return operation.floats(value, passed, 2 * _roundings(operation, terms) * operation.unit * size)
+        return operation.float_result(value, passed, 2 * _roundings(operation, terms) * operation.unit * size)
     if not x.scaled:
         return Bounded(value, passed, scaled=False)
-    return operation.quantised(value, passed, (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size)
+    return operation.integer_result(
+        value, passed, (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size
+    )
 
 
 def _product(operation: TosaOperation, x: Bounded) -> Bounded:
     axis = operation.scalar("Axis")
     value, size = x.value.prod(axis, keepdims=True), x.magnitude.prod(axis, keepdims=True)
-    passed = _known(size - np.abs(x.value).prod(axis, keepdims=True), x)
-    return operation.floats(value, passed, size * np.expm1(x.value.shape[axis] * np.log1p(operation.unit)))
+    passed = _error_or_zero(size - np.abs(x.value).prod(axis, keepdims=True), x)
+    return operation.float_result(value, passed, size * np.expm1(x.value.shape[axis] * np.log1p(operation.unit)))
 
 
 def _reduction(function: Callable[..., Array]) -> Callable[[TosaOperation, Bounded], Bounded]:
-    """Return a maximum or minimum, or any or all of truth values: monotone in all."""
+    """Return the rule of a maximum or minimum, or of any or all of truth values: monotone in every element."""
 
     def rule(operation: TosaOperation, x: Bounded) -> Bounded:
         value, least, most = (
@@ -201,13 +211,13 @@ def _reduction(function: Callable[..., Array]) -> Callable[[TosaOperation, Bound
         )
         if value.dtype == np.bool_:
             return Bounded(value, (least != most).astype(float), scaled=False)
-        return Bounded(value, _known(np.maximum(most - value, value - least), x), x.scaled)
+        return Bounded(value, _error_or_zero(np.maximum(most - value, value - least), x), x.scaled)
 
     return rule
 
 
 def _argmax(operation: TosaOperation, x: Bounded) -> Bounded:
-    """In doubt where more than one element may be the largest: then it is any of those."""
+    """Bound ARGMAX: where several elements may be the largest, the position may be any of theirs."""
     axis = operation.scalar("Axis")
     value = np.argmax(x.value, axis)
     place = np.arange(x.value.shape[axis]).reshape([-1 if at == axis else 1 for at in range(x.value.ndim)])
@@ -218,7 +228,7 @@ def _argmax(operation: TosaOperation, x: Bounded) -> Bounded:
 
 
 def _resize(operation: TosaOperation, x: Bounded, scale: Bounded, offset: Bounded, _border: Bounded) -> Bounded:
-    """Return the matrix of each axis has a row for each output, with the share of each input in it."""
+    """Bound RESIZE as products with a matrix for each axis: a row for each output has the weight of each input."""
     nearest = operation.scalar("Mode") == ResizeMode.NEAREST
     matrices = []
     for axis in (0, 1):
@@ -243,9 +253,11 @@ def _resize(operation: TosaOperation, x: Bounded, scale: Bounded, offset: Bounde
     if nearest:
         return Bounded(value.astype(x.value.dtype), passed, x.scaled)
     if operation.takes_floats:
-        # Of each product: the shares (2 each), their product and that with the element; and three additions.
-        return operation.floats(value, passed, 9 * operation.unit * size)
-    return operation.quantised(_whole(value, operation), passed, (9 + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size)
+        # For each product: the weights (2 each), their product, the product with the element; and three additions.
+        return operation.float_result(value, passed, 9 * operation.unit * size)
+    return operation.integer_result(
+        _integer_sums(value, operation), passed, (9 + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size
+    )
 
 
 RULES: dict[str, Callable[..., Bounded]] = {

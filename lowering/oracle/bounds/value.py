@@ -19,28 +19,28 @@ RANGES = {f"INT{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 
 FLOAT32_UNIT = 2.0**-24
 """The largest relative error of one rounding to float32."""
 STEPS_OF_FLOAT32 = 5
-"""Relative roundings of PyTorch, in units of the above, on the way of a number from one quantised tensor into the next:
-in dequantising it of the scale and of the product, of an elementwise operator, in quantising it of the scale's
-reciprocal and of the product."""
+"""PyTorch's relative roundings, in units of FLOAT32_UNIT, of a number between one quantised tensor and the next:
+dequantising rounds the scale and the product, an elementwise operator its result, quantising the scale's reciprocal and
+the product."""
 
 
 class NoBound(OracleError):
-    """The error of an answer cannot be bounded: there is no rule, or its rule demands more than is known."""
+    """The error of an answer cannot be bounded: there is no rule, or the rule needs more than is known."""
 
     kind = FailureKind.NO_BOUND
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """A tensor's value, and how far from it the same tensor may be in the answers compared, both taken together.
+    """A tensor's value, and how far from it the same tensor may be in either of the two answers.
 
     Attributes:
         value: float64, int64 or bool. Where roundings are drawn (`RoundingPolicy`), integers may be float64 too.
-        error: float64 of the same shape, never negative. inf where nothing is known; 1 of a bool that may be either;
-            0 of a NaN or infinity that must be one.
-        scaled: whether it stands for real numbers: a float, or integers that are quantised ones. Other integers are
-            exact in PyTorch.
-        pytorch: PyTorch's own tensor, where that is known and not `value`, which is the program's own then.
+        error: float64 of the same shape, never negative. inf where nothing is known; 1 for a bool that may be either; 0
+            for a NaN or infinity that must be one.
+        scaled: whether it stands for real numbers: a float tensor, or quantised integers. Other integers are exact in
+            PyTorch.
+        pytorch: PyTorch's own tensor, where it is known and differs from `value`, which is then the program's own.
     """
 
     value: np.ndarray
@@ -50,7 +50,7 @@ class Bounded:
 
     @classmethod
     def exact(cls, value: np.ndarray, *, scaled: bool = True) -> Bounded:
-        """Without error, widened to float64 or int64."""
+        """Return a tensor without error, widened to float64 or int64."""
         kind = {"f": np.float64, "b": np.bool_}.get(value.dtype.kind, np.int64)
         return cls(value.astype(kind), np.zeros(value.shape), scaled)
 
@@ -60,8 +60,8 @@ class Bounded:
         return not self.error.any()
 
     @classmethod
-    def both(cls, program: np.ndarray, pytorch: np.ndarray, *, scaled: bool = True) -> Bounded:
-        """What both answers have there, each as it was computed."""
+    def of_two_answers(cls, program: np.ndarray, pytorch: np.ndarray, *, scaled: bool = True) -> Bounded:
+        """Return a tensor from its values in the program and in PyTorch."""
         mine, other = (cls.exact(array).value for array in (program, pytorch))
         same = (mine == other) | (np.isnan(mine) & np.isnan(other)) if mine.dtype.kind == "f" else mine == other
         with np.errstate(invalid="ignore"):
@@ -69,8 +69,8 @@ class Bounded:
         return cls(mine, np.where(np.isnan(error), np.inf, error), scaled, other)
 
     @property
-    def of_pytorch(self) -> np.ndarray | None:
-        """PyTorch's own tensor, if it is known."""
+    def pytorch_value(self) -> np.ndarray | None:
+        """PyTorch's own tensor, or None if it is not known."""
         return self.value if self.pytorch is None and self.is_exact else self.pytorch
 
     @property
@@ -85,37 +85,37 @@ class Bounded:
 
     @property
     def magnitude(self) -> np.ndarray:
-        """The largest that its elements may be, in absolute value."""
+        """The largest absolute value that each element may have."""
         return np.abs(self.value) + self.error
 
     @property
     def low(self) -> np.ndarray:
-        """The least that its elements may be; of a bool False where it may be."""
+        """The smallest value that each element may have; for a bool False where it may be False."""
         return self.value & (self.error == 0) if self.value.dtype == np.bool_ else self.value - self.error
 
     @property
     def high(self) -> np.ndarray:
-        """The most that its elements may be; of a bool True where it may be."""
+        """The largest value that each element may have; for a bool True where it may be True."""
         return self.value | (self.error > 0) if self.value.dtype == np.bool_ else self.value + self.error
 
 
 @dataclass(frozen=True)
 class RoundingPolicy:
-    """How the operators' own roundings are taken.
+    """How the operators' own roundings are treated.
 
     Attributes:
-        sides: of how many of the two answers: 1, or 2 where PyTorch computes in the program's own precision.
-        random: None for the worst, which becomes part of the error. With a generator each rounding is made, in one
-            direction or the other at random, and no error is kept.
-        size: of roundings at random: a part of what they may be.
+        sides: how many of the two answers round: 1, or 2 where PyTorch computes in the program's own precision.
+        random: None for the worst case, which is added to the error. With a generator each rounding is applied, up or
+            down at random, and no error is kept.
+        size: the part of the largest rounding that a random one has.
     """
 
     sides: int = 1
     random: np.random.Generator | None = None
     size: float = 1.0
 
-    def made(self, value: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """`value` with each element moved by `own` at random."""
+    def rounded_at_random(self, value: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Return `value` with each element moved up or down by `own` times `size`, at random."""
         assert self.random is not None
         signs: np.ndarray = self.random.integers(0, 2, np.shape(value)) * 2.0 - 1.0
         return value + self.size * own * signs
@@ -123,14 +123,14 @@ class RoundingPolicy:
 
 @dataclass(frozen=True)
 class TosaOperation:
-    """One operator of a TOSA program, as its rule sees it.
+    """One operator of a TOSA program, as its rule gets it.
 
     Attributes:
         op: TOSA's name.
         attributes: the generated reader of its attributes in the flatbuffer, or None.
         inputs: the tensors among its inputs (others are shapes): their names, shapes and types.
-        output: likewise; operators with more than one have no rule.
-        rounding: of its result.
+        output: its output, described in the same way; operators with more than one have no rule.
+        rounding: how its result is rounded.
     """
 
     op: str
@@ -151,7 +151,7 @@ class TosaOperation:
 
     @property
     def unit(self) -> float:
-        """Of the output's float type: the largest relative error of one rounding."""
+        """The largest relative error of one rounding to the output's float type."""
         return 2.0 ** -(FRACTION_BITS[self.dtype] + 1)
 
     def scalar(self, name: str) -> Any:
@@ -163,38 +163,38 @@ class TosaOperation:
         return getattr(self.attributes, f"{name}AsNumpy")()
 
     def ulp(self, magnitude: np.ndarray) -> np.ndarray:
-        """tosa_reference_ulp of the specification's pseudocode; of 0 it is that of the smallest normal number."""
+        """Return tosa_reference_ulp of the specification's pseudocode; for 0 the ulp of the smallest normal number."""
         _, exponent = np.frexp(magnitude)
         least = _SMALLEST_EXPONENT[self.dtype]
         exponent = np.where(magnitude == 0, least, np.maximum(exponent - 1, least))
         return np.ldexp(1.0, exponent - FRACTION_BITS[self.dtype])
 
-    def floats(self, value: np.ndarray, passed: np.ndarray, own: np.ndarray) -> Bounded:
+    def float_result(self, value: np.ndarray, passed: np.ndarray, own: np.ndarray) -> Bounded:
         """Return a float result with the errors `passed` on from the inputs and the operator's `own` rounding.
 
-        What is too large for the output's type may as well be infinite.
+        A result too large for the output's type may be infinite instead.
         """
         finite = np.isfinite(value)
         own = np.where(finite, self.rounding.sides * own, 0.0)
         if self.rounding.random is not None:
-            return Bounded(self.rounding.made(value, own), np.zeros(value.shape))
+            return Bounded(self.rounding.rounded_at_random(value, own), np.zeros(value.shape))
         error = passed + own
         overflows = finite & ~(np.abs(value) + error <= _LARGEST[self.dtype])
         return Bounded(value, np.where(overflows | np.isnan(error), np.inf, error))
 
-    def quantised(self, value: np.ndarray, passed: np.ndarray, own: np.ndarray) -> Bounded:
+    def integer_result(self, value: np.ndarray, passed: np.ndarray, own: np.ndarray) -> Bounded:
         """Return integers that stand for real numbers, with the errors `passed` on and PyTorch's `own` in float32."""
         if self.rounding.random is not None:
-            return Bounded(self.rounding.made(value, own), np.zeros(value.shape))
+            return Bounded(self.rounding.rounded_at_random(value, own), np.zeros(value.shape))
         return Bounded(value, passed + own)
 
     def snapped(self, value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any) -> Bounded:
-        """Return a point of quantisation: an integer that both answers round from nearly the same real number.
+        """Return the integers of a quantisation, where both answers round nearly the same real number.
 
         Args:
             value: the program's integer.
-            real: what it was rounded from, less the zero point.
-            doubt: how far from `real` PyTorch's number may be. It rounds halves to even, then adds `zero`, then clips.
+            real: the real number it was rounded from, minus the zero point.
+            doubt: how far from `real` PyTorch's number may be. PyTorch rounds halves to even, adds `zero`, then clips.
             zero: the zero point.
         """
         return snapped(value, real, doubt, zero, *RANGES[self.dtype], self.rounding)
@@ -203,34 +203,35 @@ class TosaOperation:
 def snapped(
     value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any, low: int, high: int, rounding: RoundingPolicy
 ) -> Bounded:
-    """As `TosaOperation.snapped`, with what both answers are clipped to."""
+    """Return the same as `TosaOperation.snapped`, with explicit limits to which both answers are clipped."""
     if rounding.random is not None:
-        return Bounded(np.clip(np.rint(rounding.made(real, doubt)) + zero, low, high), np.zeros(np.shape(real)))
+        return Bounded(
+            np.clip(np.rint(rounding.rounded_at_random(real, doubt)) + zero, low, high), np.zeros(np.shape(real))
+        )
     least, most = (np.clip(np.rint(edge) + zero, low, high) for edge in (real - doubt, real + doubt))
     return Bounded(value, np.maximum(np.maximum(most - value, value - least), 0.0))
 
 
-def within(value: np.ndarray, low: np.ndarray, high: np.ndarray, *inputs: Bounded) -> np.ndarray:
-    """Return the error of `value` when it lies between `low` and `high`; 0 where all `inputs` are exact, even if it is
-    NaN.
-    """
-    return known(np.maximum(high - value, value - low), *inputs)
+def error_within(value: np.ndarray, low: np.ndarray, high: np.ndarray, *inputs: Bounded) -> np.ndarray:
+    """Return the error of `value` that lies between `low` and `high`; 0, even if NaN, where all inputs are exact."""
+    return error_or_zero(np.maximum(high - value, value - low), *inputs)
 
 
-def known(error: np.ndarray, *inputs: Bounded) -> np.ndarray:
-    """`error`, but 0 where all inputs are exact, and infinite where it is NaN otherwise."""
+def error_or_zero(error: np.ndarray, *inputs: Bounded) -> np.ndarray:
+    """Return `error`, but 0 where all inputs are exact, and infinity where it is NaN otherwise."""
     certain = np.all(np.broadcast_arrays(*(one.error == 0 for one in inputs)), axis=0)
     return np.where(certain, 0.0, np.where(np.isnan(error), np.inf, error))
 
 
 def of_constant(value: np.ndarray, dtype: str, rounding: RoundingPolicy) -> Bounded:
-    """Return a constant of the program. Of a float the compiler rounded the number that the model has, and what it
-    folded.
+    """Return a constant of the program. For floats, its error is that of the compiler's roundings and folding.
 
-    A number of at most 12 significant bits (of float32's 24) is taken for what was written: the threshold in x > 0.5.
-    Others may be off by two roundings: what an operator gave that the compiler computed, and its operand.
+    A number of at most 12 significant bits (of float32's 24) counts as written in the model, such as the threshold in x
+    > 0.5. Others may be off by two roundings: the result of an operator that the compiler computed, and its operand.
     """
-    exact = Bounded.exact(value, scaled=dtype in FRACTION_BITS)  # integers are scaled by what they are combined with
+    exact = Bounded.exact(
+        value, scaled=dtype in FRACTION_BITS
+    )  # the tensors that integers are combined with decide whether they are scaled
     if dtype not in FRACTION_BITS:
         return exact
     fraction = FRACTION_BITS[dtype]
@@ -238,5 +239,5 @@ def of_constant(value: np.ndarray, dtype: str, rounding: RoundingPolicy) -> Boun
     written = ~np.isfinite(exact.value) | (digits == np.rint(digits))
     error = np.where(written, 0.0, 2 * 2.0 ** -(fraction + 1) * np.abs(exact.value))
     if rounding.random is not None:
-        return Bounded(rounding.made(exact.value, error), np.zeros(value.shape))
+        return Bounded(rounding.rounded_at_random(exact.value, error), np.zeros(value.shape))
     return Bounded(exact.value, error)

@@ -1,4 +1,4 @@
-"""Builds small TOSA graphs op by op: that takes about a millisecond, lowering from PyTorch takes seconds."""
+"""A builder of small TOSA graphs, operator by operator. It takes a millisecond; lowering from PyTorch takes seconds."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ class Arithmetic(Tensors):
         double_round: bool = False,
         unsigned: tuple[bool, bool] = (False, False),
     ) -> Value:
-        """RESCALE, by a factor or by (multiplier, shift) pairs (more than one: per channel).
+        """Add RESCALE, by a factor or by (multiplier, shift) pairs (more than one: per channel).
 
-        Multipliers have 31 bits, from int48 15. It rounds once unless `double_round`; `unsigned` says whether input
-        and output are.
+        Multipliers have 31 bits, or 15 where the source is int48. It rounds once unless `double_round`; `unsigned` says
+        whether input and output are unsigned.
         """
         bits = 15 if source.dtype == "int48" else 31
         pairs = [multiplier_shift(scale, bits)] if isinstance(scale, float) else list(scale)
@@ -52,10 +52,10 @@ class Arithmetic(Tensors):
         return self._op(ts.Op.RESCALE, attribute, inputs, source.shape, dtype)
 
     def binary(self, name: str, first: Value, second: Value, *, shift: int = 0) -> Value:
-        """Return an operator on two values, by its TOSA name.
+        """Add an operator on two values, by its TOSA name.
 
-        "ARITHMETIC_RIGHT_SHIFT_ROUND" is the rounding kind of ARITHMETIC_RIGHT_SHIFT; `shift` is that of MUL, whose
-        result is int32; comparisons give bool.
+        "ARITHMETIC_RIGHT_SHIFT_ROUND" is ARITHMETIC_RIGHT_SHIFT with rounding; `shift` is that of MUL, whose result is
+        int32; comparisons give bool.
         """
         attribute = ts.TosaSerializerAttribute()
         inputs = [first, second]
@@ -73,40 +73,40 @@ class Arithmetic(Tensors):
         return self._op(getattr(ts.Op, name), attribute, inputs, shape, dtype)
 
     def unary(self, name: str, source: Value) -> Value:
-        """ABS, CLZ, IDENTITY, BITWISE_NOT or LOGICAL_NOT."""
+        """Add ABS, CLZ, IDENTITY, BITWISE_NOT or LOGICAL_NOT."""
         attribute = ts.TosaSerializerAttribute()
         getattr(attribute, _attribute(name))()
         return self._op(getattr(ts.Op, name), attribute, [source], source.shape, source.dtype)
 
     def negate(self, source: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
-        """NEGATE."""
+        """Add NEGATE."""
         attribute = ts.TosaSerializerAttribute()
         attribute.NegateAttribute()
         inputs = [source, *(self.const([zero], source.dtype) for zero in zeros)]
         return self._op(ts.Op.NEGATE, attribute, inputs, source.shape, source.dtype)
 
     def cast(self, source: Value, dtype: str) -> Value:
-        """CAST."""
+        """Add CAST."""
         attribute = ts.TosaSerializerAttribute()
         attribute.CastAttribute()
         return self._op(ts.Op.CAST, attribute, [source], source.shape, dtype)
 
     def select(self, condition: Value, first: Value, second: Value) -> Value:
-        """SELECT: the first where the condition holds."""
+        """Add SELECT: the first value where the condition holds, else the second."""
         attribute = ts.TosaSerializerAttribute()
         attribute.SelectAttribute()
         shape = tuple(max(extents) for extents in zip(condition.shape, first.shape, second.shape, strict=True))
         return self._op(ts.Op.SELECT, attribute, [condition, first, second], shape, first.dtype)
 
     def table(self, source: Value, entries: Array) -> Value:
-        """TABLE: 256 int8 entries for int8, 513 int16 entries for int16 (int32 result)."""
+        """Add TABLE: 256 int8 entries for int8, 513 int16 entries for int16 (int32 result)."""
         attribute = ts.TosaSerializerAttribute()
         attribute.TableAttribute()
         dtype = "int8" if source.dtype == "int8" else "int32"
         return self._op(ts.Op.TABLE, attribute, [source, self.const(entries, source.dtype)], source.shape, dtype)
 
     def clamp(self, source: Value, low: int, high: int) -> Value:
-        """CLAMP."""
+        """Add CLAMP."""
         attribute = ts.TosaSerializerAttribute()
         size = 1 if source.dtype == "int8" else 2
         low_bytes, high_bytes = (list(v.to_bytes(size, "little", signed=True)) for v in (low, high))
@@ -120,7 +120,7 @@ def _attribute(name: str) -> str:
 
 
 def multiplier_shift(factor: float, bits: int = 31) -> tuple[int, int]:
-    """Return the multiplier of that many bits and the shift that come closest to `factor`."""
+    """Return the multiplier of `bits` bits and the shift that come closest to `factor`."""
     mantissa, exponent = math.frexp(factor)
     multiplier = round(mantissa * (1 << bits))
     if multiplier == 1 << bits:

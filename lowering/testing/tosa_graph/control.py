@@ -1,4 +1,4 @@
-"""TOSA's control flow: branches and loops, whose bodies are regions of their own."""
+"""TOSA's control flow: branches and loops, whose bodies are separate regions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Body = Callable[..., Value | Sequence[Value]]
 
 
 class Control(Tensors):
-    """Builds COND_IF and WHILE_LOOP; bodies get their arguments as values and return their results."""
+    """Builds COND_IF and WHILE_LOOP. Bodies get their arguments as values and return their results."""
 
     def cond_if(self, condition: Value, then: Body, otherwise: Body, arguments: Sequence[Value]) -> Value:
-        """COND_IF on one bool; the result is like the first argument."""
+        """Add COND_IF on one bool. The result has the first argument's shape and type."""
         attribute = ts.TosaSerializerAttribute()
         attribute.CondIfAttribute(self._body(then, arguments), self._body(otherwise, arguments))
         first = arguments[0]
         return self._op(ts.Op.COND_IF, attribute, [condition, *arguments], first.shape, first.dtype)
 
     def while_loop(self, condition: Body, body: Body, arguments: Sequence[Value]) -> tuple[Value, ...]:
-        """WHILE_LOOP; the results are like the arguments."""
+        """Add WHILE_LOOP. The results have the arguments' shapes and types."""
         attribute = ts.TosaSerializerAttribute()
         attribute.WhileLoopAttribute(self._body(condition, arguments), self._body(body, arguments))
         first, *rest = arguments

@@ -20,7 +20,7 @@ DTYPES = {
     "int32": ts.DType.INT32,
     "int48": ts.DType.INT48,
 }
-# How the serializer takes constants of each type.
+# NumPy types in which the serializer takes constants.
 _HOLDERS = {
     "bool": np.bool_,
     "int4": np.int8,
@@ -41,7 +41,7 @@ class Value:
 
 
 class Tensors:
-    """Inputs, outputs, constants and operators of a TOSA-1.0 graph; operators by name are in the classes above it."""
+    """Inputs, outputs, constants and operators of a TOSA-1.0 graph. Derived classes add operators by name."""
 
     def __init__(self) -> None:
         self._serializer = ts.TosaSerializer("", targetMajor=1, targetMinor=0, targetPatch=0, targetDraft=False)
@@ -50,7 +50,7 @@ class Tensors:
         self.inputs: list[Value] = []
 
     def input(self, shape: Sequence[int], dtype: str = "int8") -> Value:
-        """Return a graph input."""
+        """Add a graph input."""
         value = self._argument(shape, dtype)
         self.inputs.append(value)
         return value
@@ -63,7 +63,7 @@ class Tensors:
         return self
 
     def serialize(self) -> bytes:
-        """Return the graph as a TOSA flatbuffer; ends its construction."""
+        """Return the graph as a TOSA flatbuffer. Nothing can be added after that."""
         while self._bodies:  # a body may have bodies of its own
             name, build = self._bodies.pop(0)
             self._serializer.startRegion(name)
@@ -72,7 +72,7 @@ class Tensors:
         return bytes(self._serializer.serialize())
 
     def const(self, values: Any, dtype: str) -> Value:
-        """Return a constant."""
+        """Add a constant."""
         array = np.asarray(values)
         value = self._named(array.shape, dtype)
         self._serializer.addConst(list(array.shape), DTYPES[dtype], array.astype(_HOLDERS[dtype]), name=value.name)
@@ -84,7 +84,7 @@ class Tensors:
         return value
 
     def _body(self, build: Callable[..., Value | Sequence[Value]], arguments: Sequence[Value]) -> str:
-        """Return names a region that `build` will fill, given values like `arguments`."""
+        """Return the name of a new region, which `build` fills from values like `arguments`."""
         self._count += 1
         name = f"body{self._count}"
 
@@ -107,7 +107,7 @@ class Tensors:
     def _op(
         self, op: Any, attribute: Any, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *more: Value
     ) -> Value:
-        """Add an operator; `more` are shapes and types of outputs beyond the first, which alone is returned."""
+        """Add an operator and return its first output; `more` are the shapes and types of further outputs."""
         value = self._named(shape, dtype)
         self._declare(value)
         for other in more:

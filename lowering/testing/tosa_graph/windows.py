@@ -1,4 +1,4 @@
-"""TOSA's convolutions, pools, matrix products and resizes: operators whose outputs each see a window of the input."""
+"""TOSA's convolutions, pools, matrix products and resizes: operators that read a window of the input per output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACCUMULATORS = {"int8": "int32", "int16": "int48"}
 
 
 class Windows(Tensors):
-    """Builds operators with windows; pad is top, bottom, left, right; (y, x) pairs are rows first."""
+    """Builds operators with windows. `pad` is top, bottom, left, right; (y, x) pairs have rows first."""
 
     def conv(
         self,
@@ -29,7 +29,7 @@ class Windows(Tensors):
         weight_type: str = "int8",
         weight_zero: int = 0,
     ) -> Value:
-        """CONV2D; weights (output, height, width, input), maybe a value; result int32, or int48 of int16."""
+        """Add CONV2D; weights (output, height, width, input), maybe a value; result int32, or int48 for int16."""
         attribute = ts.TosaSerializerAttribute()
         accumulator = ACCUMULATORS[source.dtype]
         attribute.Conv2dAttribute(list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
@@ -47,7 +47,7 @@ class Windows(Tensors):
         stride: tuple[int, int, int] = (1, 1, 1),
         dilation: tuple[int, int, int] = (1, 1, 1),
     ) -> Value:
-        """CONV3D; source NDHWC, weights (output, depth, height, width, input)."""
+        """Add CONV3D; source NDHWC, weights (output, depth, height, width, input)."""
         attribute = ts.TosaSerializerAttribute()
         accumulator = ACCUMULATORS[source.dtype]
         attribute.Conv3dAttribute(list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
@@ -71,7 +71,7 @@ class Windows(Tensors):
         stride: tuple[int, int] = (1, 1),
         dilation: tuple[int, int] = (1, 1),
     ) -> Value:
-        """DEPTHWISE_CONV2D; weights (height, width, channels, multiplier)."""
+        """Add DEPTHWISE_CONV2D; weights (height, width, channels, multiplier)."""
         attribute = ts.TosaSerializerAttribute()
         accumulator = ACCUMULATORS[source.dtype]
         attribute.DepthwiseConv2dAttribute(list(pad), list(stride), list(dilation), False, DTYPES[accumulator])
@@ -89,7 +89,7 @@ class Windows(Tensors):
         out_pad: Sequence[int] = NO_PADDING,
         stride: tuple[int, int] = (2, 2),
     ) -> Value:
-        """TRANSPOSE_CONV2D; weights (output, height, width, input)."""
+        """Add TRANSPOSE_CONV2D; weights (output, height, width, input)."""
         attribute = ts.TosaSerializerAttribute()
         accumulator = ACCUMULATORS[source.dtype]
         attribute.TransposeConv2dAttribute(list(out_pad), list(stride), False, DTYPES[accumulator])
@@ -104,7 +104,7 @@ class Windows(Tensors):
         return self._kernel_op(ts.Op.TRANSPOSE_CONV2D, attribute, source, weights, bias, zero, shape)
 
     def matmul(self, first: Value, second: Value, zeros: tuple[int, int] = (0, 0)) -> Value:
-        """MATMUL of (N, H, C) and (N, C, W); result int32, or int48 of int16."""
+        """Add MATMUL of (N, H, C) and (N, C, W); the result is int32, or int48 for int16."""
         attribute = ts.TosaSerializerAttribute()
         attribute.MatMulAttribute()
         inputs = [first, second, self.const([zeros[0]], first.dtype), self.const([zeros[1]], second.dtype)]
@@ -120,7 +120,7 @@ class Windows(Tensors):
         zero_in: int = 0,
         zero_out: int = 0,
     ) -> Value:
-        """AVG_POOL2D."""
+        """Add AVG_POOL2D."""
         attribute = ts.TosaSerializerAttribute()
         attribute.AvgPool2dAttribute(list(kernel), list(stride), list(pad), DTYPES["int32"])
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
@@ -134,7 +134,7 @@ class Windows(Tensors):
         stride: tuple[int, int] = (1, 1),
         pad: Sequence[int] = NO_PADDING,
     ) -> Value:
-        """MAX_POOL2D."""
+        """Add MAX_POOL2D."""
         attribute = ts.TosaSerializerAttribute()
         attribute.MaxPool2dAttribute(list(kernel), list(stride), list(pad), ts.NanPropagationMode.PROPAGATE)
         shape = _window_shape(source, kernel, pad, stride, (1, 1), source.shape[3])
@@ -148,7 +148,9 @@ class Windows(Tensors):
         offset: tuple[int, int] = (0, 0),
         border: tuple[int, int] = (0, 0),
     ) -> Value:
-        """RESIZE, "NEAREST" or "BILINEAR" (to int32, int48); scale is y numerator, denominator, the same for x."""
+        """Add RESIZE, "NEAREST" or "BILINEAR" (to int32, int48); scale is y numerator, denominator, then the same for
+        x.
+        """
         attribute = ts.TosaSerializerAttribute()
         attribute.ResizeAttribute(getattr(ts.ResizeMode, mode))
         extents = [
