@@ -1,9 +1,8 @@
-// Two ways to be asked for work. With a package in memory: the conversation over the UART. Without one, but with a host
+// The two modes of the firmware. With a package in memory: the conversation over the UART. Without one, but with a host
 // that answers semihosting calls and gives arguments: the runner of files (runner/runner.h).
 //
-// The conversation: HELLO, LOADED, then for every run of the plan RUN_BEGIN, results, RUN_END; at last END. Frames are
-// described in harness/image/formats.py. Anything that goes wrong ends it earlier, with an ERROR or FAULT frame and
-// END.
+// The conversation: HELLO, LOADED, then for every run of the plan RUN_BEGIN, results, RUN_END; at last END.
+// harness/image/formats.py describes the frames. Any error ends it earlier, with an ERROR or FAULT frame and END.
 #include <cstring>
 
 #include "boards/board.h"
@@ -54,7 +53,7 @@ void send_loaded(const Method& method, const Memory& memory) {
   frames::send(FrameType::LOADED, &loaded, sizeof loaded);
 }
 
-// Before the first run, so that a wrong last set does not cost all runs before it.
+// Called before the first run, so that a wrong last set does not waste all runs before it.
 void check_inputs(const Package& package, Method& method) {
   const PackageHeader& plan = package.header();
   if (plan.inputs_per_set != method.input_count()) {
@@ -67,13 +66,13 @@ void check_inputs(const Package& package, Method& method) {
       const Bytes given = package.input(set, i);
       const Value& value = method.input(i);
       Tensor tensor{};
-      if (!as_tensor(value, tensor)) continue;  // none is none, whatever stands for it
+      if (!as_tensor(value, tensor)) continue;  // any bytes may stand for a none
       if (given.size != tensor.nbytes) {
         fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " has " << given.size
                                       << " bytes, expected " << tensor.nbytes << " (" << tensor.elements << " of "
                                       << type_name(tensor.type) << ")");
       }
-      // A number is part of the program: it cannot be set, so what is asked for has to be the same.
+      // A number is part of the program and cannot be set, so the value in the package must be the same.
       if (value.kind != ValueKind::TENSOR && std::memcmp(given.data, tensor.data, tensor.nbytes) != 0) {
         fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " is not the value the program was "
                                       << "exported with, and is no tensor that could be set");
@@ -91,7 +90,7 @@ void check_cases(const TestCases& cases, const PackageHeader& plan, const Method
   cases.check_inputs(method);
 }
 
-// What no frame can carry, before the first run too.
+// Refuses, before the first run, outputs that no frame can carry.
 void check_outputs(Method& method) {
   for (std::uint32_t i = 0; i < method.output_count(); ++i) {
     switch (method.output(i).kind) {
@@ -158,7 +157,7 @@ int main() {
   if (Bundle::is_bundle(file)) {
     const Bundle bundle(file);
     pte = bundle.program();
-    // A plan without inputs runs the bundle's own test cases, a plan with inputs is like any other.
+    // A plan without inputs runs the bundle's own test cases; a plan with inputs runs those.
     if (plan.inputs_per_set == 0) cases = bundle.test_cases(name);
   }
   const Program program(pte);

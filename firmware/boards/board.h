@@ -12,19 +12,19 @@ struct Identity {
 };
 Identity identity();
 
-// A piece of memory nobody else uses.
+// A part of memory for the caller alone.
 struct Pool {
   std::uint8_t* begin;
   std::uint32_t size;  // bytes
 };
 
-// Where the host puts the package: from its start to the last address it may use.
+// The memory where the host puts the package: from the package's start to the last address it may use.
 Pool package_window();
 
-// Memory next to the NPU, for what is touched most.
+// Memory next to the NPU, for the data used most.
 Pool sram_pool();
 
-// The large memory behind a package that ends at `package_end`.
+// The large memory after a package that ends at `package_end`.
 Pool ddr_pool(const std::uint8_t* package_end);
 
 // The NPU's register block.
@@ -46,18 +46,18 @@ void enable_npu_interrupt();
 // Sleeps until `flag` is set by an interrupt handler. False when it is not set within `milliseconds`.
 bool wait_for(const volatile bool& flag, std::uint32_t milliseconds);
 
-// A semihosting call: asks whoever debugs or simulates this CPU. -1 when nobody is there.
+// A semihosting call to the debugger or simulator of this CPU. Returns -1 without one.
 std::int32_t semihosting(std::uint32_t operation, const void* argument);
 
 // Make `count` bytes visible to the NPU, or what the NPU wrote visible to the CPU. Nothing while the D-cache is off.
 void clean_cache(const void* address, std::size_t count);
 void invalidate_cache(const void* address, std::size_t count);
 
-// The main stack: its size, and how much of it was ever in use since the start, in bytes.
+// The main stack: its size, and the most that was in use since the start, in bytes.
 std::uint32_t stack_size();
 std::uint32_t stack_used();
 
-// The end: sleeps for ever.
+// Sleeps for ever.
 [[noreturn]] void park();
 
 }  // namespace ethos_hil::board

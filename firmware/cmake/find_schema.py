@@ -1,4 +1,4 @@
-"""Print where the installed wheels keep what the .pte reader is generated from, as CMake list entries.
+"""Print the paths in the installed wheels from which the .pte reader is generated, as CMake list entries.
 
 Four lines: flatc, the include directory that holds flatbuffers/ (both from tosa-tools), program.fbs and
 bundled_program_schema.fbs (executorch). The packages are located, not imported: importing executorch takes seconds.

@@ -10,7 +10,8 @@ namespace fuzz {
 
 namespace {
 
-// Small, because they are poisoned anew for each of some thousand boots a second; what does not fit ends in an error.
+// Small, because they are poisoned again for each of some thousand boots a second. A program that does not fit ends in
+// an error.
 constexpr std::uint32_t SRAM_SIZE = 256u << 10;
 constexpr std::uint32_t DDR_SIZE = 1u << 20;
 constexpr std::size_t ALIGNMENT = 32;
@@ -57,7 +58,7 @@ void write(const std::uint8_t* bytes, std::size_t count) {
   if (fuzz::listener_of_all != nullptr) fuzz::listener_of_all(bytes, count);
 }
 
-// Nobody debugs or simulates this machine.
+// This machine has neither debugger nor simulator.
 std::int32_t semihosting(std::uint32_t, const void*) { return -1; }
 
 void park() { std::longjmp(fuzz::parked, 1); }

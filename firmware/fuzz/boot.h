@@ -1,4 +1,5 @@
-// A boot that can be repeated: what the fuzzers need of a board, and memory whose every end AddressSanitizer watches.
+// A boot that can be repeated: the parts of a board that the fuzzers need, and memory whose bounds AddressSanitizer
+// checks.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +9,12 @@
 
 namespace ethos_hil::fuzz {
 
-// Runs `body` until it returns or the firmware parks the CPU, which is how it ends when something is wrong. `body` must
-// not own anything: its destructors do not run then.
+// Runs `body` until it returns or the firmware parks the CPU, which it does on an error. `body` must not own anything:
+// its destructors do not run then.
 using Body = void (*)(const std::uint8_t* data, std::size_t size);
 void boot(Body body, const std::uint8_t* data, std::size_t size);
 
-// `size` bytes at a multiple of 32, nothing around them, valid until the boot ends. For what comes from outside.
+// Returns `size` bytes at a multiple of 32 with nothing around them, valid until the boot ends. For input data.
 std::uint8_t* allocate(std::size_t size);
 std::uint8_t* copy(const void* bytes, std::size_t size);
 
@@ -21,7 +22,7 @@ std::uint8_t* copy(const void* bytes, std::size_t size);
 board::Pool sram();
 board::Pool ddr();
 
-// Called with what the firmware sends; nothing is, until it is set.
+// Receives the bytes that the firmware sends. They are dropped until a listener is set.
 using Listener = void (*)(const std::uint8_t* bytes, std::size_t size);
 void listen(Listener listener);
 

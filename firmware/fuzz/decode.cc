@@ -1,5 +1,5 @@
-// Prints what the C++ decoder finds in files, one line each: "file NAME", "frame TYPE SEQUENCE HEX", "other HEX",
-// "break TYPE SEQUENCE". The tests compare it with harness/link/frames.py.
+// Prints the items that the C++ decoder finds in files, one line each: "file NAME", "frame TYPE SEQUENCE HEX", "other
+// HEX", "break TYPE SEQUENCE". The tests compare it with harness/link/frames.py.
 #include <cstdio>
 
 #include "link/decoder.h"

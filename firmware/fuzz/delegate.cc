@@ -1,5 +1,5 @@
-// Any bytes as the blob of a delegate: it is opened, its inputs and outputs are copied from and to tensors that fit it
-// more or less, and its job is started. The first bytes say how much less.
+// Takes any bytes as the blob of a delegate: opens it, copies its inputs and outputs from and to tensors that fit it
+// more or less, and starts its job. The first bytes decide how well they fit.
 #include "npu/delegate.h"
 
 #include "fuzz/boot.h"
@@ -12,7 +12,7 @@ constexpr std::size_t CONTROL = 8;
 constexpr std::uint32_t MAX_SCRATCH = 1u << 20;
 constexpr std::uint32_t MAX_IOS = 64;
 
-// A tensor of about what `io` states, in memory of its own; `choice` says how it differs.
+// Returns a tensor of about the size in `io`, in memory of its own; `choice` decides how it differs.
 Tensor tensor_for(const npu::BlobIo& io, std::uint8_t choice, std::int32_t* size, std::uint8_t* dim_order) {
   constexpr ScalarType TYPES[] = {ScalarType::CHAR, ScalarType::BYTE,  ScalarType::BOOL,   ScalarType::SHORT,
                                   ScalarType::INT,  ScalarType::FLOAT, ScalarType::UINT16, ScalarType::LONG};
@@ -61,7 +61,7 @@ void run(const std::uint8_t* data, std::size_t size) {
   if (size < CONTROL) return;
   const Bytes bytes{fuzz::copy(data + CONTROL, size - CONTROL), static_cast<std::uint32_t>(size - CONTROL)};
   npu::Delegate delegate(0, bytes);
-  // What follows is bounded in a device by its memory.
+  // A device's memory bounds the rest.
   if (delegate.scratch_size() > MAX_SCRATCH || delegate.input_count() + delegate.output_count() > MAX_IOS) return;
   delegate.set_scratch(fuzz::allocate(delegate.scratch_size()));
   delegate.spoil_outputs();

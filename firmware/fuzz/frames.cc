@@ -1,9 +1,9 @@
-// The line from device to host, twice for each input. Once the input is what came over the line: whatever it is, the
-// pieces it comes in make no difference. Once it says what is sent, and how it is damaged on the way: all of it
-// arrives, or a beginning of it, and never anything else.
+// Tests the line from device to host, twice for each input. First the input is the bytes on the line: the pieces they
+// come in must make no difference. Then the input decides what is sent, and how it is damaged on the way: all of it
+// must arrive, or a beginning of it, and nothing else.
 //
-// What is sent, and what damage puts in, is pseudo-random and not taken from the input, because a fuzzer that watches
-// comparisons would soon forge a CRC-32, which is a defence against accidents only.
+// The sent bytes and the damage are pseudo-random and not taken from the input, because a fuzzer that watches
+// comparisons would soon forge a CRC-32, which protects against accidents only.
 #include "link/frames.h"
 
 #include <cstdio>
@@ -38,7 +38,7 @@ struct Event {
   }
 };
 
-// Numbers that depend on a seed alone (G. Marsaglia, "Xorshift RNGs", 2003).
+// Numbers that depend only on a seed (G. Marsaglia, "Xorshift RNGs", 2003).
 class Noise {
  public:
   explicit Noise(std::uint32_t seed) : state_(seed * 2654435761u | 1) {}
@@ -54,7 +54,7 @@ class Noise {
   std::uint32_t state_;
 };
 
-// The input, byte by byte, and zeros behind its end.
+// The input, byte by byte, and zeros after its end.
 class Script {
  public:
   Script(const std::uint8_t* data, std::size_t size) : data_(data), size_(size) {}
@@ -70,7 +70,7 @@ class Script {
   std::size_t at_ = 0;
 };
 
-// In pieces of at most `piece` bytes.
+// Decodes a line in pieces of at most `piece` bytes.
 std::vector<Event> decode(const Octets& line, std::uint32_t frames_before, std::size_t piece) {
   std::vector<Event> events;
   const auto keep = [&events](const frames::Item& item) {
@@ -98,7 +98,7 @@ void check_pieces(const std::uint8_t* data, std::size_t size) {
 
 Octets line_of_all;
 
-// Sends frames as the firmware does; returns what must arrive.
+// Sends frames as the firmware does. Returns what must arrive.
 std::vector<Event> send(Script& script) {
   fuzz::listen(
       [](const std::uint8_t* bytes, std::size_t size) { line_of_all.insert(line_of_all.end(), bytes, bytes + size); });
@@ -126,7 +126,7 @@ std::vector<Event> send(Script& script) {
   return sent;
 }
 
-// True when the line is not what was sent any more.
+// Damages the line. Returns whether it changed.
 bool damage(Octets& line, Script& script) {
   const Octets before = line;
   for (std::uint32_t left = script.byte() % 4; left > 0 && !line.empty(); --left) {

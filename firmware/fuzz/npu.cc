@@ -1,5 +1,5 @@
-// An NPU that runs everything and computes nothing: what stands behind a job, the copies of its outputs, is reached.
-// What a job may touch is checked in boards/host/cache.cc.
+// An NPU that accepts every job and computes nothing, so that the code after a job, the copies of its outputs, runs
+// too. boards/host/cache.cc checks the memory that a job may touch.
 #include "npu/driver.h"
 
 namespace ethos_hil::npu {

@@ -1,5 +1,5 @@
-// Any bytes as a .pte, or as a .bpte with a .pte in it: it is opened, its method is loaded, and executed if it can be.
-// Inputs are noise, every byte of which has to be survived too: a package may hold anything.
+// Takes any bytes as a .pte, or as a .bpte with a .pte in it: opens it, loads its method, and executes it if possible.
+// Inputs are noise, and the firmware must survive every byte of it: a package may contain anything.
 #include "runtime/program.h"
 
 #include "fuzz/boot.h"
@@ -77,8 +77,8 @@ constexpr std::int64_t NUMBERS[] = {0,   1,     2,     3,          4,         5,
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
-// A flatbuffer's numbers are aligned, and most changes to its other bytes make it unsound: half of the changes are to a
-// number and nothing else.
+// A flatbuffer's numbers are aligned, and most changes to its other bytes make it invalid. So half of the changes are
+// to a single number.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned seed) {
   std::uint32_t state = seed | 1;

@@ -7,7 +7,7 @@ std::size_t cobs_encode(const std::uint8_t* in, std::size_t size, std::uint8_t* 
   std::size_t end = 1;
   std::uint8_t length = 1;
   for (std::size_t i = 0; i < size; ++i) {
-    // A full group stands for 254 bytes and no zero; it is closed only when another byte follows.
+    // A full group stands for 254 bytes without a zero; it is closed only when another byte follows.
     if (length == 0xFF) {
       out[length_at] = length;
       length_at = end++;
@@ -36,7 +36,7 @@ std::size_t cobs_decode(const std::uint8_t* in, std::size_t size, std::uint8_t* 
       if (in[at] == 0) return COBS_INVALID;
       out[end++] = in[at];
     }
-    // Every group but a full one stands for a zero behind it; the one behind the last group was never there.
+    // Every group except a full one stands for a zero after it; the zero after the last group does not exist.
     if (length != 0xFF && at < size) out[end++] = 0;
   }
   return end;

@@ -1,5 +1,5 @@
-// Consistent Overhead Byte Stuffing: bytes without a zero, so that a zero can separate frames (S. Cheshire and
-// M. Baker, "Consistent Overhead Byte Stuffing", 1999).
+// Consistent Overhead Byte Stuffing: an encoding without zero bytes, so that a zero can separate frames (S. Cheshire
+// and M. Baker, "Consistent Overhead Byte Stuffing", 1999).
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,16 @@
 
 namespace ethos_hil {
 
-// Most bytes that `size` bytes can become.
+// The largest encoded size of `size` bytes.
 constexpr std::size_t cobs_bound(std::size_t size) { return size + size / 254 + 1; }
 
-// Returned when there is nothing to return.
+// The result of decoding bytes that are no encoding.
 constexpr std::size_t COBS_INVALID = ~std::size_t{0};
 
-// Encodes `size` bytes into `out`, which has room for cobs_bound(size); returns the encoded size. No delimiter.
+// Encodes `size` bytes into `out`, which has room for cobs_bound(size). Returns the encoded size. Adds no delimiter.
 std::size_t cobs_encode(const std::uint8_t* in, std::size_t size, std::uint8_t* out);
 
-// Decodes `size` bytes, without their delimiter, into `out`, which has room for as many; returns the decoded size, or
+// Decodes `size` bytes, without their delimiter, into `out`, which has room for as many. Returns the decoded size, or
 // COBS_INVALID when they are no encoding.
 std::size_t cobs_decode(const std::uint8_t* in, std::size_t size, std::uint8_t* out);
 

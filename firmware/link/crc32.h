@@ -6,7 +6,7 @@
 
 namespace ethos_hil {
 
-// CRC of `size` bytes; to go on over several pieces, pass the CRC of the pieces before (as zlib.crc32 does).
+// Returns the CRC of `size` bytes. For data in several pieces, pass the CRC of the pieces before (as for zlib.crc32).
 std::uint32_t crc32(const void* data, std::size_t size, std::uint32_t previous = 0);
 
 }  // namespace ethos_hil

@@ -31,7 +31,7 @@ Item Decoder::take(const std::uint8_t*& next, const std::uint8_t* end) {
 Item Decoder::close() { return broken_ || chunk_size_ == 0 ? Item{} : hand_over(chunk_size_); }
 
 Item Decoder::end_chunk() {
-  // Text that something else wrote may stand right in front of a frame.
+  // Other software may have written text directly in front of a frame.
   for (std::size_t start = 0; start < chunk_size_; ++start) {
     if ((start == 0 || chunk_[start - 1] == '\n') && open_frame(start)) {
       if (start == 0) return frame();
@@ -47,7 +47,7 @@ Item Decoder::hand_over(std::size_t size) {
   return {Item::Kind::OTHER, 0, 0, chunk_, size};
 }
 
-// Decodes header and payload from chunk_ into content_; false when there is no frame from `start` on.
+// Decodes header and payload from chunk_ into content_. False when no frame begins at `start`.
 bool Decoder::open_frame(std::size_t start) {
   const std::size_t size = chunk_size_ - start;
   if (size > sizeof content_) return false;

@@ -1,5 +1,6 @@
-// The other end of frames.h: takes bytes off a line, in pieces of any size, and gives back frames. For tools and tests
-// on a host; the firmware itself hears nothing. It agrees with harness/link/frames.py, which firmware/tests compares.
+// The receiving end of frames.h: takes bytes from a line, in pieces of any size, and returns frames. It is for tools
+// and tests on a host; the firmware itself receives nothing. It agrees with harness/link/frames.py, which
+// firmware/tests compares.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +11,13 @@
 
 namespace ethos_hil::frames {
 
-// What was found on the line. `data` is valid until the decoder is used again.
+// The item found on the line. `data` is valid until the decoder is used again.
 struct Item {
   enum class Kind {
-    NOTHING,  // all bytes are taken and complete nothing
+    NOTHING,  // all bytes are taken; they complete no item
     FRAME,    // a whole frame, the one that follows the frame before it; `data` is its payload
-    OTHER,    // bytes between two zeros that are no frame: text from elsewhere, or a damaged frame
-    BREAK,    // a sound frame, but out of turn or of a type that formats.h does not have; nothing comes after it
+    OTHER,    // bytes between two zeros that are no frame: other text, or a damaged frame
+    BREAK,    // a valid frame, but out of sequence or of a type that formats.h lacks; nothing comes after it
   };
   Kind kind = Kind::NOTHING;
   std::uint8_t type = 0;
@@ -27,18 +28,18 @@ struct Item {
 
 class Decoder {
  public:
-  // For a line on which `frames_before` frames went by already.
+  // For a line on which `frames_before` frames have already been sent.
   explicit Decoder(std::uint32_t frames_before = 0) : frames_(frames_before) {}
 
-  // Takes bytes from `next`, at most to `end`, until they complete something. Call it until it returns NOTHING.
+  // Takes bytes from `next`, at most to `end`, until they complete an item. Call it until it returns NOTHING.
   Item take(const std::uint8_t*& next, const std::uint8_t* end);
 
-  // The line has ended: what is left is no frame.
+  // Ends the line: the bytes that are left are no frame.
   Item close();
 
  private:
   static constexpr std::size_t MAX_CONTENT = sizeof(FrameHeader) + MAX_FRAME_PAYLOAD + sizeof(std::uint32_t);
-  // Longer text is handed over in pieces; a frame is far shorter.
+  // Longer text is returned in pieces; a frame is far shorter.
   static constexpr std::size_t MAX_CHUNK = 64 * 1024;
 
   Item end_chunk();
@@ -51,7 +52,7 @@ class Decoder {
   alignas(FrameHeader) std::uint8_t content_[cobs_bound(MAX_CONTENT)];
   std::size_t content_size_ = 0;
   std::uint32_t frames_;
-  bool frame_waits_ = false;  // in content_, behind the text that was handed over
+  bool frame_waits_ = false;  // in content_, after the text that was returned
   bool broken_ = false;
 };
 

@@ -20,8 +20,8 @@ std::uint32_t frames_sent;
 void begin() { board::write(DELIMITER, sizeof DELIMITER); }
 
 void send(FrameType type, const void* head, std::size_t head_size, const void* tail, std::size_t tail_size) {
-  // The frame is complete in memory before its first byte goes out, so that a fault met while reading the payload is
-  // reported in a frame of its own and not in the middle of this one.
+  // The frame is complete in memory before its first byte is sent, so that a fault while the payload is read is
+  // reported in a separate frame and not in the middle of this one.
   static std::uint8_t frame[MAX_FRAME];
   static std::uint8_t encoded[cobs_bound(MAX_FRAME) + 1];
   if (head_size + tail_size > MAX_FRAME_PAYLOAD) __builtin_trap();

@@ -33,7 +33,7 @@ void send_end(std::uint32_t status, std::uint32_t runs) {
 }
 
 constexpr Sink FRAMES{send_log, send_error, send_fault, send_end};
-const Sink* chosen_sink;  // null until somebody chooses, so that no variable needs an initial value
+const Sink* chosen_sink;  // null until report_to(), so that no variable needs an initial value
 
 const Sink& sink() { return chosen_sink == nullptr ? FRAMES : *chosen_sink; }
 

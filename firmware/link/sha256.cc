@@ -58,7 +58,7 @@ Sha256 sha256(const std::uint8_t* data, std::size_t size) {
   std::size_t done = 0;
   for (; size - done >= BLOCK; done += BLOCK) state.absorb(data + done);
 
-  // The rest, a one bit, zeros, and the length in bits as a big-endian 64-bit number at the end of a block.
+  // The rest of the data, a one bit, zeros, and the length in bits as a big-endian 64-bit number at the end of a block.
   std::uint8_t tail[2 * BLOCK] = {};
   const std::size_t rest = size - done;
   std::memcpy(tail, data + done, rest);

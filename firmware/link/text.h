@@ -1,4 +1,4 @@
-// A line of text put together in a fixed buffer: what printf would do, without its heap and its size.
+// A line of text in a fixed buffer: it replaces printf without its heap and its size.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class Text {
 
   Text& operator<<(const char* text);
   Text& operator<<(Characters characters);
-  // Of the built-in types, because which of them std::uint32_t is differs between this compiler and a host's.
+  // Built-in types, because std::uint32_t is another one of them on a host's compiler.
   Text& operator<<(unsigned long long number);
   Text& operator<<(long long number);
   Text& operator<<(unsigned long number) { return *this << static_cast<unsigned long long>(number); }

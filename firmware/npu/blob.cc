@@ -36,7 +36,7 @@ BlobIoList::BlobIoList(Bytes data, std::uint32_t scratch_size, const char* what,
     std::uint64_t nbytes = element_size;
     for (std::uint32_t dimension = 0; dimension < IO_DIMENSIONS; ++dimension) {
       const std::uint32_t extent = data.u32(at + dimension * 4);
-      // Before each product nbytes is below 2^32, so that it cannot overflow.
+      // nbytes is below 2^32 before each product, so the product cannot overflow.
       nbytes *= extent;
       if (extent == 0 || nbytes > scratch_size) {
         reject(delegate, Text() << what << " " << i << " does not fit the scratch of " << scratch_size << " bytes");

@@ -35,7 +35,7 @@ class BlobIoList {
 };
 
 struct Blob {
-  // Ends in ERROR PROGRAM when the blob is not sound. `delegate` is for the message.
+  // Ends in ERROR PROGRAM when the blob is malformed. `delegate` is for the message.
   Blob(Bytes bytes, std::uint32_t delegate);
 
   Bytes command_data;

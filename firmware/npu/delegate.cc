@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t BLOB_ALIGNMENT = 16;
 constexpr int SPOILT = 0xA5;
 
-// Pairs of element type and size the backend takes as inputs.
+// Whether the backend takes inputs of this element type and size.
 bool accepts(ScalarType type, std::uint32_t size) {
   switch (type) {
     case ScalarType::BOOL:
@@ -26,7 +26,7 @@ bool accepts(ScalarType type, std::uint32_t size) {
   }
 }
 
-// Two elements from each of `count` bytes, the low half first.
+// Unpacks two elements from each of `count` bytes, the low half first.
 void unpack_int4(std::uint8_t* to, const std::uint8_t* from, std::uint32_t count) {
   const auto sign_extended = [](std::uint32_t half) { return static_cast<std::uint8_t>((half ^ 8) - 8); };
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -92,7 +92,7 @@ void Delegate::copy_output(std::uint32_t index, Tensor& tensor, std::uint32_t in
     std::memcpy(tensor.data, source, tensor.nbytes);
     return;
   }
-  // Else each row stands for itself: the NPU may have padded it, or packed two int4 into a byte.
+  // Otherwise rows are copied one by one: the NPU may have padded them, or packed two int4 into a byte.
   const std::uint32_t source_row = io.row_elements * io.element_size;
   const std::uint32_t row = tensor.nbytes / io.rows;
   const bool is_packed =

@@ -1,5 +1,5 @@
-// A delegate: its blob, checked, and the copies between tensors and the scratch memory. Rules of the copies are those
-// of ExecuTorch's EthosUBackend: bytes as they are, no conversion of layout or type.
+// A delegate: its blob, checked, and the copies between tensors and the scratch memory. The copies follow ExecuTorch's
+// EthosUBackend: bytes as they are, no conversion of layout or type.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ethos_hil::npu {
 class Delegate {
  public:
   Delegate() = default;
-  // Ends in ERROR PROGRAM. Whether the NPU can run it is for others to ask (runtime/support.h).
+  // Ends in ERROR PROGRAM. Does not check whether the NPU can run it (runtime/support.h does).
   Delegate(std::uint32_t index, Bytes blob);
 
   std::uint32_t scratch_size() const { return scratch_size_; }
@@ -28,8 +28,8 @@ class Delegate {
   std::uint32_t input_count() const { return inputs_.size(); }
   std::uint32_t output_count() const { return outputs_.size(); }
 
-  // Overwrites where the outputs will be, so that an NPU which writes nothing cannot pass off the results of the run
-  // before as new ones. Before the inputs are copied: an output may share its memory with an input.
+  // Overwrites the outputs' memory, so that an NPU that writes nothing cannot pass off the last run's results as new
+  // ones. Call it before the inputs are copied: an output may share its memory with an input.
   void spoil_outputs() const;
 
   // `instruction` is for messages.

@@ -9,12 +9,12 @@ namespace ethos_hil::npu {
 
 namespace {
 
-// As in Arm's driver: a reset takes far fewer polls.
+// The limit of Arm's driver; a reset takes far fewer polls.
 constexpr std::uint32_t RESET_POLLS = 100'000;
 constexpr std::uint32_t BASE_ALIGNMENT = 16;
 
-// The four ways to memory that the command stream and the eight regions choose from, in QCONFIG and in two bits each of
-// REGIONCFG: two lead to port 0, behind which the SRAM is, and two to port 1 with external memory.
+// The four memory selectors that QCONFIG chooses from for the command stream, and two bits each of REGIONCFG for the
+// eight regions. Two select port 0, which leads to the SRAM, and two port 1, which leads to external memory.
 enum Way : std::uint32_t { SRAM_A, SRAM_B, EXTERNAL_A, EXTERNAL_B };
 
 struct Ways {
@@ -22,7 +22,8 @@ struct Ways {
   Way regions[8];
 };
 
-// By memory mode: what Arm's driver has by default, and what ExecuTorch's corstone_utils.cmake sets for the other two.
+// By memory mode: the default of Arm's driver, and for the other two modes the values of ExecuTorch's
+// corstone_utils.cmake.
 constexpr Ways WAYS[] = {
     {EXTERNAL_A, {EXTERNAL_B, SRAM_A, SRAM_B, SRAM_B, SRAM_B, SRAM_B, SRAM_B, SRAM_B}},
     {SRAM_B, {SRAM_B, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A}},
@@ -100,7 +101,7 @@ void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode 
          << ((level & NON_SECURE) != 0 ? "non-secure" : "secure") << " after reset, expected privileged and secure";
     fail_with_status(ErrorKind::NPU_FAULT, text, at(Register::STATUS));
   }
-  // Out of reset the NPU offers to have its clock and power taken away whenever it idles, and its registers with them.
+  // After reset the NPU allows its clock and power to be removed whenever it idles, and with them its registers.
   at(Register::CMD) = CMD_STAY_AWAKE;
   const Identity npu = identify();
   const Ways& ways = WAYS[static_cast<std::uint32_t>(mode)];

@@ -1,6 +1,6 @@
 // Runs command streams on an Ethos-U and waits, with a bound, for their end. Sequence and defaults are those of Arm's
-// core driver; what differs between generations is in generation.h. Everything that goes wrong ends in an ERROR frame
-// with the STATUS and QREAD registers.
+// core driver; generation.h has the differences between generations. Every failure ends in an ERROR frame with the
+// STATUS and QREAD registers.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace ethos_hil::npu {
 // ID and CONFIG of the NPU on this board; zeros where there is none.
 Identity identify();
 
-// Whether this board's NPU cannot run what was compiled for `program`; `reason` then gets what it is instead.
+// Whether this board's NPU cannot run programs compiled for `program`. If so, `reason` gets the NPU's identity.
 bool explain_mismatch(const Identity& program, Text& reason);
 
-// Resets the NPU and sets up what stays the same for all jobs: the ways to the memories where a program compiled for
-// `mode` has its data, and `events`, which are counted in each job as far as the NPU has counters.
+// Resets the NPU and sets up what stays the same for all jobs: the memories of a program compiled for `mode`, and the
+// `events` to count in each job, as far as the NPU has counters.
 void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode mode = DeviceMemoryMode::SHARED_SRAM);
 
 constexpr std::uint32_t REGIONS = 3;  // constants, scratch, fast scratch (null when there is none)

@@ -1,5 +1,5 @@
-// What differs between generations of the Ethos-U. A board links the one it can have: u55.cc (Ethos-U55 and U65, whose
-// register blocks are the same) or u85.cc.
+// The differences between generations of the Ethos-U. A board links the generation it can have: u55.cc (Ethos-U55 and
+// U65, whose register blocks are the same) or u85.cc.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace ethos_hil::npu {
 struct Generation {
   std::uint32_t pmu_base;  // offset
   std::uint32_t counters;  // of events, at most EVENT_COUNTERS
-  std::uint32_t faults;    // bits of STATUS that say that a job failed
+  std::uint32_t faults;    // bits of STATUS for a failed job
 
-  // Whether this is the generation of `npu`.
+  // Whether `npu` is of this generation.
   bool (*has)(const Identity& npu);
 
-  // Sets up the ways to the memories, after the selectors QCONFIG and REGIONCFG (see driver.cc).
+  // Sets up the AXI ports behind the selectors of QCONFIG and REGIONCFG (see driver.cc).
   void (*set_up_ports)(const Identity& npu);
 
-  // The memory behind `port` (0 or 1) as Vela's system configuration for this NPU has it.
+  // The memory behind `port` (0 or 1) in Vela's system configuration for this NPU.
   const TimingAdapter& (*timing)(const Identity& npu, DeviceMemoryMode mode, std::uint32_t port);
 };
 

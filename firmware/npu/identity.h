@@ -1,5 +1,5 @@
-// What an NPU is, and what a program was compiled for: both are said by a pair of words laid out like the ID and
-// CONFIG registers (Arm Ethos-U55 NPU TRM, "ID" and "CONFIG"; for Ethos-U85 ethosu85_interface.h of Arm's driver).
+// The identity of an NPU, and of the NPU that a program was compiled for. Both are a pair of words laid out like the ID
+// and CONFIG registers (Arm Ethos-U55 NPU TRM, "ID" and "CONFIG"; for Ethos-U85 ethosu85_interface.h of Arm's driver).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Identity {
 
   std::uint32_t macs() const { return 1u << (config & 0xF); }
   std::uint32_t stream_version() const { return config >> 4 & 0xF; }
-  // Ethos-U55 and U65: KiB of internal memory. Ethos-U85: how many ports of each kind there are.
+  // Ethos-U55 and U65: KiB of internal memory. Ethos-U85: the number of ports of each kind.
   std::uint32_t shram_kib() const { return config >> 8 & 0xFF; }
   std::uint32_t axi_ports() const { return config >> 8 & 0x7; }
   bool has_custom_dma() const { return (config >> 27 & 1) != 0; }
@@ -32,7 +32,7 @@ constexpr std::uint32_t PRODUCT_U85 = 2;
 // "ethos-u55-128, architecture 1.0.6 (CONFIG 0x00001807, ID 0x10066001)"
 Text& operator<<(Text& text, const Identity& identity);
 
-// Whether `npu` can run what was compiled for `program`: the comparisons are those of Arm's core driver.
+// Whether `npu` can run programs compiled for `program`, by the comparisons of Arm's core driver.
 bool can_run(const Identity& npu, const Identity& program);
 
 }  // namespace ethos_hil::npu

@@ -1,5 +1,5 @@
 // The driver payload in a blob's cmd_data: "COP1" or "COP2", then actions (Arm's Ethos-U core driver, "Driver
-// payload"). It says what NPU the stream is for and where the stream is.
+// payload"). It contains the NPU's identity and the command stream.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace ethos_hil::npu {
 
 struct Payload {
-  // Ends in ERROR PROGRAM when the payload is not sound. `delegate` is for the message.
+  // Ends in ERROR PROGRAM when the payload is malformed. `delegate` is for the message.
   Payload(Bytes data, std::uint32_t delegate);
 
   Identity compiled_for{};

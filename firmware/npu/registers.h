@@ -1,5 +1,5 @@
-// The register blocks of Ethos-U55, U65 and U85, which are the same in their first part. Offsets and bits: the
-// interface headers of Arm's core driver (ethosu55_interface.h, ethosu65_interface.h, ethosu85_interface.h).
+// The register blocks of Ethos-U55, U65 and U85, whose first part is the same. Offsets and bits: the interface headers
+// of Arm's core driver (ethosu55_interface.h, ethosu65_interface.h, ethosu85_interface.h).
 #pragma once
 
 #include <cstdint>
@@ -52,12 +52,12 @@ constexpr std::uint32_t STATUS_WEIGHT_FAULT = 1u << 7;  // Ethos-U55 and U65: we
 constexpr std::uint32_t STATUS_ECC = 1u << 8;
 constexpr std::uint32_t STATUS_BRANCH_FAULT = 1u << 9;  // Ethos-U85
 
-// Bits 2 and 3 of CMD let clock and power go while the NPU idles; they stay zero in everything written here.
+// Bits 2 and 3 of CMD allow clock and power to be removed while the NPU idles; this driver always writes zeros.
 constexpr std::uint32_t CMD_STAY_AWAKE = 0;
 constexpr std::uint32_t CMD_RUN = 1u << 0;
 constexpr std::uint32_t CMD_CLEAR_IRQ = 1u << 1;
 
-// RESET takes the level the NPU is to run at; PROT has the same two bits and shows it.
+// RESET sets the level at which the NPU runs; PROT has the same two bits and shows it.
 constexpr std::uint32_t PRIVILEGED = 1u << 0;
 constexpr std::uint32_t NON_SECURE = 1u << 1;
 

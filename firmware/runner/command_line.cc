@@ -12,7 +12,7 @@ constexpr char USAGE[] = "executor_runner -m program.pte -i input.bin [-i input2
 
 bool is_blank(char character) { return character == ' ' || character == '\t' || character == '\n'; }
 
-// The next word of `rest`, which then starts behind it; null at the end. A quote holds up to its twin.
+// Returns the next word of `rest` and moves `rest` past it; null at the end. A quoted word ends at the same quote.
 char* next_word(char*& rest) {
   while (is_blank(*rest)) ++rest;
   if (*rest == '\0') return nullptr;

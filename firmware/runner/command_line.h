@@ -1,4 +1,4 @@
-// What the runner was asked for: executor_runner -m program.pte -i first.bin -i second.bin -o base
+// The runner's command line: executor_runner -m program.pte -i first.bin -i second.bin -o base
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace ethos_hil::runner {
 struct CommandLine {
   static constexpr std::uint32_t MAX_INPUTS = 64;
 
-  // Cuts up `line`, which has to stay; words are separated by blanks, and may be quoted. Ends the program with status 1
-  // when -m or -o is missing or a word is not understood.
+  // Splits `line` in place; it must outlive this object. Words are separated by blanks, and may be quoted. Ends the
+  // program with status 1 when -m or -o is missing or a word is not understood.
   explicit CommandLine(char* line);
 
   const char* program = nullptr;
@@ -19,7 +19,7 @@ struct CommandLine {
   const char* inputs[MAX_INPUTS];
 };
 
-// Whether `line` has more than the program's name.
+// Whether `line` has words after the program's name.
 bool has_arguments(const char* line);
 
 }  // namespace ethos_hil::runner

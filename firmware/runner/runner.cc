@@ -25,14 +25,15 @@ char command_line[COMMAND_LINE_SIZE];
 
 constexpr std::size_t MAX_FILE_NAME = 256;
 
-// The host bounds the time of a run (--timelimit); this only keeps a stuck NPU from looking like an empty log.
+// The host bounds the time of a run (--timelimit); this only makes a stuck NPU end with an error instead of an empty
+// log.
 constexpr std::uint32_t NPU_TIMEOUT_MS = 600'000;
 
-// ExecuTorch's runner for an Ethos-U85 is built with this much, and compiles for an Ethos-U65 with it by default
+// The size in ExecuTorch's runner for an Ethos-U85; for an Ethos-U65 it compiles with it by default
 // (Dedicated_Sram_384KB).
 constexpr std::uint32_t FAST_SCRATCH = 384 << 10;
 
-// What examples/arm/executor_runner/arm_perf_monitor.cpp counts, in its order (numbers: Arm's core driver,
+// The events that examples/arm/executor_runner/arm_perf_monitor.cpp counts, in its order (numbers: Arm's core driver,
 // ethosu_pmu.h).
 struct EventSet {
   std::uint32_t count;
@@ -80,7 +81,7 @@ class InputFile {
 
   std::uint32_t size() const { return size_; }
 
-  // The whole file; closes it.
+  // Reads the whole file and closes it.
   void read(void* data) {
     if (!semihosting::read(handle_, data, size_))
       reject(Text() << "cannot read all " << size_ << " bytes of " << shown(name_));
@@ -112,7 +113,7 @@ void read_inputs(const CommandLine& arguments, const Method& method) {
     InputFile file(name);
     const Value& value = method.input(i);
     if (value.kind != ValueKind::TENSOR) {
-      // The program holds the value it was exported with; the file is there to keep the numbering.
+      // The program has the value it was exported with; the file only keeps the numbering.
       file.close();
       continue;
     }
@@ -188,8 +189,8 @@ void report_pool(const char* label, std::uint32_t used, std::uint32_t size) {
              << " ( used: " << std::uint64_t{used} * 100 / size << " % )");
 }
 
-// The labels upstream's runner has, as far as there is something to put behind them, then this firmware's own.
-// `file_memory` is what the file took of it.
+// Prints the labels of upstream's runner for which there are figures, then this firmware's own. `file_memory` is the
+// memory that the file takes.
 void report_memory(Bytes pte, Bytes file, std::uint32_t file_memory, const Method& method, const Memory& memory) {
   const std::uint32_t used = memory.used() - method.npu_bytes() - file_memory;
   say(Text() << "model_pte_program_size:     " << pte.size << " bytes.");
@@ -232,7 +233,7 @@ void run() {
   say(Text() << "Method '" << shown(name) << "' loaded.");
   const TestCases cases = is_bundle ? Bundle(file).test_cases(name) : TestCases();
   if (cases) {
-    cases.check_inputs(method);  // files given with -i are for runners that have no other inputs
+    cases.check_inputs(method);  // with a bundle, the files given with -i are ignored
   } else {
     read_inputs(arguments, method);
   }
@@ -245,7 +246,7 @@ void run() {
     method.reset_values();
     if (cases) cases.set_inputs(executed, method);
     execute(method, {NPU_TIMEOUT_MS, false, add_to_totals});
-    // The files are those of the first test case, the only one upstream's runner has.
+    // The output files are those of the first test case, the only one that upstream's runner has.
     if (executed == 0) write_outputs(arguments.output_base, method);
     if (cases && !cases.judge(executed, method)) ++failed;
     ++executed;

@@ -1,14 +1,14 @@
 // Runs one program from files of the host, as ExecuTorch's runner for Arm does under semihosting
-// (examples/arm/executor_runner): the same command line, file names, layouts and exit status, and the lines tools
-// parse.
+// (examples/arm/executor_runner): with the same command line, file names, layouts and exit status, and the lines that
+// tools parse.
 #pragma once
 
 namespace ethos_hil::runner {
 
-// Whether a host is there and asks for a run.
+// Whether there is a host that asks for a run.
 bool requested();
 
-// After requested(). Exits with status 0, or with 1 after a line that starts with "E".
+// Runs it; call requested() first. Exits with status 0, or with 1 after a line that starts with "E".
 [[noreturn]] void run();
 
 }  // namespace ethos_hil::runner

@@ -28,7 +28,7 @@ constexpr Word RUN_TIME_ERROR = 0x20023;
 
 std::int32_t call(Operation operation, const Word* block) { return board::semihosting(operation, block); }
 
-// Both answer with the number of bytes that are left. A host may stop early, and gives nothing at the end of a file.
+// Both return the number of bytes not transferred. A host may stop early, and reads nothing at the end of a file.
 bool transfer(Operation operation, Handle file, Word data, std::size_t size) {
   while (size != 0) {
     const Word block[] = {static_cast<Word>(file), data, size};
@@ -76,7 +76,7 @@ std::int32_t error() { return call(ERRNO, nullptr); }
 void exit(std::uint32_t status) {
   const Word block[] = {APPLICATION_EXIT, status};
   call(EXIT_EXTENDED, block);
-  // A host without that extension returns, and knows of success and failure only.
+  // A host without that extension returns, and knows only success and failure.
   board::semihosting(EXIT, reinterpret_cast<const void*>(status == 0 ? APPLICATION_EXIT : RUN_TIME_ERROR));
   board::park();
 }

@@ -7,7 +7,7 @@
 #include "runtime/kernels/element.h"
 #include "runtime/schema.h"
 
-// After schema.h, which makes flatbuffers fit for this machine.
+// Included after schema.h, which adapts flatbuffers to this machine.
 #include "bundled_program_schema_generated.h"
 
 namespace ethos_hil {
@@ -21,7 +21,7 @@ constexpr flatbuffers::uoffset_t MAX_TABLES = 1'000'000;
 constexpr std::uint32_t IDENTIFIER_END = 8;  // root offset, then "BP08"
 constexpr std::uint32_t PROGRAM_ALIGNMENT = 16;
 
-// examples/arm/executor_runner has them as floats.
+// examples/arm/executor_runner has these as floats.
 constexpr double RELATIVE_TOLERANCE = 0.01f;
 constexpr double ABSOLUTE_TOLERANCE = 0.01f;
 
@@ -29,7 +29,7 @@ const bpte::BundledMethodTestCase& test_case(const bpte::BundledMethodTestSuite&
   return *suite.test_cases()->Get(index);
 }
 
-// Whether `given` has type, shape and layout of `tensor`, and all of its bytes.
+// Whether `given` has the type, shape and layout of `tensor`, and all of its bytes.
 bool has_form_of(const bpte::Tensor* given, const Tensor& tensor) {
   if (given == nullptr || given->scalar_type() != tensor.type || count(given->sizes()) != tensor.rank ||
       count(given->dim_order()) != tensor.rank || count(given->data()) != tensor.nbytes) {
@@ -47,7 +47,7 @@ bool has_form_of(const bpte::Tensor* given, const Tensor& tensor) {
   return seen == (1u << tensor.rank) - 1 && same_layout(form, tensor);
 }
 
-// Whether `given` is the value that the program holds itself.
+// Whether `given` is the value that the program itself has.
 bool is_held(const bpte::Value& given, const Value& held) {
   switch (held.kind) {
     case ValueKind::NONE:
@@ -85,7 +85,7 @@ bool same_element(ScalarType type, const std::uint8_t* expected, const std::uint
   }
 }
 
-// Appends what is wrong with an output, if something is.
+// Appends what is wrong with an output, if anything.
 bool check_output(std::uint32_t index, const bpte::Value& expected, const Value& found, Text& problem) {
   if (found.kind != ValueKind::TENSOR) {
     if (is_held(expected, found)) return true;

@@ -1,4 +1,4 @@
-// A .bpte: a .pte together with test cases for its methods, each with inputs and the outputs expected of them. Format:
+// A .bpte: a .pte with test cases for its methods. Each case has inputs and the expected outputs. Format:
 // executorch/devtools/bundled_program/schema of the wheel.
 #pragma once
 
@@ -20,18 +20,18 @@ class TestCases {
   TestCases() = default;
   explicit TestCases(const bundled_program_flatbuffer::BundledMethodTestSuite& suite) : suite_(&suite) {}
 
-  // Whether there are any to be asked for; an empty suite is one too.
+  // Whether there is a suite of test cases, which may be empty.
   explicit operator bool() const { return suite_ != nullptr; }
   std::uint32_t count() const;
 
-  // Ends in ERROR INPUT unless the inputs of each case are what the method takes.
+  // Ends in ERROR INPUT unless the method takes the inputs of each case.
   void check_inputs(const Method& method) const;
 
   // Puts the inputs of a case into the method's tensors.
   void set_inputs(std::uint32_t index, const Method& method) const;
 
-  // Whether the method's outputs are as the case expects, by the measure of ExecuTorch's runner: floating point within
-  // 0.01 + 0.01 x |output|, all else equal. Logs "Test_result: PASS" or "Test_result: FAIL", the latter with a reason.
+  // Whether the method's outputs match the case by the tolerance of ExecuTorch's runner: floating point within 0.01 +
+  // 0.01 x |output|, all else equal. Logs "Test_result: PASS", or "Test_result: FAIL" with a reason.
   bool judge(std::uint32_t index, Method& method) const;
 
  private:
@@ -45,12 +45,12 @@ class Bundle {
  public:
   static bool is_bundle(Bytes file);
 
-  // Ends in ERROR PROGRAM when `file` is not whole and sound.
+  // Ends in ERROR PROGRAM when `file` is incomplete or malformed.
   explicit Bundle(Bytes file);
 
   Bytes program() const;
 
-  // Ends in ERROR PROGRAM when there are none of that method.
+  // Ends in ERROR PROGRAM when that method has none.
   TestCases test_cases(const char* method) const;
 
  private:

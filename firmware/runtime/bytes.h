@@ -1,4 +1,4 @@
-// A read-only piece of memory with its size: what every reader in here takes instead of a bare pointer.
+// A read-only range of memory with its size. All readers take it instead of a bare pointer.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ struct Bytes {
   // Whether [offset, offset + count) lies inside; does not overflow.
   bool contains(std::uint64_t offset, std::uint64_t count) const { return offset <= size && count <= size - offset; }
 
-  // A part; only after contains().
+  // Returns a part. Call contains() first.
   Bytes part(std::uint64_t offset, std::uint64_t count) const {
     return {data + offset, static_cast<std::uint32_t>(count)};
   }
 
-  // A little-endian number at `offset`, which need not be aligned; only after contains().
+  // Returns the little-endian number at `offset`, which need not be aligned. Call contains() first.
   std::uint32_t u32(std::uint32_t offset) const {
     std::uint32_t value;
     std::memcpy(&value, data + offset, sizeof value);

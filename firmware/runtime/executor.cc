@@ -34,7 +34,7 @@ void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& ca
   options.count(at, index, counters);
 }
 
-// True only when every element is; an empty tensor is true, as upstream.
+// True only if every element is; an empty tensor is true, as upstream.
 bool is_true(Method& method, std::uint32_t at, std::uint32_t index) {
   const Value& value = method.value(index);
   if (value.kind == ValueKind::BOOL) return value.boolean;
@@ -77,13 +77,13 @@ void execute(Method& method, const ExecuteOptions& options) {
         break;
       }
       case pte::InstructionArguments::FreeCall: {
-        // Only tensors have something to free; planned memory stays planned, the handle loses it.
+        // Only tensors have memory to free. Planned memory stays planned; only the handle loses it.
         Value& value = method.value(instruction.instr_args_as_FreeCall()->value_index());
         if (value.kind == ValueKind::TENSOR) value.tensor.data = nullptr;
         break;
       }
       default:
-        __builtin_trap();  // Method has refused every other type
+        __builtin_trap();  // Method refuses every other type
     }
     at = next;
   }

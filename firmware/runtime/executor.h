@@ -5,19 +5,19 @@
 
 namespace ethos_hil {
 
-// Instructions of one execution, those of loops each time. Far more than any program has, and still few enough that one
-// which jumps backwards for ever ends by itself, with a word, in seconds.
+// The instructions of one execution, counting those in loops each time. It is far above any real program, and low
+// enough that an endless loop ends with an error in seconds.
 constexpr std::uint32_t MAX_STEPS = 1'000'000;
 
 struct ExecuteOptions {
   std::uint32_t npu_timeout_ms;
   bool send_delegate_outputs;
-  // Takes the counters of every delegate call as it finishes.
+  // Receives the counters of each delegate call when it finishes.
   void (*count)(std::uint32_t instruction, std::uint32_t delegate, const npu::JobCounters& counters);
   std::uint32_t max_steps = MAX_STEPS;
 };
 
-// Inputs must be in place. Ends in an error when something cannot be done.
+// Runs the method once. Inputs must be in place. Ends in an error when an instruction cannot be executed.
 void execute(Method& method, const ExecuteOptions& options);
 
 }  // namespace ethos_hil

@@ -21,7 +21,7 @@ Memory::Memory(board::Pool sram, board::Pool ddr) : sram_{sram, 0}, ddr_{ddr, 0}
 }
 
 std::uint8_t* Memory::allocate(std::uint64_t size, const char* purpose, Place place) {
-  // A size near 2^64 would wrap to a small one; no such size fits anyway.
+  // Rounding up a size near 2^64 would wrap to a small one. Such a size does not fit in any case.
   const std::uint64_t rounded = size > UINT32_MAX ? size : (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + POOL_GAP;
   for (Arena* arena : {&sram_, &ddr_}) {
     if (place == (arena == &sram_ ? Place::DDR : Place::SRAM) || rounded > arena->free()) continue;

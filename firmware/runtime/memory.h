@@ -1,4 +1,4 @@
-// Memory for one program: two pools that only grow. Nothing is ever given back, because one boot runs one program.
+// Memory for one program: two pools that only grow. Nothing is ever freed, because one boot runs one program.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ethos_hil {
 
-// Which pool a piece comes from.
+// The pool to allocate from.
 enum class Place {
   SRAM_FIRST,  // SRAM if it fits, else DDR
   SRAM,
@@ -17,16 +17,16 @@ enum class Place {
 
 class Memory {
  public:
-  // A cache line of the Cortex-M55, and twice what the NPU needs.
+  // A cache line of the Cortex-M55; twice what the NPU needs.
   static constexpr std::uint32_t ALIGNMENT = 32;
 
   Memory(board::Pool sram, board::Pool ddr);
 
-  // `size` bytes at a multiple of ALIGNMENT; their content is whatever it was. Ends in ERROR OUT_OF_MEMORY, which names
+  // Returns `size` bytes at a multiple of ALIGNMENT, with undefined contents. Ends in ERROR OUT_OF_MEMORY, which names
   // `purpose`, when there is no room.
   std::uint8_t* allocate(std::uint64_t size, const char* purpose, Place place = Place::SRAM_FIRST);
 
-  // `count` value-initialised objects.
+  // Returns `count` value-initialised objects.
   template <typename T>
   T* allocate_array(std::uint32_t count, const char* purpose) {
     auto* items = reinterpret_cast<T*>(allocate(std::uint64_t{count} * sizeof(T), purpose));

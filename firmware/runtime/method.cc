@@ -13,7 +13,7 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
   instructions_ = plan_.chains()->Get(0)->instructions();
   instruction_count_ = count(instructions_);
   check_support(program_, plan_);
-  // The NPU's scratch first: it gains most from SRAM.
+  // The NPU's scratch comes first: it gains most from SRAM.
   const bool is_dedicated = npu_memory.mode == DeviceMemoryMode::DEDICATED_SRAM;
   load_delegates(memory, npu_memory);
   const Storage storage(program_, plan_, memory, is_dedicated ? Place::DDR : Place::SRAM_FIRST);
@@ -27,7 +27,7 @@ Method::Method(const Program& program, const char* name, Memory& memory, const N
   for (std::uint32_t i = 0; i < count(plan_.operators()); ++i) {
     kernels_[i] = find_kernel(text(op(i).name()), text(op(i).overload()));
   }
-  // Last, because nothing needs it.
+  // Comes last, because programs run without it.
   if (npu_memory.mode == DeviceMemoryMode::SHARED_SRAM && memory.sram_free() >= npu_memory.fast_scratch) {
     load_fast_scratch(memory, npu_memory.fast_scratch);
   }
@@ -71,7 +71,7 @@ void Method::load_values(const Storage& storage, Memory& memory) {
   for (std::uint32_t i = 0; i < value_count_; ++i) {
     const pte::EValue* source = plan_.values()->Get(i);
     Value& value = initial_values_[i];
-    // A flatbuffer that verifies may still state a union's type and have no value for it.
+    // A valid flatbuffer may state a union's type and have no value for it.
     const bool is_null = source->val_type() == pte::KernelTypes::NONE || source->val_type() == pte::KernelTypes::Null;
     if (source->val() == nullptr && !is_null) {
       fail(ErrorKind::PROGRAM, Text() << "value " << i << " states its type, but no value");
@@ -139,7 +139,7 @@ void Method::load_values(const Storage& storage, Memory& memory) {
   }
 }
 
-// A program may leave it to its user where inputs and outputs are. Here nobody has a better place.
+// A program may leave the memory of inputs and outputs to its user. The firmware allocates it.
 void Method::give_memory(std::uint32_t value, const char* purpose, Memory& memory) {
   Tensor& tensor = initial_values_[value].tensor;
   if (tensor.data == nullptr) tensor.data = memory.allocate(tensor.nbytes, purpose);
@@ -228,7 +228,7 @@ void Method::load_instructions() {
         break;
       case pte::InstructionArguments::JumpFalseCall:
         check_index(step.instr_args_as_JumpFalseCall()->cond_value_index(), value_count_, "value", i);
-        // One past the last instruction is the end of the method.
+        // The index after the last instruction is the end of the method.
         check_index(step.instr_args_as_JumpFalseCall()->destination_instruction(), instruction_count_ + 1,
                     "instruction", i);
         break;

@@ -1,5 +1,5 @@
-// A method made ready to run: values with their memory, operators with their kernels, delegates with their blobs.
-// Everything an instruction refers to is checked here, so that the executor can follow indices without looking.
+// A method ready to run: values with their memory, operators with their kernels, delegates with their blobs. Everything
+// that an instruction refers to is checked here, so that the executor can use indices unchecked.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace ethos_hil {
 
-// Where the NPU's memories are to be.
+// The places of the NPU's memories.
 struct NpuMemory {
   DeviceMemoryMode mode;
-  // Bytes of fast scratch. With DEDICATED_SRAM they have to be there; with SHARED_SRAM, whose programs do without, they
-  // are what is left of the SRAM, if it is enough.
+  // Bytes of fast scratch. With DEDICATED_SRAM they are required; with SHARED_SRAM, whose programs work without, they
+  // are taken from the SRAM that is left, if it is enough.
   std::uint32_t fast_scratch;
 };
 
 class Method {
  public:
-  // Ends in an error: UNSUPPORTED and NPU_MISMATCH (everything that is missing at once), PROGRAM, OUT_OF_MEMORY.
+  // Ends in an error: UNSUPPORTED and NPU_MISMATCH (all missing items at once), PROGRAM, OUT_OF_MEMORY.
   Method(const Program& program, const char* name, Memory& memory, const NpuMemory& npu_memory);
 
   std::uint32_t value_count() const { return value_count_; }
   Value& value(std::uint32_t index) { return values_[index]; }
 
   std::uint32_t input_count() const { return count(plan_.inputs()); }
-  // A tensor with memory that may be written; or an int, a bool, a double or none, which the program holds itself.
+  // A tensor with memory that may be written; or an int, a bool, a double or none, whose value is part of the program.
   const Value& input(std::uint32_t index) const { return initial_values_[plan_.inputs()->Get(index)]; }
   std::uint32_t output_count() const { return count(plan_.outputs()); }
-  // An output may be replaced by a MoveCall, so what it is now has to be checked.
+  // An output may be replaced by a MoveCall, so the caller must check its kind.
   Value& output(std::uint32_t index) { return values_[plan_.outputs()->Get(index)]; }
 
   std::uint32_t instruction_count() const { return instruction_count_; }
@@ -48,10 +48,10 @@ class Method {
   std::uint32_t planned_bytes() const { return planned_bytes_; }
   std::uint32_t scratch_bytes() const { return scratch_bytes_; }
   std::uint32_t fast_scratch_bytes() const { return fast_scratch_bytes_; }
-  // All that was taken for the NPU: both scratches, and with SRAM_ONLY the copies of command streams and weights.
+  // All memory taken for the NPU: both scratches, and with SRAM_ONLY the copies of command streams and weights.
   std::uint32_t npu_bytes() const { return npu_bytes_; }
 
-  // Puts the values back as the program states them: MoveCall and FreeCall change the table.
+  // Restores the table of values to the program's, because MoveCall and FreeCall change it.
   void reset_values();
 
  private:
@@ -63,7 +63,7 @@ class Method {
   void give_memory(std::uint32_t value, const char* purpose, Memory& memory);
   bool is_move_target(std::uint32_t value) const;
   void load_instructions();
-  // Whether every item of a list is the index of a value, or `lowest`.
+  // Whether every item of a list is the index of a value, or equals `lowest`.
   template <typename Items>
   void check_items(std::uint32_t list, const Items* items, std::int64_t lowest) const;
   void check_index(std::int64_t index, std::uint32_t limit, const char* what, std::uint32_t instruction) const;

@@ -208,8 +208,8 @@ constexpr Entry OPERATORS[] = {
     {"quantized_decomposed::quantize_per_tensor", "out", quantize_per_tensor},
 };
 
-// The table's names as text, one "name.overload" a line, for whoever wants to know what an ELF can run: the linker
-// scripts put it into a section that is not loaded.
+// The table's names as text, one "name.overload" a line, for tools that ask what an ELF can run. The linker scripts put
+// it into a section that is not loaded.
 constexpr std::size_t length_of(const char* text) {
   std::size_t length = 0;
   while (text[length] != '\0') ++length;

@@ -1,5 +1,5 @@
-// Which operators this firmware has, by the name and overload that programs use. The ELF carries the list of them in
-// its section .ethos_hil.operators.
+// The operators of this firmware, by the name and overload that programs use. The ELF has a list of them in its section
+// .ethos_hil.operators.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ethos_hil {
 
 using Kernel = void (*)(const Arguments& arguments);
 
-// Null when there is none.
+// Returns null when there is none.
 Kernel find_kernel(const char* name, const char* overload);
 
 }  // namespace ethos_hil

@@ -42,7 +42,7 @@ void Package::check(board::Pool window) {
     problem_ << "package CRC-32 is " << Hex{crc} << ", its header states " << Hex{header.crc32};
     return;
   }
-  // Only a header whose CRC is right may say which run this is.
+  // The run id is valid only if the header's CRC is.
   std::memcpy(run_id_, header.run_id, sizeof run_id_);
   std::memcpy(image_hash_, header.image_hash, sizeof image_hash_);
 
@@ -73,13 +73,13 @@ void Package::check_inputs() {
     problem_ << "the plan has memory mode " << header.memory_mode << ", which this firmware does not know";
     return;
   }
-  // A plan that runs nothing would end with status 0 and look like a success.
+  // A plan without runs would end with status 0 and look like a success.
   if (header.input_set_count == 0 || header.repeat == 0) {
     problem_ << "the plan has " << header.input_set_count << " input sets and repeats each " << header.repeat
              << " times: nothing to run";
     return;
   }
-  // In this order the products stay below 2^64.
+  // Computed in this order, the products stay below 2^64.
   const std::uint64_t records = std::uint64_t{header.input_set_count} * header.inputs_per_set;
   if (records > all_.size || !all_.contains(header.inputs_offset, records * sizeof(InputRef))) {
     problem_ << "the table of " << records << " inputs at " << header.inputs_offset << " exceeds the package of "

@@ -1,4 +1,5 @@
-// The package the host put into memory: header, program, inputs (format: harness/image/formats.py, docs/formats.md).
+// The package that the host put into memory: header, program, inputs (format: harness/image/formats.py,
+// docs/formats.md).
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,11 @@ namespace ethos_hil {
 
 class Package {
  public:
-  // Whether memory starts as a package does. It may still be a damaged one.
+  // Whether memory starts like a package, which may still be damaged.
   static bool is_present(board::Pool window);
 
-  // Checks all of it: header, sizes, CRC, the program's hash. When something is wrong, problem() says what, and only
-  // run_id(), image_hash() and program_hash() may be asked, which are zero where they could not be established.
+  // Checks all of it: header, sizes, CRC, the program's hash. On an error, problem() has the reason, and only run_id(),
+  // image_hash() and program_hash() may be called; they are zero where they could not be determined.
   explicit Package(board::Pool window);
 
   const Text& problem() const { return problem_; }

@@ -1,5 +1,5 @@
-// What AddressSanitizer is told about the pools, in builds that have it (boards/host): nobody may touch a byte that was
-// not handed out, nor the gap behind one that was. Everywhere else this is nothing at all.
+// Poisons the pools for AddressSanitizer, in builds that have it (boards/host): no access is allowed to a byte that was
+// not allocated, nor to the gap after an allocation. In other builds these functions do nothing.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::uint32_t IDENTIFIER_END = 8;  // root offset, then "ET12"
 
-// The extended header, when there is one, follows the identifier: "eh00", header length, size of the flatbuffer, start
-// of the segments, and since length 32 their total size.
+// The extended header, if there is one, follows the identifier: "eh00", header length, size of the flatbuffer, start of
+// the segments, and from length 32 on their total size.
 constexpr std::uint32_t EXTENDED_MAGIC = 0x30306865;
 constexpr std::uint32_t EXTENDED_OFFSET = 8;
 constexpr std::uint32_t EXTENDED_LENGTH_AT = 12;
@@ -19,7 +19,7 @@ constexpr std::uint32_t EXTENDED_SEGMENT_SIZE_AT = 32;
 constexpr std::uint32_t EXTENDED_MIN_LENGTH = 24;
 constexpr std::uint32_t EXTENDED_LENGTH_WITH_SEGMENT_SIZE = 32;
 
-// Programs nest about six tables deep; a large one has some ten thousand values and instructions.
+// Programs nest about six tables deep; a large one has about ten thousand values and instructions.
 constexpr flatbuffers::uoffset_t MAX_DEPTH = 32;
 constexpr flatbuffers::uoffset_t MAX_TABLES = 1'000'000;
 

@@ -1,6 +1,6 @@
-// A .pte file: bounds and structure are checked once, on opening; afterwards the flatbuffer may be walked freely, but
-// every index in it still has to be checked by who follows it. Format: executorch/exir/_serialize/program.fbs of the
-// wheel, and ExecuTorch's docs/source/pte-file-format.md for the extended header and the segments behind it.
+// A .pte file. Opening it checks bounds and structure once; afterwards code may walk the flatbuffer freely, but must
+// check every index in it. Format: executorch/exir/_serialize/program.fbs of the wheel, and ExecuTorch's
+// docs/source/pte-file-format.md for the extended header and the segments after it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ethos_hil {
 
 namespace pte = executorch_flatbuffer;
 
-// Number of items of a flatbuffers vector; an absent one is empty.
+// The number of items of a flatbuffers vector; 0 for an absent one.
 template <typename Vector>
 std::uint32_t count(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
@@ -21,35 +21,35 @@ std::uint32_t count(const Vector* vector) {
 // Ends in ERROR PROGRAM, naming `what`, unless `data` is at a multiple of `size`.
 void check_alignment(const void* data, std::uint32_t size, const char* what);
 
-// The vector itself. A flatbuffer that verifies may still have the elements of a vector at any multiple of four, where
-// 64-bit ones must not be read.
+// Returns the vector, checked for alignment. In a valid flatbuffer the elements of a vector may lie at any multiple of
+// four, where 64-bit ones must not be read.
 template <typename T>
 const flatbuffers::Vector<T>* aligned(const flatbuffers::Vector<T>* vector, const char* what) {
   if (vector != nullptr) check_alignment(vector->Data(), sizeof(T), what);
   return vector;
 }
 
-// Characters of a flatbuffers string; an absent one is empty.
+// The characters of a flatbuffers string; an absent one is empty.
 inline const char* text(const flatbuffers::String* string) { return string == nullptr ? "" : string->c_str(); }
 
 class Program {
  public:
-  // Ends in ERROR PROGRAM when `file` is not a whole and sound .pte.
+  // Ends in ERROR PROGRAM when `file` is not a complete and valid .pte.
   explicit Program(Bytes file);
 
-  // The execution plan of this name; ends in ERROR PROGRAM, listing the names there are, when it is missing.
+  // The execution plan of this name. Ends in ERROR PROGRAM, which lists the names there are, when it is missing.
   const pte::ExecutionPlan& plan(const char* name) const;
 
   // Name of the first plan; ends in ERROR PROGRAM when there is none.
   const char* first_plan() const;
 
-  // Whether constants are in the flatbuffer itself, where they were long ago and where this firmware does not look.
+  // Whether constants are in the flatbuffer itself, as in old files. This firmware does not read them there.
   bool has_inline_constants() const { return count(root_->constant_buffer()) != 0; }
 
-  // Bytes of constant tensor `index`, `size` of them. Ends in ERROR PROGRAM when the file does not hold them.
+  // The `size` bytes of constant tensor `index`. Ends in ERROR PROGRAM when the file does not have them.
   Bytes constant(std::uint32_t index, std::uint32_t size) const;
 
-  // The `size` bytes that a variable starts with. Ends in ERROR PROGRAM when the file does not hold them.
+  // The `size` bytes of a variable's initial value. Ends in ERROR PROGRAM when the file does not have them.
   Bytes initial_value(const pte::Tensor& variable, std::uint32_t size) const;
 
   // The blob of a delegate, inline or in a segment.

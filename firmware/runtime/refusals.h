@@ -1,5 +1,4 @@
-// Why a program cannot be run: everything there is to say, collected, so that nobody has to come back for the next
-// reason.
+// The reasons why a program cannot be run, collected, so that users get all of them at once.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +10,16 @@ namespace ethos_hil {
 
 class Refusals {
  public:
-  // What this firmware does not have, as in "operator aten::sort.values".
+  // Adds a thing that this firmware lacks, as in "operator aten::sort.values".
   void lack(const Text& what);
 
-  // Any other reason, as a sentence without a full stop.
+  // Adds any other reason, as a sentence without a full stop.
   void add(const Text& reason);
 
-  // A reason of its own kind.
+  // Adds a reason of another kind.
   void add(ErrorKind kind, const Text& reason);
 
-  // Ends the run with errors that hold all reasons, if there is one.
+  // If there are reasons, ends the run with errors that state all of them.
   void conclude();
 
  private:
@@ -28,7 +27,7 @@ class Refusals {
   void send();
 
   Text text_;                 // of kind UNSUPPORTED, not yet sent
-  bool lists_lacks_ = false;  // text_ ends in a list of what is lacking
+  bool lists_lacks_ = false;  // text_ ends in a list of missing things
   bool any_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Results on their way to the host: tensors and counters as frames.
+// Sends results to the host: tensors and counters as frames.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace ethos_hil {
 
-// TENSOR, then its bytes in DATA frames. `index` is that of the output; `instruction` that of the DelegateCall, or 0.
+// Sends TENSOR, then the tensor's bytes in DATA frames. `index` is the output's; `instruction` is the DelegateCall's,
+// or 0.
 void send_tensor(TensorRole role, std::uint32_t index, std::uint32_t instruction, const Tensor& tensor);
 
 void send_counters(std::uint32_t instruction, std::uint32_t delegate, const npu::JobCounters& counters);

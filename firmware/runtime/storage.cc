@@ -8,7 +8,7 @@ namespace ethos_hil {
 
 Storage::Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory, Place place)
     : program_(program) {
-  // Entry 0 is reserved; memory_id n of a tensor is entry n.
+  // Entry 0 is reserved; a tensor's memory_id n is entry n.
   const auto* sizes = aligned(plan.non_const_buffer_sizes(), "table of planned buffers");
   buffer_count_ = count(sizes);
   buffers_ = memory.allocate_array<Buffer>(buffer_count_, "table of buffers");
@@ -64,7 +64,7 @@ Tensor Storage::tensor(std::uint32_t index, const pte::Tensor& source) const {
       if (initial.size != 0) std::memcpy(tensor.data, initial.data, initial.size);
     }
   } else if (data_index != 0) {
-    // Nothing writes through it: `writable` is checked before every write.
+    // The const_cast is safe: `writable` is checked before every write.
     tensor.data = const_cast<std::uint8_t*>(program_.constant(data_index, tensor.nbytes).data);
   }
   if (!is_aligned(tensor.data, size)) {

@@ -1,4 +1,4 @@
-// Where the tensors of a method have their bytes: in planned memory, or as constants in the program.
+// The bytes of a method's tensors: in planned memory, or as constants in the program.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace ethos_hil {
 
 class Storage {
  public:
-  // Takes the planned buffers of `plan` from `memory`. Ends in ERROR PROGRAM or OUT_OF_MEMORY.
+  // Allocates the planned buffers of `plan` from `memory`. Ends in ERROR PROGRAM or OUT_OF_MEMORY.
   Storage(const Program& program, const pte::ExecutionPlan& plan, Memory& memory, Place place);
 
-  // The tensor that `source` describes, checked; `index` of the value is for messages. A variable with an initial value
-  // gets it now. Without memory (data is null) is a tensor that gets it from its user or from another one.
-  // Ends in ERROR PROGRAM.
+  // Returns the tensor that `source` describes, checked; `index` of the value is for messages. A variable gets its
+  // initial value now. A tensor that gets its memory later, from the user or another tensor, has null as data. Ends in
+  // ERROR PROGRAM.
   Tensor tensor(std::uint32_t index, const pte::Tensor& source) const;
 
   std::uint32_t planned_bytes() const { return planned_bytes_; }

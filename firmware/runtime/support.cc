@@ -22,7 +22,7 @@ void check_operators(const pte::ExecutionPlan& plan, Refusals& refusals) {
   }
 }
 
-// A blob that is not sound ends in ERROR PROGRAM here and now.
+// A malformed blob ends in ERROR PROGRAM at once.
 void check_delegates(const Program& program, const pte::ExecutionPlan& plan, Refusals& refusals) {
   for (std::uint32_t i = 0; i < count(plan.delegates()); ++i) {
     const pte::BackendDelegate* delegate = plan.delegates()->Get(i);

@@ -6,7 +6,7 @@ namespace ethos_hil {
 
 namespace {
 
-// The order of the dimensions that matter: those of size 1 may stand anywhere without moving a byte.
+// The order of the dimensions that decide the layout: dimensions of size 1 may have any position.
 std::uint32_t significant_order(const Tensor& tensor, std::uint8_t order[MAX_RANK]) {
   std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < tensor.rank; ++i) {

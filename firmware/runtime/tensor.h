@@ -1,4 +1,4 @@
-// A tensor: type, shape and layout as the program states them, and where its bytes are.
+// A tensor: type, shape and layout from the program, and the place of its bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ethos_hil {
 
 using ScalarType = executorch_flatbuffer::ScalarType;
 
-// Bytes of one element; 0 for a type this firmware does not know.
+// Bytes of one element; 0 for an unknown type.
 std::uint32_t element_size(ScalarType type);
 
 // "FLOAT"; for messages.
@@ -29,14 +29,14 @@ struct Tensor {
 
 bool same_shape(const Tensor& a, const Tensor& b);
 
-// Whether equal positions in memory are equal positions in the tensor: dimensions longer than 1 are in equal order.
-// For tensors of the same shape.
+// Whether equal positions in memory are equal positions in both tensors: dimensions longer than 1 have the same order.
+// The tensors must have the same shape.
 bool same_layout(const Tensor& a, const Tensor& b);
 
-// Whether the last dimension is innermost, and so on: dimensions longer than 1 are in ascending order.
+// Whether dimensions longer than 1 are in ascending order, with the last one innermost.
 bool is_contiguous(const Tensor& tensor);
 
-// Distance in elements between neighbours along each dimension.
+// The distance in elements between neighbours along each dimension.
 void element_strides(const Tensor& tensor, std::uint32_t strides[MAX_RANK]);
 
 }  // namespace ethos_hil

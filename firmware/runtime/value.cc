@@ -9,7 +9,7 @@ Tensor scalar(ScalarType type, const void* data) {
   tensor.type = type;
   tensor.elements = 1;
   tensor.nbytes = element_size(type);
-  // Not writable, so nobody will.
+  // The const_cast is safe: the tensor is not writable.
   tensor.data = static_cast<std::uint8_t*>(const_cast<void*>(data));
   return tensor;
 }

@@ -36,8 +36,8 @@ struct Value {
   };
 };
 
-// A value as a tensor: itself, or a number (LONG, DOUBLE) or BOOL without dimensions, whose bytes are the value's own.
-// False for everything else, and for a tensor without memory.
+// Returns a value as a tensor: a tensor as it is; a number (LONG, DOUBLE) or BOOL without dimensions, whose bytes are
+// the value's own. False for anything else, and for a tensor without memory.
 bool as_tensor(const Value& value, Tensor& tensor);
 
 }  // namespace ethos_hil

@@ -1,4 +1,4 @@
-"""Builds the firmware with the presets of its CMake."""
+"""Builds of the firmware with its CMake presets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUILD = FIRMWARE.parent / "build" / "firmware"
 
 
 def build(preset: str) -> Path:
-    """Where the firmware of a preset is, as it is built from the sources at hand. One process builds at a time."""
+    """Build a preset from the current sources and return its folder. Only one process builds at a time."""
     folder = BUILD / preset
     configure = ["cmake", "--preset", preset]
     if not (folder / "build.ninja").is_file():

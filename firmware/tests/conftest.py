@@ -1,4 +1,4 @@
-"""What the firmware's tests share: the built ELF, programs to pack into it, and a way to boot the result."""
+"""Fixtures of the firmware's tests: the built ELF, programs to pack into it, and functions that boot the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ethos_hil.harness.image.pack import RunPlan, pack
 
 @pytest.fixture(scope="session")
 def built() -> Callable[[str], Path]:
-    """Builds a preset and says where."""
+    """Build a preset and return its folder."""
     return functools.cache(build)
 
 
@@ -28,7 +28,7 @@ def elf_path() -> Path:
 
 @pytest.fixture(scope="session")
 def host_tools() -> Path:
-    """Folder of what is built for this computer, with sanitizers: ethos-hil-host, ethos-hil-decode and the fuzzers."""
+    """Return the folder of the host builds, with sanitizers: ethos-hil-host, ethos-hil-decode and the fuzzers."""
     return build("host")
 
 
@@ -39,13 +39,13 @@ def firmware(elf_path: Path) -> bytes:
 
 @pytest.fixture
 def boot_elf(tmp_path: Path) -> Callable[[bytes], Conversation]:
-    """Boots any ELF."""
+    """Boot any ELF."""
     return lambda elf: boot(elf, tmp_path)
 
 
 @pytest.fixture
 def run_program(firmware: bytes, boot_elf: Callable[[bytes], Conversation], host_tools: Path) -> RunProgram:
-    """Packs a .pte with its input sets and boots the image; and runs it on this computer, watched by sanitizers."""
+    """Pack a .pte with its input sets and boot the image; run it on this computer under sanitizers too."""
 
     def run(program: bytes, input_sets: Sequence[Sequence[bytes]] = ((b"",),), **plan: object) -> Conversation:
         settings = RunPlan(len(input_sets), len(input_sets[0]), **plan)  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def run_program(firmware: bytes, boot_elf: Callable[[bytes], Conversation], host
 
 @pytest.fixture
 def run_runner(firmware: bytes, tmp_path: Path) -> RunFiles:
-    """Boots the firmware alone in the test's own folder, with a command line."""
+    """Boot the firmware without a package in the test's own folder, with a command line."""
 
     def run(command_line: str, elf: bytes = firmware) -> Ended:
         return run_files(elf, tmp_path, command_line)

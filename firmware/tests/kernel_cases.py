@@ -1,7 +1,7 @@
-"""Cases for kernels: calls of single operators, many of which go into one program, so that they share one boot.
+"""Cases for kernels: calls of single operators. Many go into one program, so that they share one boot.
 
-A case names the operator as it stands in the program, which is checked, so that no decomposition can put another kernel
-under test than the one that is meant.
+A case names its operator as it is in the program. A check compares the names, so that no decomposition can put another
+kernel under test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REAL = (*WHOLE, "float16", "bfloat16", "float32", "float64")
 
 @cache
 def values(dtype: str, *sizes: int, seed: int = 1) -> Any:
-    """Random numbers over the whole range of a type, with its ends and, of floats, what is special."""
+    """Return random numbers over the whole range of a type, with its ends and, for floats, special values."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
@@ -58,7 +58,7 @@ Bound = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One call; without a bound it gives the host's bits."""
+    """One call. Without a bound its result must have the host's bits."""
 
     operator: str
     call: Callable[..., Any]
@@ -99,7 +99,7 @@ def operators_of(pte: bytes) -> set[str]:
 
 
 def export_cases(cases: Sequence[Case]) -> tuple[Exported, list[Case]]:
-    """One program of all cases, run on ExecuTorch's host runtime, and whose case each output is."""
+    """Return one program of all cases, run on ExecuTorch's host runtime, and the case that each output belongs to."""
     import torch
 
     tensors: list[Any] = []
@@ -129,7 +129,7 @@ def export_cases(cases: Sequence[Case]) -> tuple[Exported, list[Case]]:
 
 
 def check_close(found: Any, expected: Any, allowed: Any, what: str) -> None:
-    """Equal bits, or within what is allowed; of NaN, which has many bits, only that it is one."""
+    """Check for equal bits, or a difference within what is allowed. Any NaN equals any other."""
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape), what
     if found.dtype.kind == "f":
         nan = np.isnan(expected)
@@ -148,7 +148,7 @@ def check_close(found: Any, expected: Any, allowed: Any, what: str) -> None:
 
 
 def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> list[Any]:
-    """Run all cases in one boot and compare every output with the host's; they are returned as arrays."""
+    """Run all cases in one boot, compare every output with the host's, and return the outputs as arrays."""
     import torch
 
     cases = list(cases)
@@ -174,17 +174,17 @@ def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> list[Any]:
 
 
 def array_of(tensor: Any) -> Any:
-    """As an array; of bfloat16, which numpy has not, as float32."""
+    """Return a tensor as an array; bfloat16, which numpy lacks, as float32."""
     import torch
 
     return (tensor.to(torch.float32) if tensor.dtype is torch.bfloat16 else tensor).numpy()
 
 
 def equal_numbers(expected: Any, inputs: Any) -> Any:
-    """0.0 for -0.0 is all that may differ."""
+    """Allow 0.0 in place of -0.0, and nothing else."""
     return 0.0
 
 
 def ulps(number: float) -> Bound:
-    """So many units in the last place of the host's result."""
+    """Allow `number` units in the last place of the host's result."""
     return lambda expected, inputs: number * np.spacing(np.abs(expected)).astype(np.float64)

@@ -1,7 +1,8 @@
-"""Boots an ELF on QEMU's mps3-an547 with nothing attached, and decodes what it says.
+"""Boots an ELF on QEMU's mps3-an547 with nothing attached, and decodes its output.
 
-This is a Corstone-300 without an NPU (its block reads as zero), enough for everything but NPU jobs. The decoder is
-written from docs/formats.md on purpose, instead of using the harness's own: two readers of one format check each other.
+This is a Corstone-300 without an NPU (its register block reads as zero), enough for everything except NPU jobs. The
+decoder is written from docs/formats.md on purpose, instead of using the harness's: two readers of one format check each
+other.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ RunProgram = Callable[..., Conversation]
 
 
 def decode(stream: bytes) -> list[Frame]:
-    """Whole frames of a UART stream; every one must be sound."""
+    """Return the frames of a UART stream. Every one must be whole and valid."""
     frames = []
     for block in stream.split(b"\0")[:-1]:
         if not block:
@@ -157,12 +158,12 @@ def boot(elf: bytes, directory: Path, timeout: float = 10.0, options: Sequence[s
 
 @dataclass(frozen=True)
 class Ended:
-    """A run of files under semihosting: how it ended, and what it said.
+    """The end of a run of files under semihosting.
 
     Attributes:
-        status: of QEMU, which takes the guest's.
+        status: QEMU's exit status, which is the guest's.
         lines: of the console.
-        uart: bytes of the UART, where a runner has nothing to say.
+        uart: bytes of the UART, where a runner writes nothing.
     """
 
     status: int

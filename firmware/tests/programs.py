@@ -1,4 +1,4 @@
-"""Programs made with upstream's exporter and nothing else, small enough for a test."""
+"""Programs made with upstream's exporter alone, small enough for a test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ethos_hil.suites.lab.fuzz.firmware.programs import delegated
 
 
 def raw(tensor: Any) -> bytes:
-    """A tensor's bytes in the order its dim_order puts them in memory; of a number those upstream's tests write."""
+    """Return a tensor's bytes in the order of its dim_order; for a number the bytes that upstream's tests write."""
     if isinstance(tensor, int | float | None):
         return bytes(np.array(tensor).tobytes())
     import torch
@@ -27,7 +27,7 @@ def raw(tensor: Any) -> bytes:
 
 @dataclass(frozen=True)
 class Exported:
-    """A .pte, one input set for it, and the output tensors of upstream's own host runtime for that."""
+    """A .pte, one input set for it, and the outputs of upstream's own host runtime for that set."""
 
     pte: bytes
     input_set: tuple[bytes, ...]
@@ -66,7 +66,7 @@ def export(
 
 
 def edited(pte: bytes, edit: Callable[[Any], None]) -> bytes:
-    """The program with `edit` done to it, as upstream's own reader and writer have it (its Program object)."""
+    """Return the program after `edit`, which changes upstream's own Program object."""
     from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 
     file = deserialize_pte_binary(pte)

@@ -1,4 +1,4 @@
-"""Runs packages through the firmware built for this computer, under AddressSanitizer and UndefinedBehaviorSanitizer."""
+"""Runs packages in the firmware built for this computer, under AddressSanitizer and UndefinedBehaviorSanitizer."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ def package_of(elf: bytes) -> bytes:
 
 
 def run_on_host(executable: Path, package: bytes) -> Conversation:
-    """Everything the host build says; fails with the sanitizer's report if there is one."""
+    """Return the conversation of the host build. Fails with the sanitizer's report if there is one."""
     done = subprocess.run([executable], input=package, capture_output=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return Conversation(tuple(decode(done.stdout)))
 
 
 def check_same_ending(board: Conversation, host: Conversation) -> None:
-    """Both ran as far, sent tensors of the same kinds, and failed with the same words, unless that is the board's."""
+    """Check that both ran equally far, sent tensors of the same kinds, and failed with the same words.
+
+    Failures that only the board can have are exempt.
+    """
 
     def errors(conversation: Conversation) -> list[tuple[ErrorKind, bytes]]:
         frames = conversation.all(FrameType.ERROR)
@@ -42,7 +45,7 @@ def check_same_ending(board: Conversation, host: Conversation) -> None:
     assert errors(host) == errors(board)
 
     def tensors(conversation: Conversation) -> list[tuple[object, ...]]:
-        # Not their bytes: functions of the two C libraries may differ in the last place.
+        # Their bytes are not compared: functions of the two C libraries may differ in the last place.
         return [(tensor.info["dtype"], tensor.sizes, tensor.info["dim_order"]) for tensor in conversation.tensors()]
 
     assert tensors(host) == tensors(board)

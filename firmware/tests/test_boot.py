@@ -1,4 +1,4 @@
-"""What the firmware says when it boots: the whole conversation when all is well, and one clear error when not."""
+"""The firmware's output when it boots: the whole conversation on success, and one clear error on failure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BootElf = Callable[[bytes], Conversation]
 
 @pytest.fixture(scope="session")
 def exported() -> Exported:
-    """Float in, int8 out, no delegate."""
+    """Return a program with float input, int8 output and no delegate."""
     import torch
     import torch.ao.quantization.fx._decomposed
 
@@ -35,13 +35,13 @@ def exported() -> Exported:
 
 
 def package_of(elf: bytes) -> tuple[int, int]:
-    """File offset and size of the package in a packed ELF."""
+    """Return file offset and size of the package in a packed ELF."""
     section = ELFFile(io.BytesIO(elf)).get_section_by_name(".ethos_hil.package")
     return section["sh_offset"], section["sh_size"]
 
 
 def edit_package(elf: bytes, **fields: object) -> bytes:
-    """The ELF with header fields of its package changed, and its CRC made right again."""
+    """Return the ELF with changed header fields in its package, and a new valid CRC."""
     offset, size = package_of(elf)
     header = {**PackageHeader.unpack(elf, offset), **fields}
     body = elf[offset + PackageHeader.size : offset + size]
@@ -190,7 +190,7 @@ def test_truncated_programs_are_refused(run_program: RunProgram, exported: Expor
 
 
 def test_damaged_programs_never_fault(run_program: RunProgram, exported: Exported) -> None:
-    """Whatever a bit does to a program, the answer is a result or an error, never a fault or silence."""
+    """For any flipped bit in a program, the answer is a result or an error, never a fault or silence."""
     rng = random.Random(5)
     kinds = set()
     for _ in range(25):
@@ -202,7 +202,7 @@ def test_damaged_programs_never_fault(run_program: RunProgram, exported: Exporte
     assert ErrorKind.PROGRAM in kinds, "the damage must have been seen"
 
 
-def test_a_missing_method_is_named_with_those_there_are(run_program: RunProgram, exported: Exported) -> None:
+def test_a_missing_method_is_named_with_the_existing_ones(run_program: RunProgram, exported: Exported) -> None:
     kind, text = run_program(exported.pte, [exported.input_set], method="backward").error()
     assert kind is ErrorKind.PROGRAM
     assert "no method 'backward'" in text

@@ -1,4 +1,4 @@
-"""A .bpte: the test cases that come with a program are run and judged on the device, by upstream's measure."""
+"""A .bpte: the device runs the test cases of a program and judges them by upstream's tolerance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def right_case(seed: int) -> tuple[list[Any], list[Any]]:
 
 
 def off_by(case: tuple[list[Any], list[Any]], output: int, difference: float) -> tuple[list[Any], list[Any]]:
-    """The case expecting one element of an output to be something else."""
+    """Return the case with another expected value for one element of an output."""
     inputs, expected = case
     changed = [tensor.clone() for tensor in expected]
     changed[output].view(-1)[2] += difference
@@ -55,7 +55,7 @@ def off_by(case: tuple[list[Any], list[Any]], output: int, difference: float) ->
 
 def test_every_case_is_run_and_judged(run_runner: RunFiles, tmp_path: Path) -> None:
     cases = [right_case(seed) for seed in range(3)]
-    # Files for inputs are what upstream's command line has even then; what is in them does not matter.
+    # Upstream's command line has input files even then; their contents do not matter.
     command_line = write_files(tmp_path, bundle(cases), [b"dummy"])
     ended = run_runner(command_line)
     assert (ended.status, ended.errors()) == (0, [])

@@ -1,4 +1,4 @@
-"""How the firmware reads delegates, as far as that goes without an NPU: the virtual board's tests go on from here."""
+"""The firmware's reading of delegates, as far as it works without an NPU; the virtual board's tests cover the rest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_foreign_delegate_is_named(run_program: RunProgram, lowered: Exported)
     assert "delegate OtherUBackend" in text
 
 
-def test_the_wrong_npu_and_a_missing_operator_are_said_at_once(run_program: RunProgram, lowered: Exported) -> None:
+def test_the_wrong_npu_and_a_missing_operator_are_reported_at_once(run_program: RunProgram, lowered: Exported) -> None:
     lacking = lowered.pte.replace(b"quantized_decomposed::quantize", b"quantized_decomposed::quantifx")
     conversation = run_program(lacking, [lowered.input_set])
     said = {frame.fields["kind"]: frame.rest.decode() for frame in conversation.all(FrameType.ERROR)}

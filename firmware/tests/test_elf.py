@@ -1,4 +1,4 @@
-"""The ELF that is flashed: where things are, how big it is, and what must not be in it."""
+"""The ELF that is flashed: its addresses, its size, and the things that must not be in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READ, WRITE, EXECUTE = 4, 2, 1
 
 @dataclass(frozen=True)
 class Memory:
-    """From `base` on, `size` bytes."""
+    """A range of `size` bytes from `base` on."""
 
     base: int
     size: int
@@ -34,7 +34,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Board:
-    """A board as ExecuTorch's linker scripts (Corstone-300.ld, Corstone-320.ld) and Zephyr's device trees have it.
+    """A board as ExecuTorch's linker scripts (Corstone-300.ld, Corstone-320.ld) and Zephyr's device trees describe it.
 
     Attributes:
         preset: CMake's.
@@ -98,7 +98,7 @@ def test_segments_are_in_the_memories_for_them(elf: ELFFile, board: Board) -> No
             assert segment.p_filesz == segment.p_memsz
         else:
             assert board.data.has(segment.p_vaddr, segment.p_memsz) or board.stack.has(segment.p_vaddr, segment.p_memsz)
-            # What has a value comes from the start-up memory, so that it has it after every reset.
+            # Initialised data comes from the start-up memory, so that it has its values after every reset.
             place = board.boot.has if segment.p_filesz else Memory(segment.p_vaddr, segment.p_memsz).has
             assert place(segment.p_paddr, segment.p_filesz)
     assert kinds == {READ | EXECUTE, READ | WRITE}, "no segment is both writable and executable"
@@ -127,7 +127,7 @@ def test_memory_symbols_describe_the_board(symbols: dict[str, int], board: Board
     assert board.data.has(symbols["__fault_stack_limit"], symbols["__fault_stack_top"] - symbols["__fault_stack_limit"])
 
 
-def test_the_sram_pool_begins_behind_what_is_linked_there(elf: ELFFile, symbols: dict[str, int], board: Board) -> None:
+def test_the_sram_pool_begins_after_the_linked_sections(elf: ELFFile, symbols: dict[str, int], board: Board) -> None:
     linked = [segment.header for segment in elf.iter_segments("PT_LOAD") if board.sram.has(segment.header.p_vaddr, 0)]
     assert bool(linked) == (board.preset == "corstone320")
     used = max((header.p_vaddr + header.p_memsz for header in linked), default=board.sram.base)
@@ -149,7 +149,7 @@ def test_vector_table(elf: ELFFile, symbols: dict[str, int], board: Board) -> No
     assert words[16 + board.irq] != symbols["fault_handler"]
 
 
-def test_what_runs_at_reset_is_in_the_memory_the_core_starts_from(symbols: dict[str, int], board: Board) -> None:
+def test_reset_code_is_in_the_memory_the_core_starts_from(symbols: dict[str, int], board: Board) -> None:
     assert all(board.boot.has(symbols[name], 0) for name in ("reset_handler", "start", "main", "fault_handler"))
 
 
@@ -161,7 +161,7 @@ def test_entry_point_is_the_reset_handler(elf: ELFFile, symbols: dict[str, int])
     "forbidden",
     ["malloc", "_malloc_r", "free", "_sbrk", "_Znwj", "_ZdlPv", "_Znaj", "__cxa_throw", "__cxa_atexit", "printf"],
 )
-def test_nothing_of_the_hosted_world_is_linked(symbols: dict[str, int], forbidden: str) -> None:
+def test_no_hosted_library_function_is_linked(symbols: dict[str, int], forbidden: str) -> None:
     assert forbidden not in symbols
 
 

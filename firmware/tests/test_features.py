@@ -1,4 +1,4 @@
-"""What a .pte may hold beyond a chain of kernels: lists, variables, several methods, values its user places."""
+"""Features of a .pte beyond a chain of kernels: lists, variables, several methods, values placed by the user."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def simple() -> tuple[bytes, Any]:
     return to_pte(torch.export.export(Copy(), (x,))), x
 
 
-def test_a_variable_starts_with_its_value_and_keeps_what_it_becomes(run_program: RunProgram) -> None:
+def test_a_variable_starts_with_its_value_and_keeps_changes(run_program: RunProgram) -> None:
     import torch
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
@@ -110,7 +110,7 @@ def test_methods_are_chosen_by_name(run_program: RunProgram) -> None:
     }
 
 
-def test_inputs_and_outputs_that_nobody_planned_get_memory(run_program: RunProgram) -> None:
+def test_inputs_and_outputs_without_planned_memory_get_some(run_program: RunProgram) -> None:
     import torch
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes import MemoryPlanningPass
@@ -211,7 +211,7 @@ def test_items_of_lists_are_values(
 
 
 def make_unsupported(program: Any) -> None:
-    """As much as one program can ask for and not get."""
+    """Make a program that asks for as many unsupported things as one program can."""
     from executorch.exir import schema
 
     method = plan(program)
@@ -247,7 +247,7 @@ REASONS = (
 )
 
 
-def test_all_that_is_missing_is_said_at_once(
+def test_all_missing_things_are_reported_at_once(
     run_program: RunProgram, run_runner: RunFiles, simple: tuple[bytes, Any], tmp_path: Any
 ) -> None:
     pte, x = simple
@@ -279,7 +279,7 @@ def test_an_output_that_no_frame_can_carry_is_refused(run_program: RunProgram, s
     assert not conversation.all(FrameType.RUN_BEGIN)
 
 
-def test_outputs_that_are_no_tensors_have_no_file(
+def test_outputs_that_are_not_tensors_have_no_file(
     run_runner: RunFiles, simple: tuple[bytes, Any], tmp_path: Any
 ) -> None:
     from executorch.exir import schema
@@ -303,7 +303,7 @@ def test_outputs_that_are_no_tensors_have_no_file(
         (lambda p: plan(p).inputs.__setitem__(0, plan(p).values.index(text_value(p))), "is a list or a string"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_inconsistent_programs_are_refused(
     run_program: RunProgram, simple: tuple[bytes, Any], edit: Callable[[Any], None], words: str
 ) -> None:
     pte, x = simple

@@ -1,4 +1,4 @@
-"""The fuzzers run, find nothing, and would find something; and the two decoders of frames agree on what they made."""
+"""The fuzzers run, find nothing, and find planted bugs; and the two decoders of frames agree on the fuzzers' inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES, Fuzzer
 from ethos_hil.suites.lab.fuzz.firmware.seeds import conversations
 
 SECONDS = 8
-CONTROL = bytes(8)  # what the fuzzer of delegates takes off before the blob
+CONTROL = bytes(8)  # the fuzzer of delegates takes these off before the blob
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def fuzzer(name: str, binary: Path, work: Path) -> Fuzzer:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_found_once_stays_mended(name: str, host_tools: Path, work: Path) -> None:
+def test_old_findings_stay_fixed(name: str, host_tools: Path, work: Path) -> None:
     one = fuzzer(name, host_tools / f"fuzz-{name}", work)
     assert one.replay(sorted(one.regressions.glob("*"))) is None
 
@@ -54,13 +54,13 @@ def test_what_was_found_once_stays_mended(name: str, host_tools: Path, work: Pat
 def test_a_short_session_finds_nothing(name: str, host_tools: Path, work: Path) -> None:
     session = fuzzer(name, host_tools / f"fuzz-{name}", work).run(SECONDS)
     assert session.finding is None, session
-    # Even on a busy machine; the point is that inputs get further than the first check.
+    # Reached even on a busy machine; it shows that inputs get past the first check.
     assert session.executions > 1000
     assert session.coverage > {"program": 500, "delegate": 100, "frames": 150}[name]
 
 
 def plant(binaries: Path, name: str, source: str, old: str, new: str, folder: Path) -> Path:
-    """The fuzzer with `old` replaced in one of the firmware's sources, compiled and linked as the build does it."""
+    """Return the fuzzer with `old` replaced in one of the firmware's sources, compiled and linked as the build does."""
     text = (FIRMWARE / source).read_text()
     assert text.count(old) == 1, f"{source} has changed: plant another bug"
     planted = folder / Path(source).name
@@ -138,7 +138,7 @@ STOP: Event = ("stop", 0, 0, b"")
 
 
 def in_python(line: bytes) -> Iterator[Event]:
-    """What harness/link/frames.py finds, up to where it gives up."""
+    """Return what harness/link/frames.py finds, up to the point where it gives up."""
     decoder = FrameDecoder()
     try:
         for item in decoder.feed(line):
@@ -150,7 +150,7 @@ def in_python(line: bytes) -> Iterator[Event]:
 
 
 def in_cpp(lines: list[str]) -> Iterator[Event]:
-    """The same from what ethos-hil-decode prints. It leaves to its user what of the rest is text, and what damage."""
+    """Return the same from the output of ethos-hil-decode, which does not separate text from damage in the rest."""
     for line in lines:
         kind, *words = line.split(" ")
         if kind == "frame":

@@ -1,4 +1,4 @@
-"""Programs whose flatbuffer is sound and whose content is not: every index and size is checked before it is used."""
+"""Programs with a valid flatbuffer and invalid content: every index and size is checked before it is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Edit = Callable[[Any], None]
 
 @pytest.fixture(scope="module")
 def exported() -> Exported:
-    """A branch, a constant and kernels: instructions of every kind but DelegateCall and FreeCall."""
+    """Return a program with a branch, a constant and kernels: all instructions but DelegateCall and FreeCall."""
     import torch
     import torch.ao.quantization.fx._decomposed
 
@@ -79,12 +79,12 @@ def constant(program: Any) -> Any:
 
 
 def put(get: Callable[[Any], Any], name: str, value: Any) -> Edit:
-    """An edit that sets an attribute of what `get` finds in the program."""
+    """Return an edit that sets an attribute of the object that `get` finds in the program."""
     return lambda program: setattr(get(program), name, value)
 
 
 def item(get: Callable[[Any], list[Any]], index: int, value: Any) -> Edit:
-    """An edit that sets an element of the list `get` finds in the program."""
+    """Return an edit that sets an element of the list that `get` finds in the program."""
     return lambda program: get(program).__setitem__(index, value)
 
 
@@ -158,12 +158,12 @@ def test_a_wrong_index_or_size_is_refused(
         ),
     ],
 )
-def test_what_cannot_be_done_is_named(
+def test_impossible_steps_are_named(
     run_program: RunProgram, exported: Exported, original: Any, edit: Edit, kind: ErrorKind | None, words: str
 ) -> None:
     conversation = run_program(rebuild(original, edit), [exported.input_set])
     if kind is None:
-        # A scale of zero is arithmetic, if senseless: it ends like any other run.
+        # A scale of zero is useless but valid arithmetic: it ends like any other run.
         assert conversation.one(FrameType.END).fields["status"] == 0
         return
     found, text = conversation.error()

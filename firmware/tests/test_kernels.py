@@ -28,7 +28,7 @@ def check_outputs(conversation: Conversation, exported: Exported) -> None:
 
 
 def awkward_floats(count: int) -> Any:
-    """Floats around ties, steps and the ends of the quantised ranges, and far outside them."""
+    """Return floats around ties, steps and the ends of the quantised ranges, and far outside them."""
     import torch
 
     generator = torch.Generator().manual_seed(7)
@@ -137,7 +137,7 @@ def test_views_accept_any_order_of_dimensions_of_size_one(run_program: RunProgra
         def forward(self, x: Any) -> Any:
             return x.reshape(4, 3)
 
-    # Upstream's kernel refuses this program, which asks for nothing but the bytes as they are.
+    # Upstream's kernel refuses this program, although it only copies bytes.
     pooled = torch.randn(2, 6, 1, 1).to(memory_format=torch.channels_last)
     assert pooled.dim_order() == (0, 2, 3, 1)
     exported = export(View(), (pooled,), run=False)
@@ -181,7 +181,7 @@ def test_all_missing_operators_are_named_at_once(run_program: RunProgram) -> Non
 
 
 def operators_in(firmware: bytes) -> list[str]:
-    """What the ELF says it can run."""
+    """Return the operators that the ELF lists."""
     section = ELFFile(io.BytesIO(firmware)).get_section_by_name(".ethos_hil.operators")
     assert section["sh_flags"] & SH_FLAGS.SHF_ALLOC == 0, "it is not loaded"
     return section.data().decode("ascii").removesuffix("\n").split("\n")
@@ -209,7 +209,7 @@ def test_the_elf_lists_the_operators_it_finds(firmware: bytes, run_program: RunP
     assert (kind, text) == (ErrorKind.UNSUPPORTED, "this firmware lacks operator aten::nothing.out")
 
 
-# Kernels whose cases are not in groups: what compares them with the host.
+# Kernels whose cases are not in groups, with the tests that compare them with the host.
 ELSEWHERE = {
     "aten::_native_batch_norm_legit_no_training.out": "test_layers.py",
     "aten::_to_copy.out": "test_kernels_arrange.py",

@@ -86,7 +86,10 @@ def joins_and_splits() -> Cases:
 
 
 def conversions() -> Cases:
-    """Every type to every type. Beyond the range of an integer type upstream's result is undefined; here not asked."""
+    """Return conversions of every type to every type.
+
+    Values beyond the range of an integer type are left out: upstream's result is undefined.
+    """
     import torch
 
     cases = Cases()

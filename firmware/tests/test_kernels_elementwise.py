@@ -12,7 +12,7 @@ from plain_qemu import RunProgram
 
 
 def shapes(left: str, right: str) -> list[tuple[Any, Any]]:
-    """Two operands in every way that broadcasts differently, of rank 0 and odd sizes, and in channels_last."""
+    """Return two operands in every way that broadcasts differently, of rank 0 and odd sizes, and in channels_last."""
     import torch
 
     return [
@@ -42,7 +42,7 @@ def ones(*dtypes: str) -> list[tuple[Any]]:
 
 
 def layouts(dtype: str) -> list[tuple[Any]]:
-    """One operand of rank 0, of none elements, and in channels_last."""
+    """Return one operand of rank 0, one without elements, and one in channels_last."""
     import torch
 
     last = values(dtype, 2, 3, 4, 5).to(memory_format=torch.channels_last)
@@ -51,7 +51,7 @@ def layouts(dtype: str) -> list[tuple[Any]]:
 
 def arithmetic() -> Cases:
     cases = Cases()
-    # Types mix only where to_edge leaves the mixture; it puts conversions before add, sub, mul, div and minimum.
+    # Types mix only where to_edge lets them; it puts conversions before add, sub, mul, div and minimum.
     cases.add("out", "maximum.default", mixed_types("bool", *REAL))
     for name in ("add", "sub"):
         cases.add("out", f"{name}.Tensor", shapes("float32", "float32") + shapes("int8", "int8") + same_types(*REAL))
@@ -80,8 +80,10 @@ def arithmetic() -> Cases:
 
 
 def divisors(*dtypes: str) -> list[tuple[Any, Any]]:
-    """No zeros, and no -1: the host traps where the lowest integer is divided by it. No quotients beyond 2^53: the host
-    computes those as doubles."""
+    """Return divisors without 0 and -1: the host traps when the lowest integer is divided by -1.
+
+    There are no quotients beyond 2^53 either, because the host computes those as doubles.
+    """
     large = {dtype: 2**14 - 1 if dtype == "int64" else 5 for dtype in dtypes}
     return [
         (a, b.where((b != 0) & (b != -1), 3).where(abs(a.double()) < 2.0**52, large[dtype]))
@@ -108,7 +110,7 @@ def comparisons() -> Cases:
 
 
 def few(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Numbers that are often equal."""
+    """Return numbers that are often equal."""
     import torch
 
     def lessen(tensor: Any) -> Any:
@@ -118,7 +120,7 @@ def few(operands: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def choices_and_limits() -> Cases:
-    # Which of two zeros is larger, the host decides by where in a vector they are.
+    # On the host, the position in a vector decides which of two zeros is larger.
     cases = Cases(equal_numbers)
     flags = values("bool", 3, 1, 7)
     for left, right in [*same_types("bool", *REAL), (values("float32", 37), values("float16", 37))]:
@@ -141,7 +143,7 @@ def choices_and_limits() -> Cases:
 
 
 def shifts(*dtypes: str) -> list[tuple[Any, Any]]:
-    """Every distance that is defined."""
+    """Return every defined shift distance."""
     import torch
 
     numbers = [values(dtype, 64) for dtype in dtypes]

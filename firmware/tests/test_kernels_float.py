@@ -1,8 +1,8 @@
-"""Functions of floats that are not exact: as near to the true value as newlib's libm comes, and to the host as both do.
+"""Functions of floats that are not exact: as near to the true value as newlib's libm, and as near to the host.
 
-The host's libm is another one than the firmware's, and some of the host's kernels are vectorised with a third, so no
-two results are equal by design. Each result is held against the same function of doubles, which is off by less than
-2^-28 of a float's last place, and against the host's, which is allowed one unit more: glibc and SLEEF stay within 1.
+The host's libm differs from the firmware's, and some of the host's kernels are vectorised with a third one, so equal
+results are not expected. Each result is compared with the same function of doubles, which is off by less than 2^-28 of
+a float's last place, and with the host's, with one unit more allowed: glibc and SLEEF stay within 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], float]] = {
 
 
 def inputs(count: int) -> Any:
-    """All magnitudes, what is special, and the range where functions bend."""
+    """Return all magnitudes, special values, and the range where functions bend."""
     import torch
 
     generator = torch.Generator().manual_seed(9)
@@ -57,7 +57,7 @@ def inputs(count: int) -> Any:
 
 
 def errors(found: Any, truth: Any) -> Any:
-    """In units in the last place of a float; 0 for equal ones, and where both are NaN."""
+    """Return the errors in units in the last place of a float; 0 for equal values, and where both are NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
         rounded = truth.astype(np.float32)
         unit = np.spacing(np.abs(rounded)).astype(np.float64)
@@ -114,7 +114,9 @@ def functions_of_other_types_and_layouts() -> Cases:
 
 
 def division_bound(expected: Any, inputs: list[Any]) -> Any:
-    """The host multiplies by the divisor's inverse: three roundings instead of one, together less than 2 units."""
+    """Return the bound of a division: the host multiplies by the inverse, three roundings instead of one, under 2
+    units.
+    """
     return 2 * np.spacing(np.abs(expected)).astype(np.float64)
 
 
@@ -130,12 +132,13 @@ ROUNDING = 2.0**-24
 
 
 def gelu() -> Cases:
-    """The firmware computes the exact one in double, as the portable kernel; the host in float.
+    """Return the bound of gelu. The firmware computes the exact one in double, as the portable kernel; the host in
+    float.
 
-    There erf(x) is off by 1 unit of at most 2^-24, by half of one for the rounding of its argument, and 1 + erf(x) is
-    rounded by at most 2^-24; that times x / 2, and two more roundings of the result. With tanh, both compute in float.
-    Its argument t is off by 4 roundings, which move tanh(t) by at most 4 * 2^-24 * t / cosh(t)^2 < 1.8 * 2^-24; newlib
-    and glibc are off by 2.1 units: together less than 8 * 2^-24 for the two.
+    In float, erf(x) is off by 1 unit of at most 2^-24, by half of one for the rounding of its argument, and 1 + erf(x)
+    is rounded by at most 2^-24; that times x / 2, and two more roundings of the result. With tanh, both compute in
+    float. Its argument t is off by 4 roundings, which move tanh(t) by at most 4 * 2^-24 * t / cosh(t)^2 < 1.8 * 2^-24;
+    newlib and glibc are off by 2.1 units: together less than 8 * 2^-24 for the two.
     """
     import torch
 
@@ -156,12 +159,14 @@ def gelu() -> Cases:
 
 
 def softmax_bound(expected: Any, given: list[Any]) -> Any:
-    """Relative: of every exponential 1 unit, of their sum n roundings, one of the quotient, for each of the two."""
+    """Return a relative bound: 1 unit for every exponential, n roundings for their sum, one for the quotient; twice."""
     return 2 * (given[0].shape[-1] + 3) * 2 * ROUNDING * expected.astype(np.float64) + 2.0**-149
 
 
 def log_softmax_bound(expected: Any, given: list[Any]) -> Any:
-    """What is relative in the sum is absolute in its logarithm, which is off by 1 unit; then the differences."""
+    """Return an absolute bound: the sum's relative error is absolute in its logarithm; 1 unit for that; the
+    differences.
+    """
     size = given[0].shape[-1]
     return 2 * (size + 2) * 2 * ROUNDING + 2 * np.spacing(np.float32(math.log(size))) + 4 * np.spacing(np.abs(expected))
 

@@ -1,4 +1,4 @@
-"""Calls of kernels with arguments they cannot have end in an error that says what is wrong, not in a wild access."""
+"""Calls of kernels with invalid arguments end in an error that names the argument, not in a wild access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ethos_hil.harness.image.formats import ErrorKind, FrameType
 
 @pytest.fixture(scope="module")
 def exported() -> Exported:
-    """One call of every kernel that an edit below is for."""
+    """Return a program with one call of every kernel that an edit below changes."""
     import torch
 
     class Calls(torch.nn.Module):
@@ -62,7 +62,7 @@ def exported() -> Exported:
 
 
 def evalue(values: list[Any], value: object) -> int:
-    """The index of a new value of a plan."""
+    """Append a new value to a plan and return its index."""
     from executorch.exir import schema
 
     if isinstance(value, list):
@@ -80,7 +80,7 @@ Edit = Callable[[Any, list[int]], None]
 
 
 def argument(position: int, value: object) -> Edit:
-    """Another value for one argument."""
+    """Return an edit that sets another value for one argument."""
 
     def edit(plan: Any, args: list[int]) -> None:
         args[position] = evalue(plan.values, value)
@@ -89,7 +89,7 @@ def argument(position: int, value: object) -> Edit:
 
 
 def output(**fields: object) -> Edit:
-    """Another type or other sizes for the output."""
+    """Return an edit that gives the output another type or other sizes."""
 
     def edit(plan: Any, args: list[int]) -> None:
         from executorch.exir.scalar_type import ScalarType

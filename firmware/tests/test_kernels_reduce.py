@@ -1,9 +1,9 @@
-"""Reductions, products and layers give the bits of ExecuTorch's host runtime, as far as that has one order of adding.
+"""Reductions, products and layers give the bits of ExecuTorch's host runtime, as far as that adds in one order.
 
 The host's kernels of sum (over one dimension), mm, bmm and linear are optimised ones, which add in another order than
-the portable kernels that devices run. Whatever the order, a float sum of n terms is off by at most (n - 1) * 2^-24
-times the sum of magnitudes, to first order (Higham, Accuracy and Stability of Numerical Algorithms, 4.2): two such sums
-by twice that.
+the portable kernels that devices run. In any order, a float sum of n terms is off by at most (n - 1) * 2^-24 times the
+sum of magnitudes, to first order (Higham, Accuracy and Stability of Numerical Algorithms, 4.2); two such sums differ by
+at most twice that.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def plain(*sizes: int, seed: int = 1, dtype: str = "float32") -> Any:
-    """Ordinary numbers of both signs."""
+    """Return ordinary numbers of both signs."""
     import torch
 
     return torch.randn(sizes, generator=torch.Generator().manual_seed(seed)).to(getattr(torch, dtype))
 
 
 def few(dtype: str, *sizes: int) -> Any:
-    """With many equal elements."""
+    """Return numbers with many equal ones."""
     return values(dtype, *sizes) if dtype in ("bool", "uint8") else values(dtype, *sizes).clamp(-2, 2)
 
 
@@ -105,7 +105,7 @@ def extremes() -> Cases:
 
 
 def distinct(dtype: str, *sizes: int) -> Any:
-    """No two equal along any line."""
+    """Return numbers that are distinct along every line."""
     import torch
 
     count = int(np.prod(sizes))
@@ -123,7 +123,7 @@ def the_first_few() -> Cases:
 
 
 def test_sorting_equals_torch(run_program: RunProgram) -> None:
-    """ExecuTorch has no kernel for it. torch's own is stable on the CPU, whatever it says."""
+    """ExecuTorch has no kernel for it. torch's own is stable on the CPU, even where that is not requested."""
     import torch
 
     class Sorts(torch.nn.Module):

@@ -19,7 +19,7 @@ SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, -1e-40, 
 
 
 def odd_values(*sizes: int, share: float = 0.15, seed: int = 5) -> Any:
-    """Random floats of many magnitudes, `share` of them from SPECIAL, and a whole stretch of -0.0."""
+    """Return random floats of many magnitudes, `share` of them from SPECIAL, and a run of -0.0."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
@@ -32,7 +32,7 @@ def odd_values(*sizes: int, share: float = 0.15, seed: int = 5) -> Any:
 
 
 def check_equal(found: Any, expected: Any, what: str) -> None:
-    """Bit for bit; of NaN, whose sign and payload depend on the processor, only that it is one."""
+    """Check for equal bits. A NaN equals any NaN: its sign and payload depend on the processor."""
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     if found.dtype == np.float32:
         assert np.array_equal(np.isnan(found), np.isnan(expected)), what
@@ -41,7 +41,7 @@ def check_equal(found: Any, expected: Any, what: str) -> None:
 
 
 def run_reference(exported: Exported) -> list[np.ndarray]:
-    """The program on lowering/oracle/kernels.py."""
+    """Run the program on lowering/oracle/kernels.py."""
     (plan,) = Program.parse(exported.pte).plans
     store = Store(plan)
     for index, data in zip(plan.inputs, exported.input_set, strict=True):
@@ -67,7 +67,7 @@ def check_floats(conversation: Conversation, exported: Exported) -> None:
 
 
 def run_all(run_program: RunProgram, layers: Sequence[Any], inputs: Sequence[Any]) -> Exported:
-    """Every layer on every input, in one program, against the host."""
+    """Run every layer on every input, in one program, and compare with the host."""
     import torch
 
     class All(torch.nn.Module):
@@ -198,7 +198,7 @@ def test_bilinear_interpolations_equal_the_host(run_program: RunProgram) -> None
 
 
 def make_norm(kind: Any, channels: int, seed: int, *, affine: bool = True, eps: float = 1e-5) -> Any:
-    """A batch norm whose variances are ordinary, huge, tiny, 0, infinite, NaN and, unlike any real one's, negative."""
+    """Return a batch norm with variances that are ordinary, huge, tiny, 0, infinite, NaN and (never real) negative."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The driver on the virtual board, where that board's own tests do not look: results must come from their own job."""
+"""The driver on the virtual board, in cases that the board's own tests omit: results must come from their own job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNS = 3
 
 
 def block(pte: bytes, name: bytes) -> int:
-    """Where the data of a block of the only delegate's blob starts."""
+    """Return where the data of a block of the only delegate's blob starts."""
     padded = name.ljust(16, b"\0")
     assert pte.count(padded) == 1
     return pte.index(padded) + 32
@@ -38,8 +38,8 @@ def put_word(data: bytes, at: int, value: int) -> bytes:
     return data[:at] + struct.pack("<I", value) + data[at + 4 :]
 
 
-def test_what_the_npu_did_not_write_is_no_result(firmware: bytes) -> None:
-    """A scratch larger than the NPU uses, and an output where nothing is written: no old or lucky bytes come out."""
+def test_memory_that_the_npu_did_not_write_is_no_result(firmware: bytes) -> None:
+    """The scratch is larger than the NPU uses, and one output is never written: no old or plausible bytes come out."""
     recorded = load("add")
     pte = put_word(recorded.pte, block(recorded.pte, b"scratch_size"), 512)
     pte = put_word(pte, block(pte, b"outputs") + 4 * (1 + 6 + 1), 256)  # after count, sizes and element size: offset
@@ -52,7 +52,7 @@ def test_what_the_npu_did_not_write_is_no_result(firmware: bytes) -> None:
 
 @dataclass
 class Accesses:
-    """What the driver did to the registers, with the write that starts a job marked."""
+    """The driver's register accesses, with the write that starts a job marked."""
 
     log: list[str] = field(default_factory=list)
 
@@ -88,7 +88,7 @@ IO_WORDS = {"size": 1, "element": 7, "offset": 8}
 
 
 def edit_io(pte: bytes, side: str, **words: int) -> bytes:
-    """The delegate's first input or output as something else: "size4" and "size5" are its last two sizes."""
+    """Return the program with another first input or output; "size4" and "size5" are its last two sizes."""
     for name, value in words.items():
         kind, number = name[:-1], int(name[-1])
         pte = put_word(pte, block(pte, side.encode()) + 4 * (IO_WORDS[kind] + number), value)
@@ -96,7 +96,7 @@ def edit_io(pte: bytes, side: str, **words: int) -> bytes:
 
 
 def delegate_output(firmware: bytes, pte: bytes, **plan: Any) -> np.ndarray:
-    """What comes out of the delegate of "add", edited: an int8 tensor of 16 rows of 3."""
+    """Return the output of the edited delegate of "add": an int8 tensor of 16 rows of 3."""
     recorded = load("add")
     target = VirtualTarget(NPU)
     target.load(pack(firmware, pte, [recorded.inputs], RunPlan(1, len(recorded.inputs), **plan)))
@@ -159,7 +159,7 @@ def test_a_memory_mode_that_does_not_fit_is_out_of_memory(firmware: bytes) -> No
         assert says in caught.value.message
 
 
-def test_delegates_in_segments_answer_as_inline_ones() -> None:
+def test_delegates_in_segments_answer_like_inline_ones() -> None:
     import torch
 
     class Add(torch.nn.Module):
@@ -179,7 +179,7 @@ def test_delegates_in_segments_answer_as_inline_ones() -> None:
     assert np.abs(outputs[0] - (inputs[0] + inputs[1]).numpy()).max() < 0.1, "an 8-bit sum of numbers below 8"
 
 
-def test_several_delegates_with_operators_of_the_cpu_between_them() -> None:
+def test_several_delegates_with_cpu_operators_between_them() -> None:
     import torch
 
     class Net(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""The runner of files: command line, files, console and exit status are those of ExecuTorch's runner for Arm."""
+"""The runner of files: its command line, files, console and exit status equal those of ExecuTorch's runner for Arm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND = "executor_runner -m program.pte -o out"
 
 @pytest.fixture(scope="module")
 def exported() -> Exported:
-    """Float in, int8 out, no delegate."""
+    """Return a program with float input, int8 output and no delegate."""
     import torch
     import torch.ao.quantization.fx._decomposed
 
@@ -32,7 +32,7 @@ def exported() -> Exported:
 
 
 def write_files(folder: Path, pte: bytes, inputs: Sequence[bytes]) -> str:
-    """Writes what upstream's tests write, and returns the command line they give."""
+    """Write the files that upstream's tests write, and return the command line they use."""
     (folder / "program.pte").write_bytes(pte)
     for number, data in enumerate(inputs):
         (folder / f"i{number}.bin").write_bytes(data)
@@ -40,7 +40,7 @@ def write_files(folder: Path, pte: bytes, inputs: Sequence[bytes]) -> str:
 
 
 def said(ended: Ended) -> str:
-    """The one line that says what was wrong; the exit status must say so too."""
+    """Return the one line that names the error; the exit status must be that of an error too."""
     (line,) = ended.errors()
     assert ended.status == 1
     return line
@@ -99,7 +99,7 @@ def test_tensors_of_every_type_and_rank_go_through(run_runner: RunFiles, tmp_pat
         assert (tmp_path / f"out-{number}.bin").read_bytes() == raw(output), f"output {number}"
 
 
-def test_inputs_that_are_no_tensors_have_a_file_that_is_not_read(run_runner: RunFiles, tmp_path: Path) -> None:
+def test_inputs_that_are_not_tensors_have_an_unread_file(run_runner: RunFiles, tmp_path: Path) -> None:
     import torch
 
     class Mixed(torch.nn.Module):
@@ -138,7 +138,7 @@ def test_inputs_that_are_no_tensors_have_a_file_that_is_not_read(run_runner: Run
         ("executor_runner -m program.pte -o " + "o" * 300 + " -i i0.bin", "longer than 255 characters"),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_line(
+def test_errors_are_one_line(
     run_runner: RunFiles, exported: Exported, tmp_path: Path, command_line: str, words: str
 ) -> None:
     write_files(tmp_path, exported.pte, exported.input_set)
@@ -159,7 +159,7 @@ def test_words_may_be_quoted(run_runner: RunFiles, exported: Exported, tmp_path:
     assert (tmp_path / 'the "out"-0.bin').read_bytes() == raw(exported.outputs[0])
 
 
-def test_the_kind_of_an_error_stands_in_its_line(run_runner: RunFiles, exported: Exported, tmp_path: Path) -> None:
+def test_an_errors_line_has_its_kind(run_runner: RunFiles, exported: Exported, tmp_path: Path) -> None:
     foreign = exported.pte.replace(b"quantized_decomposed::quantize", b"quantized_decomposed::quantifx")
     line = said(run_runner(write_files(tmp_path, foreign, exported.input_set)))
     assert line.startswith("E [executorch:unsupported] this firmware lacks operator quantized_decomposed::quantifx")
@@ -187,7 +187,7 @@ def test_without_arguments_the_missing_package_is_reported(firmware: bytes, tmp_
     assert "no package" in text
 
 
-def test_a_package_goes_before_a_command_line(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
+def test_a_package_takes_precedence_over_a_command_line(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
     command_line = write_files(tmp_path, exported.pte, exported.input_set)
     semihosting = ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
     elf = pack(firmware, exported.pte, [exported.input_set], RunPlan(1, 1)).elf

@@ -1,4 +1,4 @@
-"""Form and shape of the C++ sources."""
+"""Format and structure of the C++ sources."""
 
 import subprocess
 from pathlib import Path

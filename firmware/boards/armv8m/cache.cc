@@ -1,6 +1,6 @@
-// Data cache maintenance by address. The caches are off after reset and this firmware leaves them off (a
-// benchmark of the NPU does not need them, and the CPU's part of a run is not its subject); these two keep the driver
-// right on a board that turns them on.
+// Data cache maintenance by address. The caches are off after reset and this firmware leaves them off: a benchmark of
+// the NPU does not need them, and does not measure the CPU's part of a run. These two functions keep the driver correct
+// on a board that turns them on.
 #include "boards/armv8m/core.h"
 #include "boards/board.h"
 

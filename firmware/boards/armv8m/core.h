@@ -1,5 +1,5 @@
-// System registers of an Armv8.1-M core, as far as this firmware touches them. Addresses and bits: Armv8-M
-// Architecture Reference Manual (DDI 0553), chapter "System control".
+// The system registers of an Armv8.1-M core that this firmware uses. Addresses and bits: Armv8-M Architecture Reference
+// Manual (DDI 0553), chapter "System control".
 #pragma once
 
 #include <cstdint>

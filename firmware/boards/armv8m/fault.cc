@@ -1,5 +1,5 @@
-// The last resort: every exception and interrupt without a handler of its own ends here, is reported and parks the
-// CPU. It runs on a stack of its own, because the main stack may be what broke.
+// The default handler: every exception and interrupt without a handler of its own ends here, is reported and parks the
+// CPU. It has its own stack, because the main stack may be what broke.
 #include <cstdint>
 
 #include "boards/armv8m/core.h"
@@ -11,9 +11,9 @@ extern "C" {
 extern std::uint8_t __stack_limit[], __stack_top[];
 [[noreturn]] void report_fault(const std::uint32_t* frame);
 
-// The first lines are for a semihosting call that nobody took (semihosting.cc): a breakpoint at that one instruction,
-// which is answered with -1 in the stacked r0; execution goes on behind it. HFSR (0xE000ED2C) says DEBUGEVT then, or in
-// some implementations FORCED, in its bits 31 and 30. CFSR (0xE000ED28) has to be 0, else there may be no stack to look
+// The first lines handle a semihosting call that no host took (semihosting.cc): a breakpoint at that one instruction.
+// They write -1 into the stacked r0 and continue after the breakpoint. HFSR (0xE000ED2C) has DEBUGEVT set then, in some
+// implementations FORCED (bits 31 and 30). CFSR (0xE000ED28) must be 0, otherwise there may be no stack frame to look
 // at.
 [[gnu::naked]] void fault_handler() {
   __asm volatile(
@@ -48,7 +48,7 @@ namespace {
 
 constexpr std::uint32_t STACKED_WORDS = 8;  // r0-r3, r12, lr, pc, xpsr
 
-// After a stack overflow or a failed push the core did not write the frame, and what is there means nothing.
+// After a stack overflow or a failed push the core has not written the frame, so its contents are not valid.
 bool frame_is_valid(const std::uint32_t* frame, std::uint32_t cfsr) {
   using namespace ethos_hil::core;
   const auto address = reinterpret_cast<std::uintptr_t>(frame);

@@ -1,6 +1,6 @@
-// Semihosting on a CPU of the M profile: a breakpoint of a certain number, the operation in r0 and its argument in r1,
-// the answer in r0 (Arm, "Semihosting for AArch32 and AArch64"). With nobody there to take it the breakpoint is a
-// HardFault, which fault.cc turns into an answer of -1.
+// Semihosting on an M-profile CPU: a breakpoint with a fixed number, the operation in r0, its argument in r1, the
+// answer in r0 (Arm, "Semihosting for AArch32 and AArch64"). Without a host the breakpoint is a HardFault, which
+// fault.cc turns into the answer -1.
 #include "boards/board.h"
 
 extern "C" [[gnu::naked]] std::int32_t semihosting_call(std::uint32_t, const void*) {

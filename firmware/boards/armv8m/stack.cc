@@ -1,5 +1,5 @@
-// How deep the main stack went: start-up paints it from its limit to its top, and what still has the colour was never
-// written. A frame that leaves a hole in the colour counts as used up to its deepest word.
+// The depth of the main stack. Start-up fills it with a colour from its limit to its top; words that still have the
+// colour were never written. A frame that leaves a gap counts as used up to its deepest word.
 #include "boards/board.h"
 
 extern "C" {

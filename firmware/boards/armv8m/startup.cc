@@ -1,4 +1,4 @@
-// From reset to main. Order of the core's set-up as in Arm's CMSIS start-up code for the SSE-300/SSE-310.
+// The way from reset to main. The core is set up in the order of Arm's CMSIS start-up code for the SSE-300/SSE-310.
 #include <cstdint>
 
 #include "boards/armv8m/core.h"
@@ -18,7 +18,7 @@ int main();
       "msr msplim, r0\n"
       "ldr r1, =__stack_top\n"
       "msr msp, r1\n"
-      // Paints the stack, so that what it grew to can be read off it (stack.cc).
+      // Fills the stack with the colour that stack.cc looks for.
       "ldr r2, =0xC5C5C5C5\n"
       "1: str r2, [r0], #4\n"
       "cmp r0, r1\n"

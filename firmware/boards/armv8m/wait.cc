@@ -1,4 +1,4 @@
-// A bounded wait for an interrupt, timed by SysTick, which runs only while somebody waits.
+// A bounded wait for an interrupt, timed by SysTick, which runs only during a wait.
 #include "boards/armv8m/core.h"
 #include "boards/board.h"
 
@@ -18,8 +18,8 @@ bool wait_for(const volatile bool& flag, std::uint32_t milliseconds) {
   reg(SYST_RVR) = identity().cpu_hz / 1000 - 1;
   reg(SYST_CVR) = 0;
   reg(SYST_CSR) = SYST_CSR_ENABLE | SYST_CSR_TICKINT | SYST_CSR_CLKSOURCE_CPU;
-  // Interrupts are masked around the test and the wfi, so that none can be taken between the two and its wake-up be
-  // lost; a pending one still ends the wfi, and is taken while the mask is lifted.
+  // Interrupts are masked around the test and the wfi, so that none is taken between the two, which would lose its
+  // wake-up. A pending interrupt still ends the wfi, and is taken when the mask is lifted.
   __asm volatile("cpsid i" ::: "memory");
   while (!flag && ticks_left != 0) {
     __asm volatile("dsb\n wfi\n cpsie i\n isb\n cpsid i" ::: "memory");

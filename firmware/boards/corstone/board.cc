@@ -1,4 +1,4 @@
-// What Corstone-300 and Corstone-320 have in common, which is all but addresses (memory_map.h).
+// The common part of Corstone-300 and Corstone-320: everything but addresses (memory_map.h).
 #include "boards/board.h"
 
 #include "boards/armv8m/core.h"

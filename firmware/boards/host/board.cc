@@ -1,5 +1,5 @@
-// A board that is a process: it takes its package from standard input and sends its frames to standard output. Nothing
-// here is like a device but the firmware itself, which sanitizers watch. There is no NPU (npu.cc).
+// A board that is a process: it takes its package from standard input and sends its frames to standard output. Only the
+// firmware itself is as on a device; sanitizers watch it. There is no NPU (npu.cc).
 #include "boards/board.h"
 
 #include <sys/mman.h>
@@ -15,8 +15,8 @@ namespace ethos_hil::board {
 
 namespace {
 
-// The SRAM of a Corstone-300, and less DDR than its 256 MiB, because all of it is poisoned at every start. In HELLO, a
-// board that is none has number 0.
+// The SRAM of a Corstone-300, and less DDR than its 256 MiB, because all of it is poisoned at every start. In HELLO,
+// number 0 means no board.
 constexpr std::uint32_t SRAM_SIZE = 2u << 20;
 constexpr std::uint32_t DDR_SIZE = 64u << 20;
 constexpr std::uint32_t CPU_HZ = 1'000'000'000;
@@ -36,7 +36,7 @@ Pool map(std::uint32_t size) {
   return {static_cast<std::uint8_t*>(memory), size};
 }
 
-// Into memory of exactly its size, so that AddressSanitizer sees what is read beyond its end.
+// Reads it into memory of exactly its size, so that AddressSanitizer sees a read beyond its end.
 Pool read_package() {
   const Pool all = map(DDR_SIZE);
   std::uint32_t size = 0;
@@ -46,7 +46,7 @@ Pool read_package() {
     if (count == 0) break;
     size += static_cast<std::uint32_t>(count);
   }
-  // A device's window is never smaller than a header, and holds zeros where nobody put anything.
+  // A device's window is never smaller than a header, and has zeros where nothing was put.
   const std::uint32_t room = size < sizeof(PackageHeader) ? sizeof(PackageHeader) : size;
   void* exact = nullptr;
   if (posix_memalign(&exact, PACKAGE_ALIGNMENT, room) != 0) give_up("no memory for the package");
@@ -82,11 +82,11 @@ void write(const std::uint8_t* bytes, std::size_t count) {
   }
 }
 
-// A process's stack grows as it needs to, and nobody paints it.
+// A process's stack grows on demand, and is not filled with a colour.
 std::uint32_t stack_size() { return 0; }
 std::uint32_t stack_used() { return 0; }
 
-// Nobody debugs or simulates this machine.
+// This machine has neither debugger nor simulator.
 std::int32_t semihosting(std::uint32_t, const void*) { return -1; }
 
 void park() { std::_Exit(0); }

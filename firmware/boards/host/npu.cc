@@ -1,4 +1,4 @@
-// No NPU: every program is welcome, so that all of it is loaded and checked, and its first job fails.
+// No NPU: it accepts every program, so that all of it is loaded and checked, and its first job fails.
 #include "link/report.h"
 #include "npu/driver.h"
 

@@ -1,5 +1,5 @@
-// The arguments of one kernel call, taken out by position and checked. What is not as the kernel needs it ends in ERROR
-// KERNEL, naming the instruction, the operator and the argument.
+// The arguments of one kernel call, by position and checked. An argument that the kernel cannot take ends in ERROR
+// KERNEL, which names the instruction, the operator and the argument.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class Arguments {
   double real(std::uint32_t position) const;
   // A tensor that has memory.
   const Tensor& tensor(std::uint32_t position) const;
-  // The same, and it may be written.
+  // A tensor that has memory and may be written.
   Tensor& out(std::uint32_t position) const;
   // Whether a string is `text`.
   bool is_text(std::uint32_t position, const char* text) const;
@@ -41,17 +41,18 @@ class Arguments {
   const Tensor* tensor_item(std::uint32_t position, std::uint32_t item) const;
   Tensor& out_item(std::uint32_t position, std::uint32_t item) const;
 
-  // A dimension of a tensor of `rank`, counted from the end if negative. A number has one, 0 or -1, like upstream's.
+  // A dimension of a tensor of `rank`, counted from the end if negative. A number has one dimension, 0 or -1, as
+  // upstream.
   std::uint32_t dimension(std::int64_t dimension, std::uint32_t rank) const;
-  // The same as a bit; a number has none.
+  // The same dimension as a bit; a number has none.
   std::uint32_t dimension_bit(std::int64_t dimension, std::uint32_t rank) const;
 
-  // End in reject() unless the two are alike.
+  // These end in reject() unless the two are alike.
   void expect_same_type(const Tensor& in, const Tensor& out) const;
   void expect_same_shape(const Tensor& in, const Tensor& out) const;
   void expect_type(const Tensor& tensor, ScalarType type, const char* which) const;
 
-  // Start of a message: instruction and operator.
+  // The start of a message: instruction and operator.
   Text where() const;
 
   // Ends in ERROR KERNEL with where() and `problem`.

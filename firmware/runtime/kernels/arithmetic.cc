@@ -35,7 +35,7 @@ T divide(T a, T b, T) {
   return a / b;
 }
 
-// 0 - a / 1 where a / -1 would overflow.
+// Returns 0 - a where a / -1 would overflow.
 Whole quotient(Whole a, Whole b) { return b == -1 ? minus(0, a) : a / b; }
 Whole rest(Whole a, Whole b) { return b == -1 ? 0 : a % b; }
 
@@ -118,7 +118,7 @@ Whole bitwise_or(Whole a, Whole b, Whole) { return a | b; }
 Whole bitwise_xor(Whole a, Whole b, Whole) { return a ^ b; }
 Whole complement(Whole a, Whole, Whole) { return ~a; }
 
-// A shift by less than 0 or more than all bits is undefined upstream; here everything is shifted out.
+// Upstream leaves a shift by less than 0 or more than all bits undefined; here it shifts everything out.
 Whole shift_left(Whole a, Whole b, Whole) {
   return b < 0 || b > 63 ? 0 : static_cast<Whole>(static_cast<std::uint64_t>(a) << b);
 }

@@ -1,10 +1,11 @@
 // Operations on numbers: aten::add, sub, rsub (input, other, alpha), mul, div, div with a rounding mode, floor_divide,
 // fmod, remainder, pow, maximum, minimum, clamp (input, lower or none, upper or none), and the bitwise ones. `other` is
-// a tensor or a number, whatever the overload is called.
+// a tensor or a number, in every overload.
 //
-// Integers wrap as in upstream's type. Results are those of the portable kernels, whose remainder of integers has the
-// sign of the dividend (torch's has the divisor's), and of doubles is computed as float. Not followed: their division
-// of 64-bit integers in mode "trunc" passes through double, which loses quotients beyond 2^53.
+// Integers wrap as in upstream's type. Results are those of the portable kernels. Their remainder of integers has the
+// sign of the dividend (torch's has the divisor's), and their remainder of doubles is computed as float. One
+// difference: in mode "trunc" the portable kernels divide 64-bit integers as doubles, which loses quotients beyond
+// 2^53; this firmware does not.
 #pragma once
 
 #include "runtime/kernels/elementwise.h"

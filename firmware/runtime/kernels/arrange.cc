@@ -6,14 +6,14 @@ namespace ethos_hil {
 
 namespace {
 
-// Of kernels that keep the type.
+// The output of a kernel that keeps the type.
 View output_like(const Arguments& arguments, const Tensor& in, std::uint32_t position) {
   Tensor& out = arguments.out(position);
   arguments.expect_same_type(in, out);
   return view_of(out);
 }
 
-// A dimension argument; 0 of a number, which has none.
+// A dimension argument; 0 for a number, which has no dimensions.
 std::uint32_t dimension_of(const Arguments& arguments, std::uint32_t position, const View& view) {
   if (view.rank == 0) arguments.reject(Text() << "a number has no dimensions");
   return arguments.dimension(arguments.integer(position), view.rank);
@@ -28,7 +28,7 @@ std::uint32_t index_of(const Arguments& arguments, std::uint32_t position, std::
   return static_cast<std::uint32_t>(index < 0 ? index + size : index);
 }
 
-// Cuts a dimension as a Python slice does: limits beyond the ends are the ends.
+// Slices a dimension as Python does: limits beyond the ends become the ends.
 void cut(const Arguments& arguments, View& view, std::uint32_t dimension, std::uint32_t start_at) {
   const std::int64_t size = view.sizes[dimension];
   const auto limit = [&](std::uint32_t position, std::int64_t otherwise) {
@@ -42,7 +42,7 @@ void cut(const Arguments& arguments, View& view, std::uint32_t dimension, std::u
   const std::int64_t end = limit(start_at + 1, size);
   const std::int64_t step = arguments.integer(start_at + 2);
   if (step < 1) arguments.reject(Text() << "a step of " << step);
-  // A step over all of it is one over the end.
+  // A step past the whole dimension has the same effect as one past its end.
   const auto pace = static_cast<std::int32_t>(step > size ? size + 1 : step);
   const std::int64_t length = end > start ? (end - start + pace - 1) / pace : 0;
   slice(view, dimension, static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(length), pace);
@@ -167,7 +167,7 @@ void repeat(const Arguments& arguments) {
   View to = output_like(arguments, in, OUT);
   if (arguments.list_size(REPEATS) != to.rank || from.rank > to.rank) arguments.reject_shapes();
   while (from.rank < to.rank) insert(arguments, from, 0);
-  // Every dimension of the output as (repetition, place in the input).
+  // Every dimension of the output, as (repetition, position in the input).
   for (std::uint32_t i = to.rank; i > 0; --i) {
     const std::uint32_t dimension = i - 1;
     if (from.sizes[dimension] != 0 || to.sizes[dimension] != 0) {
@@ -213,7 +213,7 @@ void as_strided_copy(const Arguments& arguments) {
     arguments.reject(Text() << from.rank << " sizes and " << arguments.list_size(STRIDES) << " strides");
   }
   const std::int64_t offset = arguments.is_none(OFFSET) ? 0 : arguments.integer(OFFSET);
-  // Of the furthest element. Every term is checked against the tensor, so that sums cannot overflow.
+  // The offset of the furthest element. Every term is checked against the tensor, so that sums cannot overflow.
   std::int64_t last = offset;
   bool empty = false;
   bool inside = offset >= 0 && offset < std::int64_t{in.elements};
@@ -237,7 +237,7 @@ void as_strided_copy(const Arguments& arguments) {
 
 namespace {
 
-// Views of `many` channels and of larger planes, with equal sizes: [..., channels, factor, factor, height, width].
+// Makes views of `many` channels and of larger planes with equal sizes: [..., channels, factor, factor, height, width].
 void match_pixels(const Arguments& arguments, View& many, View& large, std::uint32_t factor_at) {
   const std::int64_t factor = arguments.integer(factor_at);
   if (factor < 1 || factor > INT32_MAX || many.rank < 3 || large.rank != many.rank) {
@@ -286,7 +286,7 @@ void constant_pad(const Arguments& arguments) {
   const std::uint32_t count = arguments.list_size(WIDTHS);
   if (count % 2 != 0 || count / 2 > from.rank || to.rank != from.rank) arguments.reject_shapes();
   fill(arguments, VALUE, to);
-  // Pairs from the last dimension on.
+  // The widths are pairs, from the last dimension on.
   for (std::uint32_t pair = 0; pair < count / 2; ++pair) {
     const std::uint32_t dimension = from.rank - 1 - pair;
     const std::int64_t before = arguments.list_item(WIDTHS, 2 * pair);

@@ -29,7 +29,7 @@ T greater_equal(T a, T b, T) {
   return a >= b ? 1 : 0;
 }
 
-// Every element of every type is a double that is 0, infinite or NaN where the element is.
+// Every element converts to a double that is 0, infinite or NaN exactly where the element is.
 double logical_and(double a, double b, double) { return a != 0 && b != 0 ? 1 : 0; }
 double logical_or(double a, double b, double) { return a != 0 || b != 0 ? 1 : 0; }
 double logical_xor(double a, double b, double) { return (a != 0) != (b != 0) ? 1 : 0; }

@@ -1,6 +1,6 @@
 // Operations whose result is a truth value, in an output of any type: eq, ne, lt, le, gt, ge (input, other),
-// logical_and, logical_or, logical_xor, logical_not, isnan and isinf. `other` is a tensor or a number, whatever the
-// overload is called.
+// logical_and, logical_or, logical_xor, logical_not, isnan and isinf. `other` is a tensor or a number, in every
+// overload.
 #pragma once
 
 #include "runtime/kernels/elementwise.h"

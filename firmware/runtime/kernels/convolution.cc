@@ -20,7 +20,8 @@ enum : std::uint32_t {
   ARGUMENTS = OUT + 2
 };
 
-// One of the two dimensions the kernel moves along. All below 2^31, so that no sum or product of two overflows.
+// One of the two dimensions along which the kernel moves. All fields are below 2^31, so that no sum or product of two
+// overflows.
 struct Axis {
   std::int64_t in;
   std::int64_t out;
@@ -29,7 +30,7 @@ struct Axis {
   std::int64_t padding;
   std::int64_t dilation;
 
-  // Where element `step` of the kernel falls, at position `at` of what it is moved along.
+  // The position that element `step` of the kernel reads, when the kernel is at position `at`.
   std::int64_t place(std::int64_t at, std::int64_t step) const { return stride * at + dilation * step - padding; }
 };
 
@@ -87,7 +88,7 @@ class Convolution {
     const auto g = static_cast<std::uint32_t>(groups);
     in_group_ = in_channels / g;
     out_group_ = out_channels / g;
-    // A weight is [out, in of a group, ...], transposed [in, out of a group, ...].
+    // The shape of a weight is [out, in of a group, ...]; transposed, [in, out of a group, ...].
     const std::uint32_t outer = transposed_ ? in_channels : out_channels;
     const std::uint32_t inner = transposed_ ? out_group_ : in_group_;
     if (in_channels % g != 0 || out_channels % g != 0 || weight_.sizes[0] != outer || weight_.sizes[1] != inner ||

@@ -50,7 +50,7 @@ void copy_broadcast(const Arguments& arguments) {
   copy(arguments, from, to);
 }
 
-// The tensor that is written is the first argument, and comes back as the last: how a program changes a variable.
+// Copies into the first argument, which is also the last: this is how a program changes a variable.
 void copy_in_place(const Arguments& arguments) {
   enum : std::uint32_t { TARGET, SOURCE, NON_BLOCKING, RETURNED, ARGUMENTS };
   arguments.expect_count(ARGUMENTS);
@@ -62,7 +62,7 @@ void copy_in_place(const Arguments& arguments) {
 
 namespace {
 
-// The same bytes under another shape.
+// Copies the bytes unchanged to a tensor of another shape.
 void copy_bytes(const Arguments& arguments, const Tensor& in, Tensor& out) {
   arguments.expect_same_type(in, out);
   if (in.elements != out.elements) {
@@ -72,7 +72,7 @@ void copy_bytes(const Arguments& arguments, const Tensor& in, Tensor& out) {
   std::memmove(out.data, in.data, in.nbytes);
 }
 
-// `longer` must be `shorter` with a 1 wherever `added` has a bit.
+// Checks that `longer` is `shorter` with a 1 inserted wherever `added` has a bit.
 void check_added(const Arguments& arguments, const Tensor& shorter, const Tensor& longer, std::uint32_t added) {
   std::uint32_t kept = 0;
   bool equal = true;
@@ -109,7 +109,7 @@ void squeeze_copy(const Arguments& arguments) {
   arguments.expect_count(ARGUMENTS);
   const Tensor& in = arguments.tensor(INPUT);
   Tensor& out = arguments.out(OUT);
-  // Of the dimensions named, those of size 1 go and the others stay.
+  // Removes the named dimensions of size 1; other named dimensions stay.
   std::uint32_t removed = 0;
   if (arguments.kind(DIMENSIONS) == ValueKind::INT) {
     removed = arguments.dimension_bit(arguments.integer(DIMENSIONS), in.rank);

@@ -18,7 +18,7 @@ std::uint32_t bits_of(float value) {
   return bits;
 }
 
-// IEEE 754 binary16, as its bits.
+// IEEE 754 binary16, stored as its bits.
 struct Half {
   std::uint16_t bits;
 
@@ -26,7 +26,7 @@ struct Half {
     const std::uint32_t sign = (bits & 0x8000u) << 16;
     const std::uint32_t exponent = bits >> 10 & 0x1Fu;
     const std::uint32_t fraction = bits & 0x3FFu;
-    // Subnormals count in units of 2^-24.
+    // Subnormals are multiples of 2^-24.
     if (exponent == 0)
       return sign != 0 ? -0x1p-24f * static_cast<float>(fraction) : 0x1p-24f * static_cast<float>(fraction);
     return float_of(sign | (exponent == 31 ? 255u : exponent + 112u) << 23 | fraction << 13);
@@ -49,7 +49,7 @@ struct Half {
   }
 };
 
-// The upper half of a float.
+// bfloat16: the upper half of a float.
 struct BFloat16 {
   std::uint16_t bits;
 
@@ -67,7 +67,7 @@ constexpr bool IS_SMALL_FLOAT = std::is_same_v<E, Half> || std::is_same_v<E, BFl
 template <typename T, typename E>
 T load_element(const std::uint8_t* from) {
   if constexpr (std::is_same_v<E, bool>) {
-    // Any non-zero byte is true; as bool it could not be read safely.
+    // Any non-zero byte is true. Reading it as a bool would be undefined.
     return *from != 0 ? T{1} : T{0};
   } else if constexpr (IS_SMALL_FLOAT<E>) {
     return convert<T>(static_cast<float>(*reinterpret_cast<const E*>(from)));
@@ -85,7 +85,7 @@ void store_element(std::uint8_t* to, T value) {
   }
 }
 
-// Calls take with a value of the C++ type of an element; its result, or null for types that have none.
+// Calls `take` with a value of the element's C++ type. Returns its result, or null for types that have none.
 template <typename Result, typename Take>
 Result with_type(ScalarType type, const Take& take) {
   switch (type) {
@@ -152,7 +152,7 @@ ScalarType promote(ScalarType a, ScalarType b) {
     return a == ScalarType::DOUBLE || b == ScalarType::DOUBLE ? ScalarType::DOUBLE : ScalarType::FLOAT;
   if (a == ScalarType::BOOL) return b;
   if (b == ScalarType::BOOL) return a;
-  // No type of one byte holds those of BYTE and CHAR. The others are numbered by size.
+  // No one-byte type can hold both BYTE and CHAR. The other types are numbered by size.
   if (element_size(a) == 1 && element_size(b) == 1) return ScalarType::SHORT;
   return element_size(a) > element_size(b) ? a : b;
 }

@@ -1,9 +1,9 @@
-// One element of a tensor as a type wide enough to compute in: an integer, a float or a double. Kernels that need not
+// One element of a tensor, as a type wide enough to compute in: an integer, a float or a double. Kernels that need not
 // be fast read and write through these, so that one loop serves every element type.
 //
-// Conversions are those of C++; where that leaves floats undefined (NaN, out of range), NaN becomes 0 and the rest
-// saturates. Bools are 0 and 1 when written, and true when read unless 0. Half and bfloat16 are computed as floats and
-// rounded to the nearest, ties to even, as upstream's types are.
+// Conversions are those of C++. Where C++ leaves a conversion of floats undefined (NaN, out of range), NaN becomes 0
+// and other values saturate. A bool is written as 0 or 1, and any non-zero value reads as true. Half and bfloat16 are
+// computed as floats and rounded to nearest, ties to even, as upstream does.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,17 @@ template <typename T>
 Store<T> store_as(ScalarType type);
 
 bool is_floating(ScalarType type);
-// Of BOOL too.
+// True for BOOL too.
 bool is_integral(ScalarType type);
 
-// The type that upstream computes a mixture in: promoteTypes of runtime/core/exec_aten/util/scalar_type_util.h. For
-// types that have elements here.
+// The type in which upstream computes with two types: promoteTypes of runtime/core/exec_aten/util/scalar_type_util.h.
+// Only for types that have elements here.
 ScalarType promote(ScalarType a, ScalarType b);
 
-// What is left of an integer in an element of `type`.
+// Returns an integer as an element of `type` would store it.
 std::int64_t wrap(ScalarType type, std::int64_t value);
 
-// Sums and products of any integers, modulo 2^64.
+// Sums and products of integers, modulo 2^64.
 inline std::int64_t plus(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
@@ -69,7 +69,7 @@ To convert(From value) {
   if constexpr (std::is_same_v<To, bool>) {
     return value != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // Both bounds as floats; the upper one is one past the largest value, which a float can hold exactly.
+    // Both bounds as floats. The upper one is one past the largest value, because a float holds that exactly.
     constexpr auto low = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From past = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     if (is_nan(value)) return 0;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint32_t OPERANDS = 3;
 
-// Upstream's canCast: nothing loses its fraction, and only a truth value becomes one.
+// Upstream's canCast: a conversion must not lose fractions, and only a truth value may become a truth value.
 bool can_cast(ScalarType from, ScalarType to) {
   if (is_floating(from) && !is_floating(to)) return false;
   return to != ScalarType::BOOL || from == ScalarType::BOOL;
@@ -59,7 +59,7 @@ class Call {
     }
     const ScalarType promoted = promote_operands();
     if (store_as<float>(out_.type) == nullptr || store_as<float>(promoted) == nullptr) reject_types(promoted);
-    // Half and bfloat16 are computed as floats by every rule.
+    // By every rule, half and bfloat16 are computed as floats.
     ScalarType compute = is_floating(promoted) && promoted != ScalarType::DOUBLE ? ScalarType::FLOAT : promoted;
     bool fits = can_cast(promoted, out_.type);
     switch (operation_.typing) {
@@ -103,7 +103,7 @@ class Call {
   }
 
   ScalarType promote_operands() const {
-    // Tensors first: what a number does depends on them.
+    // Tensors come first: the effect of a number's type depends on them.
     bool any = false;
     ScalarType promoted = ScalarType::BOOL;
     for (std::uint32_t i = 0; i < operation_.promoted; ++i) {
@@ -118,8 +118,8 @@ class Call {
     return promoted;
   }
 
-  // Where operand `i` is along each dimension of the output; 0 along those it is repeated over. Returns, as bits, the
-  // dimensions it has at the output's size.
+  // Sets the strides of operand `i` along each dimension of the output; 0 where it is repeated. Returns, as bits, the
+  // dimensions in which it has the output's size.
   std::uint32_t broadcast_strides(std::uint32_t i, std::uint32_t strides[MAX_RANK]) const {
     const Tensor& tensor = *tensors_[i];
     std::uint32_t own[MAX_RANK] = {};
@@ -161,7 +161,8 @@ class Call {
     return walk;
   }
 
-  // As the compute type; where that stands for a smaller float type which all else is in, as that.
+  // Returns a number argument in the compute type. With typing SAME it is first rounded to the output's type, which may
+  // be a smaller float type.
   template <typename T>
   T take_number(std::uint32_t position, ScalarType compute) const {
     const T number = convert_number<T>(position, compute);

@@ -33,7 +33,7 @@ void full(const Arguments& arguments) {
 
 void full_like(const Arguments& arguments) {
   enum : std::uint32_t { LIKE, VALUE };
-  // full_like has a memory_format before its output, fill.Scalar has not.
+  // full_like has a memory_format before its output; fill.Scalar has none.
   const std::uint32_t out_at = arguments.count() == VALUE + 3 ? VALUE + 1 : VALUE + 2;
   arguments.expect_count(out_at + 2);
   arguments.expect_same_shape(arguments.tensor(LIKE), arguments.out(out_at));

@@ -14,7 +14,7 @@ void expect_indices(const Arguments& arguments, const Tensor& indices) {
   }
 }
 
-// The index at an offset, in elements, of a tensor of indices.
+// Returns the index at an offset, in elements, of a tensor of indices.
 std::uint32_t read_index(const Arguments& arguments, const Tensor& indices, std::uint32_t offset, std::uint32_t size) {
   const std::int64_t found = load_as<std::int64_t>(indices.type)(indices.data + offset * element_size(indices.type));
   if (found < -std::int64_t{size} || found >= std::int64_t{size}) {
@@ -23,7 +23,7 @@ std::uint32_t read_index(const Arguments& arguments, const Tensor& indices, std:
   return static_cast<std::uint32_t>(found < 0 ? found + size : found);
 }
 
-// Moves a view along a dimension that it no longer has.
+// Moves a view along a dimension that was removed from it.
 void move_along(View& view, std::uint32_t index, std::uint32_t stride) {
   view.data += index * stride * element_size(view.type);
 }
@@ -120,7 +120,7 @@ struct Picks {
   std::uint32_t shape[MAX_RANK];
   bool adjacent = true;
 
-  // Where the dimensions of the indices are among those of what is picked.
+  // The first of the indices' dimensions in the picked tensor.
   std::uint32_t first() const { return adjacent && count > 0 ? dimensions[0] : 0; }
 };
 
@@ -160,7 +160,7 @@ Picks take_picks(const Arguments& arguments, std::uint32_t position, std::uint32
   return picks;
 }
 
-// A view without the indexed dimensions, at index 0 of each.
+// Returns a view without the indexed dimensions, at index 0 of each.
 View without_picked(const Arguments& arguments, const Picks& picks, const View& whole) {
   View rest = whole;
   for (std::uint32_t t = picks.count; t > 0; --t) {
@@ -170,9 +170,9 @@ View without_picked(const Arguments& arguments, const Picks& picks, const View& 
   return rest;
 }
 
-// For each place of the picks, in order: a view of `whole` without the indexed dimensions, where the indices say, and
-// `other` without the dimensions of the picks, at that place. Those come first in `other`, unless all indexed
-// dimensions stand together.
+// Calls `body` for each position of the picks, in order, with two views: `whole` without the indexed dimensions, at the
+// position that the indices give; and `other` without the dimensions of the picks, at that position. The dimensions of
+// the picks come first in `other`, unless all indexed dimensions are adjacent.
 template <typename Body>
 void at_each_pick(const Arguments& arguments, const Picks& picks, const View& whole, View other, Body body) {
   const View rest = without_picked(arguments, picks, whole);

@@ -1,4 +1,4 @@
-// Of arrange.h, those that take or give a list of tensors.
+// The kernels of arrange.h that take or return a list of tensors.
 #include "runtime/kernels/arrange.h"
 #include "runtime/kernels/view.h"
 
@@ -12,7 +12,7 @@ const Tensor& input_of(const Arguments& arguments, std::uint32_t position, std::
   return *tensor;
 }
 
-// Cuts a run off the beginning of a dimension; `left` is what remains.
+// Takes the beginning of a dimension; `left` becomes the rest.
 View take_run(const Arguments& arguments, View& left, std::uint32_t dimension, std::uint32_t length) {
   const std::uint32_t size = left.sizes[dimension];
   if (length > size) arguments.reject_shapes();
@@ -27,7 +27,7 @@ std::uint32_t take_dimension(const Arguments& arguments, std::uint32_t position,
   return arguments.dimension(arguments.integer(position), rank);
 }
 
-// The outputs as one list, which the call may name once or twice.
+// Checks that the outputs are one list, which the call may name once or twice.
 void expect_outputs(const Arguments& arguments, std::uint32_t out_at) {
   if (arguments.count() != out_at + 1 && arguments.count() != out_at + 2) arguments.expect_count(out_at + 1);
 }
@@ -41,7 +41,7 @@ void cat(const Arguments& arguments) {
   const std::uint32_t dimension = take_dimension(arguments, DIMENSION, left.rank);
   for (std::uint32_t i = 0; i < arguments.tensor_count(INPUTS); ++i) {
     const Tensor& in = input_of(arguments, INPUTS, i);
-    // As upstream: an empty vector joins anything.
+    // An empty vector joins anything, as upstream.
     if (in.rank == 1 && in.elements == 0) continue;
     if (in.rank != left.rank) arguments.reject_shapes();
     copy(arguments, view_of(in), take_run(arguments, left, dimension, static_cast<std::uint32_t>(in.sizes[dimension])));

@@ -133,7 +133,7 @@ void linear(const Arguments& arguments) {
   if (!fits) arguments.reject_shapes();
   constexpr std::uint32_t TURNED[] = {1, 0};
   permute(weight, TURNED);
-  // All dimensions but the last as one.
+  // All dimensions except the last as one.
   const auto flat = [](const Tensor& tensor) {
     View view = view_of(tensor);
     const std::uint32_t width = view.sizes[view.rank - 1];

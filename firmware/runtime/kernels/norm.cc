@@ -46,7 +46,7 @@ void batch_norm(const Arguments& arguments) {
   const float* variances = per_channel(arguments, VARIANCE, channels);
   const double epsilon = arguments.real(EPSILON);
 
-  // In memory, whatever the layout: runs of one channel, channel after channel, again and again.
+  // In every layout, memory has runs of one channel, channel after channel, repeatedly.
   std::uint32_t strides[MAX_RANK];
   element_strides(in, strides);
   const std::uint32_t run = strides[1];

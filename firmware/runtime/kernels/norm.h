@@ -1,15 +1,15 @@
 // _native_batch_norm_legit_no_training.out (input, weight or none, bias or none, running mean, running variance,
 // momentum, eps, out, saved mean, saved inverse deviation, results): floats of two dimensions or more, channels in
-// dimension 1, any dim_order. The saved ones are empty when statistics are given; nothing is written to them.
+// dimension 1, any dim_order. The saved outputs are empty when statistics are given, and are not written.
 //
-// The numbers of ExecuTorch's portable kernel (kernels/portable/cpu/op_native_batch_norm.cpp): the inverse deviation is
-// computed in double and rounded to float once, the rest is float, one operation after the other.
+// Results are those of ExecuTorch's portable kernel (kernels/portable/cpu/op_native_batch_norm.cpp): the inverse
+// deviation is computed in double and rounded to float once, the rest is float, one operation after the other.
 //
 // native_layer_norm.out (input, normalized_shape, weight or none, bias or none, eps, out, mean, inverse deviation,
 // results) and native_group_norm.out (input, weight or none, bias or none, N, C, HxW, groups, eps, out, mean, inverse
-// deviation, results) of contiguous floats. The numbers of op_native_layer_norm.cpp, all float, and
-// op_native_group_norm.cpp, float sums and double beyond; both take the variance as the mean of squares less the square
-// of the mean.
+// deviation, results) of contiguous floats. Results are those of op_native_layer_norm.cpp, all float, and
+// op_native_group_norm.cpp, with float sums and double for the rest. Both compute the variance as the mean of squares
+// minus the square of the mean.
 #pragma once
 
 #include "runtime/kernels/arguments.h"

@@ -11,7 +11,7 @@ enum : std::uint32_t { INPUT, KERNEL_SIZE, STRIDE, PADDING };
 
 constexpr std::uint32_t NO_LIST = UINT32_MAX;
 
-// How windows lie along one dimension. All below 2^31, so that no sum or product of two overflows.
+// The windows along one dimension. All fields are below 2^31, so that no sum or product of two overflows.
 struct Axis {
   std::int64_t in;
   std::int64_t out;
@@ -22,7 +22,7 @@ struct Axis {
   std::uint32_t in_pitch;  // elements
   std::uint32_t out_pitch;
 
-  // Input position of element `step` of window `window`; may be outside.
+  // The input position of element `step` of window `window`; it may be outside.
   std::int64_t at(std::int64_t window, std::int64_t step) const { return window * stride - padding + step * dilation; }
   bool inside(std::int64_t position) const { return position >= 0 && position < in; }
 };
@@ -30,7 +30,7 @@ struct Axis {
 struct Geometry {
   Axis y;
   Axis x;
-  // The dimensions before: N (1 if absent) and C.
+  // The dimensions before these: N (1 if absent) and C.
   std::uint32_t batches;
   std::uint32_t channels;
   std::uint32_t in_batch_pitch;
@@ -57,7 +57,7 @@ std::int64_t count_windows(const Axis& axis, bool ceil_mode) {
   const std::int64_t room = axis.in + 2 * axis.padding - axis.dilation * (axis.kernel - 1) - 1;
   if (room < 0 && !ceil_mode) return 0;
   const std::int64_t last = (room + (ceil_mode ? axis.stride - 1 : 0)) / axis.stride;
-  // A further window may hang over the padding's end, but must begin before it.
+  // A further window may extend past the padding's end, but must begin before it.
   return ceil_mode && last * axis.stride >= axis.in + axis.padding ? last : last + 1;
 }
 
@@ -88,7 +88,7 @@ Axis take_axis(const Arguments& arguments, const Tensor& in, const Tensor& out, 
   return axis;
 }
 
-// Floats, [C, H, W] or [N, C, H, W], alike but for H and W.
+// Checks for floats of shape [C, H, W] or [N, C, H, W] that differ in H and W only.
 void expect_images(const Arguments& arguments, const Tensor& in, const Tensor& out) {
   if (in.type != ScalarType::FLOAT || out.type != ScalarType::FLOAT) {
     arguments.reject(Text() << type_name(in.type) << " to " << type_name(out.type) << " is not supported");
@@ -159,7 +159,7 @@ void for_each_element(const Geometry& g, const float* plane, std::int64_t y, std
   }
 }
 
-// How much of a window an average counts: what lies inside the input, or inside its padded borders.
+// How many positions of a window an average counts: those inside the input, or inside its padded borders.
 std::int64_t counted(const Axis& axis, std::int64_t window, bool include_padding) {
   const std::int64_t border = include_padding ? axis.padding : 0;
   const std::int64_t begin = axis.at(window, 0);
@@ -206,7 +206,7 @@ void adaptive_avg_pool2d(const Arguments& arguments) {
     insert(arguments, from, 0);
     insert(arguments, to, 0);
   }
-  // Window `i` of `windows` over `size` elements begins here, and ends where, rounded up, the next one begins.
+  // Returns where window `i` of `windows` over `size` elements begins. It ends where, rounded up, the next one begins.
   const auto begin = [](std::uint64_t i, std::uint32_t windows, std::uint32_t size) { return i * size / windows; };
   const auto end = [](std::uint64_t i, std::uint32_t windows, std::uint32_t size) {
     return ((i + 1) * size + windows - 1) / windows;

@@ -6,7 +6,7 @@ namespace ethos_hil {
 
 namespace {
 
-// Positions shared by both families.
+// Argument positions that both families share.
 enum : std::uint32_t { INPUT, SCALE, ZERO_POINT, QUANT_MIN, QUANT_MAX, DTYPE, AFTER_DTYPE };
 
 struct Parameters {
@@ -32,7 +32,7 @@ Parameters take_parameters(const Arguments& arguments, const Tensor& quantized) 
 
 void check_pair(const Arguments& arguments, const Tensor& in, const Tensor& out) {
   if (!same_shape(in, out)) arguments.reject(Text() << "input and output differ in shape");
-  // The loops are flat: they hold for any layout, but only for one.
+  // The loops are flat: they work for any layout, if input and output have the same one.
   if (!same_layout(in, out)) arguments.reject(Text() << "input and output differ in dim_order");
 }
 
@@ -47,7 +47,7 @@ void quantize(const Arguments& arguments, const Tensor& in, const Parameters& p,
     arguments.reject(Text() << "range " << p.quant_min << " to " << p.quant_max << " does not fit "
                             << type_name(out.type));
   }
-  // All in float, as upstream: also the sum with the zero point, which rounds once values pass 2^24.
+  // All in float, as upstream: also the sum with the zero point, which is rounded for values beyond 2^24.
   const float inverse = 1.0f / p.scale;
   const auto zero_point = static_cast<float>(p.zero_point);
   const auto low = static_cast<std::int32_t>(p.quant_min);
@@ -56,7 +56,7 @@ void quantize(const Arguments& arguments, const Tensor& in, const Parameters& p,
   auto* to = reinterpret_cast<T*>(out.data);
   for (std::uint32_t i = 0; i < in.elements; ++i) {
     const float value = zero_point + __builtin_nearbyintf(inverse * from[i]);
-    // Bounds have at most 32 bits, so a value beyond +-2^31 becomes one of them whatever it is.
+    // Bounds have at most 32 bits, so a value beyond +-2^31 always becomes one of them.
     std::int32_t whole;
     if (value >= 2147483648.0f) {
       whole = high;
@@ -75,7 +75,7 @@ void dequantize(const Tensor& in, const Parameters& p, Tensor& out) {
   const auto* from = reinterpret_cast<const T*>(in.data);
   auto* to = reinterpret_cast<float*>(out.data);
   for (std::uint32_t i = 0; i < in.elements; ++i) {
-    // The difference is a 32-bit one, as upstream; unsigned, so that it wraps where int would be undefined.
+    // The difference has 32 bits, as upstream. It is unsigned, so that it wraps where int would be undefined.
     const auto difference =
         static_cast<std::int32_t>(static_cast<std::uint32_t>(from[i]) - static_cast<std::uint32_t>(p.zero_point));
     to[i] = static_cast<float>(difference) * p.scale;
@@ -108,7 +108,7 @@ void quantize_per_tensor(const Arguments& arguments) {
 }
 
 void dequantize_per_tensor(const Arguments& arguments) {
-  // The quantized_decomposed family has an out_dtype (or none) before the outputs, the cortex_m one has not.
+  // The quantized_decomposed family has an out_dtype (or none) before the outputs; the cortex_m family has none.
   const Tensor& in = arguments.tensor(INPUT);
   const Parameters parameters = take_parameters(arguments, in);
   std::uint32_t out_at = AFTER_DTYPE;

@@ -1,8 +1,8 @@
 // quantize_per_tensor.out (input, scale, zero_point, quant_min, quant_max, dtype, out, out) and
 // dequantize_per_tensor.out (input, scale, zero_point, quant_min, quant_max, dtype, [out_dtype,] out, out), float on
-// one side and int8, uint8, int16, uint16 or int32 on the other. Same numbers as ExecuTorch's portable kernels
-// (kernels/quantized/cpu/op_quantize.cpp and op_dequantize.cpp); where those leave C++ without a defined result
-// (infinities, values beyond 2^63, NaN), infinities saturate and NaN becomes quant_min.
+// one side and int8, uint8, int16, uint16 or int32 on the other. Results are those of ExecuTorch's portable kernels
+// (kernels/quantized/cpu/op_quantize.cpp and op_dequantize.cpp). Where C++ leaves their result undefined (infinities,
+// values beyond 2^63, NaN), infinities saturate and NaN becomes quant_min.
 #pragma once
 
 #include "runtime/kernels/arguments.h"

@@ -6,24 +6,24 @@ namespace ethos_hil {
 
 namespace {
 
-// What runs through the elements: one function for each type they are computed in.
+// The step for each element: one function for each type to compute in.
 struct Step {
   std::int64_t (*whole)(std::int64_t, std::int64_t);
   float (*single)(float, float);
   double (*twofold)(double, double);
 };
 
-// What a reduction starts from.
+// The value that a reduction starts with.
 enum class Start : std::uint8_t {
-  FIRST,  // its first element; the given number if there is none
+  FIRST,  // its first element, or the given number if there is none
   GIVEN,  // the given number
 };
 
 struct Reducer {
   Step step;
   std::int8_t given;
-  bool must_have;  // is refused where there are no elements
-  bool rounds;     // every intermediate result is one of the output's type, also of half and bfloat16
+  bool must_have;  // refuses an input without elements
+  bool rounds;     // rounds every intermediate result to the output's type, half and bfloat16 too
 };
 
 template <typename T>
@@ -94,8 +94,7 @@ void add_up(const Arguments& arguments, const Tensor& in, Tensor& out, std::uint
   reduce(arguments, reduction, out, SUM, out.type, start, divide);
 }
 
-// Whether an integer output wraps is for its store to decide: one of BOOL, which a sum of BOOL may be, is true or
-// false.
+// The store decides whether an integer output wraps: a BOOL output, which a sum of BOOL may have, is true or false.
 void sum_or_mean(const Arguments& arguments, bool divide) {
   enum : std::uint32_t { INPUT, DIMENSIONS, KEEP, DTYPE, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
@@ -104,7 +103,7 @@ void sum_or_mean(const Arguments& arguments, bool divide) {
          arguments.integer(KEEP) != 0, divide);
 }
 
-// (input, dimensions, keep, out, out), the output as the input.
+// Arguments: (input, dimensions, keep, out, out). The output has the input's type.
 void extreme(const Arguments& arguments, const Reducer& reducer) {
   enum : std::uint32_t { INPUT, DIMENSIONS, KEEP, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
@@ -116,7 +115,7 @@ void extreme(const Arguments& arguments, const Reducer& reducer) {
   reduce(arguments, reduction, out, reducer, in.type, Start::FIRST);
 }
 
-// (input, out, out), the output as the input.
+// Arguments: (input, out, out). The output has the input's type.
 void extreme_of_all(const Arguments& arguments, const Reducer& reducer) {
   enum : std::uint32_t { INPUT, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
@@ -180,7 +179,7 @@ void any(const Arguments& arguments) {
   enum : std::uint32_t { INPUT, DIMENSIONS, KEEP, OUT, ARGUMENTS = OUT + 2 };
   arguments.expect_count(ARGUMENTS);
   const std::uint32_t rank = arguments.tensor(INPUT).rank;
-  // Here an empty list is no dimension, instead of all.
+  // Here an empty list means no dimension, not all.
   const bool none = arguments.kind(DIMENSIONS) == ValueKind::INT_LIST && arguments.list_size(DIMENSIONS) == 0;
   find_any(arguments, none ? 0 : take_dimensions(arguments, DIMENSIONS, rank), arguments.integer(KEEP) != 0, OUT);
 }
@@ -193,7 +192,7 @@ void any_all(const Arguments& arguments) {
 
 namespace {
 
-// The first of the best, and where among the elements that become one it is. NaN is better than anything.
+// The first of the best elements, and its index in the reduced dimensions. NaN is better than any number.
 template <typename T>
 void find_best(Reduction& reduction, bool want_larger, Tensor* values, Tensor& indices) {
   reduction.for_each_output([&](std::uint32_t first, std::uint32_t at) {
@@ -258,7 +257,7 @@ void variance(const Arguments& arguments) {
   const double correction = arguments.is_none(THIRD) ? 1.0 : arguments.real(THIRD);
   Reduction reduction(arguments, in, out, take_dimensions(arguments, DIMENSIONS, in.rank),
                       arguments.integer(FOURTH) != 0);
-  // Half and bfloat16, which upstream adds up in themselves, are not.
+  // Half and bfloat16, which upstream sums in those types, are refused.
   if (in.type != ScalarType::FLOAT || out.type != ScalarType::FLOAT) arguments.reject_types(in, out);
   const double denominator = reduction.number() - correction;
   const bool defined = reduction.number() != 0 && denominator > 0;

@@ -1,15 +1,15 @@
-// Kernels that make one element out of many, of any type and in any dim_order. `dimensions` are a list, or none for
-// all; `keep` tells whether the reduced ones stay, as 1. Each is followed by its output, twice: sum.IntList and mean
-// (input, dimensions, keep, dtype), mean.dtype and prod (input, dtype), prod.int (input, dimension, keep, dtype), amax,
-// amin and any.dims (input, dimensions, keep), any (input, dimension, keep), any.all, max.unary and min.unary (input),
-// var.correction (input, dimensions, correction or none, keep), var (input, dimensions, unbiased, keep). argmax and
-// argmin (input, dimension or none, keep) give LONG. max.dim and min.dim (input, dimension, keep) have two outputs,
-// values and indices, and then both as a list.
+// Kernels that reduce many elements to one, of any type and in any dim_order. `dimensions` are a list, or none for all;
+// `keep` tells whether the reduced dimensions stay, with size 1. Each is followed by its output, twice: sum.IntList and
+// mean (input, dimensions, keep, dtype), mean.dtype and prod (input, dtype), prod.int (input, dimension, keep, dtype),
+// amax, amin and any.dims (input, dimensions, keep), any (input, dimension, keep), any.all, max.unary and min.unary
+// (input), var.correction (input, dimensions, correction or none, keep), var (input, dimensions, unbiased, keep).
+// argmax and argmin (input, dimension or none, keep) give LONG. max.dim and min.dim (input, dimension, keep) have two
+// outputs, values and indices, followed by both as a list.
 //
-// The numbers of ExecuTorch's portable kernels (kernels/portable/cpu/util/reduce_util.h): one accumulator of the
-// output's type (float for half and bfloat16, of which there are no variances), the last dimension fastest. A sum over
-// the last dimension alone starts from 0, others from their first element, which shows where all elements are -0.0. The
-// first of equal extremes counts.
+// Results are those of ExecuTorch's portable kernels (kernels/portable/cpu/util/reduce_util.h): one accumulator of the
+// output's type (float for half and bfloat16, which have no variances), the last dimension fastest. A sum over the last
+// dimension alone starts with 0, others with their first element; that matters where all elements are -0.0. Of equal
+// extremes the first one wins.
 #pragma once
 
 #include "runtime/kernels/arguments.h"

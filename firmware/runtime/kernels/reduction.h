@@ -1,4 +1,4 @@
-// How a reduction goes through its input: which elements become one, and where that is written.
+// The order in which a reduction reads its input: which elements become one, and where that is written.
 #pragma once
 
 #include "runtime/kernels/arguments.h"
@@ -15,13 +15,13 @@ class Reduction {
   // Ends in reject() unless the output has the input's shape without the `reduced` dimensions, or with 1 for them.
   Reduction(const Arguments& arguments, const Tensor& in, const Tensor& out, std::uint32_t reduced, bool keep);
 
-  // How many elements become one.
+  // The number of elements that become one.
   std::uint32_t number() const { return number_; }
   // Whether that is the last dimension alone.
   bool last_alone() const { return last_alone_; }
 
-  // Calls take(first, out) for every element of the output: where its first element is in the input and where it is
-  // itself, in elements.
+  // Calls take(first, out) for every element of the output: the offset of its first element in the input, and its own
+  // offset, in elements.
   template <typename Take>
   void for_each_output(const Take& take) {
     if (empty_) return;

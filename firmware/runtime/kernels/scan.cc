@@ -10,7 +10,7 @@ namespace ethos_hil {
 
 namespace {
 
-// Calls take(offsets) for every line along `dimension` through several tensors that differ in that dimension at most.
+// Calls take(offsets) for every line along `dimension`, through several tensors that may differ in that dimension only.
 template <typename Take>
 void for_each_line(const View* views, std::uint32_t count, std::uint32_t dimension, const Take& take) {
   Walk walk(count);
@@ -65,7 +65,7 @@ void cumsum(const Arguments& arguments) {
 
 namespace {
 
-// An element's place in the order of its type's numbers, as an integer: no NaN is less than another, or than infinity.
+// An element's rank in the order of its type's numbers, as an integer. NaN ranks above everything, infinity included.
 std::int64_t order_of(ScalarType type, const std::uint8_t* element) {
   if (is_integral(type)) return load_as<std::int64_t>(type)(element);
   const double number = load_as<double>(type)(element);
@@ -118,7 +118,7 @@ class Line {
     return a.order == b.order ? a.index < b.index : (a.order < b.order) != descending_;
   }
 
-  // Heap sort, which needs no memory: the last in order is at the top.
+  // Heap sort, which needs no memory. The last element in order is at the top.
   void sort(std::uint32_t count) {
     for (std::uint32_t i = count / 2; i > 0; --i) sink(i - 1, count);
     for (std::uint32_t left = count; left > 1; --left) {
@@ -210,7 +210,7 @@ void topk(const Arguments& arguments) {
   for_each_line(views, 3, dimension, [&](const Walk& walk) {
     source.move_to(walk.offset(0), 0);
     picked.move_to(walk.offset(1), walk.offset(2));
-    // Each time the first of those after the one before.
+    // Each pass takes the first element in order after the one before.
     Line::Item last{};
     for (std::uint32_t i = 0; i < k; ++i) {
       Line::Item best{};

@@ -2,9 +2,9 @@
 // types; sort.values (input, dimension, descending, values, indices, results) and topk.values (input, k, dimension,
 // largest, sorted, values, indices, results), of any type.
 //
-// NaN is larger than everything, and equal elements stay in their order, as in torch; upstream has no kernel for sort,
-// and its topk leaves the order of equal elements open. topk needs no memory of its own, but time as k times the
-// dimension.
+// NaN is larger than everything, and equal elements keep their order, as in torch. Upstream has no kernel for sort, and
+// its topk does not define the order of equal elements. topk needs no extra memory, but takes time proportional to k
+// times the dimension.
 #pragma once
 
 #include "runtime/kernels/arguments.h"

@@ -8,12 +8,12 @@ namespace {
 
 using Whole = std::int64_t;
 
-// Not in C++17's <cmath>.
+// C++17's <cmath> does not have it.
 constexpr double SQRT_2 = 1.41421356237309504880;
 constexpr double TWO_BY_SQRT_PI = 1.12837916709551257390;
 
 Whole absolute_whole(Whole a, Whole, Whole) { return a < 0 ? minus(Whole{0}, a) : a; }
-// As upstream, which leaves -0.0 alone.
+// -0.0 stays, as upstream.
 template <typename T>
 T absolute(T a, T, T) {
   return a < 0 ? -a : a;
@@ -71,7 +71,7 @@ float call(float a, float, float) {
 
 float sigmoid(float a, float, float) { return 1.0f / (1.0f + expf(-a)); }
 
-// Double inside, as upstream's portable kernel: a float 1 + erf(x) has no digits left where erf(x) is near -1.
+// Computed in double, as upstream's portable kernel: as a float, 1 + erf(x) has no digits left where erf(x) is near -1.
 float gelu_exact(float a, float, float) {
   if (is_nan(a) || a - a == 0) {
     const auto x = static_cast<double>(a);

@@ -9,7 +9,7 @@ namespace ethos_hil {
 
 namespace {
 
-// Two neighbours in the input, and how much each counts.
+// Two neighbours in the input, and the weight of each.
 struct Between {
   std::uint32_t first;
   std::uint32_t second;
@@ -20,10 +20,10 @@ struct Between {
 struct Axis {
   std::int64_t in;
   std::int64_t out;
-  float scale;  // of positions in the output, to positions in the input
+  float scale;  // from positions in the output to positions in the input
   bool align_corners;
 
-  // The last one's index at most, and 0 where a scale is no sensible number.
+  // At most the index of the last element, and 0 where the scale is not a usable number.
   std::uint32_t clamp(float position) const {
     const auto index = convert<std::int64_t>(std::floor(position));
     return static_cast<std::uint32_t>(index < 0 ? 0 : index < in ? index : in - 1);

@@ -1,7 +1,7 @@
 // upsample_nearest2d.vec_out (input, output_size or none, scale_factors or none, out, out) and
 // upsample_bilinear2d.vec_out (input, output_size or none, align_corners, scale_factors or none, out, out) of [N, C, H,
-// W] in any dim_order; nearest of any type, bilinear of any but DOUBLE. The numbers of ExecuTorch's portable kernels
-// (kernels/portable/cpu/util/upsample_util.h), whose positions are floats.
+// W] in any dim_order; nearest for any type, bilinear for any but DOUBLE. Results are those of ExecuTorch's portable
+// kernels (kernels/portable/cpu/util/upsample_util.h), whose positions are floats.
 #pragma once
 
 #include "runtime/kernels/arguments.h"

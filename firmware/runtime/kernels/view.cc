@@ -23,7 +23,7 @@ void expect_same_sizes(const Arguments& arguments, const View& from, const View&
   }
 }
 
-// Through both views, in the order of the second one's memory as far as it has one.
+// Walks through both views, as far as possible in the order of the second one's memory.
 Walk make_walk(const View& from, const View& to) {
   std::uint8_t order[MAX_RANK];
   for (std::uint32_t i = 0; i < to.rank; ++i) {

@@ -1,6 +1,6 @@
-// Counts through the positions of a shape, the dimension added last fastest, and keeps track of where each position is
-// in up to four tensors at once. Distances are in elements and may be 0 (a tensor that repeats along a dimension) or
-// negative (one that is read backwards): offsets wrap as unsigned numbers do.
+// Counts through the positions of a shape, the dimension added last fastest, and keeps each position's offset in up to
+// four tensors at once. Distances are in elements and may be 0 (a tensor that repeats along a dimension) or negative
+// (one that is read backwards): offsets wrap as unsigned numbers do.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ class Walk {
 
   explicit Walk(std::uint32_t tensors) : tensors_(tensors) {}
 
-  // A dimension inside of those before: its size, and the distance between neighbours in each tensor. One that merely
-  // continues the dimension before in every tensor is merged with it.
+  // Adds a dimension inside the ones before: its size, and the distance between neighbours in each tensor. It is merged
+  // with the dimension before if it continues that in every tensor.
   void add(std::uint32_t size, const std::uint32_t* strides);
 
   std::uint32_t offset(std::uint32_t tensor) const { return offsets_[tensor]; }
 
-  // False, and back at the start, after the last position.
+  // Goes to the next position. After the last one it returns false and is at the start again.
   bool next();
 
  private:

@@ -325,7 +325,7 @@ def test_a_diagnosis_that_fails_leaves_the_verdict(five: Artifact, monkeypatch: 
         raise OracleError("tosa_reference_model has gone")
 
     broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
-    monkeypatch.setattr(diagnosis, "values", missing)
+    monkeypatch.setattr(diagnosis, "tensor_values", missing)
     found = failed(broken)
     assert found == Divergence("unknown", "could not localise: OracleError: tosa_reference_model has gone")
 
@@ -334,7 +334,7 @@ def test_an_interruption_of_the_diagnosis_is_one(five: Artifact, monkeypatch: py
     def interrupted(*_: object) -> None:
         raise RuntimeError("wrapped") from KeyboardInterrupt()
 
-    monkeypatch.setattr(diagnosis, "values", interrupted)
+    monkeypatch.setattr(diagnosis, "tensor_values", interrupted)
     with pytest.raises(KeyboardInterrupt):
         failed(five, Corrupting(delegate_output_changed(0)))
 

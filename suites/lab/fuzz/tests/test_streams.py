@@ -91,7 +91,7 @@ def test_a_read_out_of_a_region_is_found(monkeypatch: pytest.MonkeyPatch, case: 
         return values + int(around(memory, self.region)[GUARD - 3])
 
     monkeypatch.setattr(FeatureMap, "load", beyond)
-    monkeypatch.setattr(FeatureMap, "plain", lambda self, memory: None)
+    monkeypatch.setattr(FeatureMap, "as_view", lambda self, memory: None)
     forget()
     assert "bytes outside of regions matter" in examine(case).finding
 
