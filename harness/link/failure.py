@@ -58,8 +58,8 @@ def reported_error(payload: bytes) -> TargetError:
         error = Error.unpack(payload)
         kind = ErrorKind(error["kind"])
     except (struct.error, ValueError) as problem:
-        raise TargetError(f"an ERROR frame makes no sense: {problem}", kind=FailureKind.LINK) from problem
-    text = payload[Error.size :].decode("utf-8", "replace").strip() or f"error {kind.name} without a word"
+        raise TargetError(f"an ERROR frame is malformed: {problem}", kind=FailureKind.LINK) from problem
+    text = payload[Error.size :].decode("utf-8", "replace").strip() or f"error {kind.name} without a message"
     if kind is ErrorKind.OUT_OF_MEMORY:
         text = f"{text} (needed {error['needed']:,} bytes, available {error['available']:,})"
     return TargetError(_PREFIXES.get(kind, "") + text, kind=_KINDS[kind])
@@ -70,7 +70,7 @@ def reported_fault(payload: bytes, symbols: Symbols) -> TargetError:
     try:
         fault = FaultInfo.unpack(payload)
     except struct.error as problem:
-        raise TargetError(f"a FAULT frame makes no sense: {problem}", kind=FailureKind.LINK) from problem
+        raise TargetError(f"a FAULT frame is malformed: {problem}", kind=FailureKind.LINK) from problem
     name = _EXCEPTIONS.get(fault["exception"], f"exception {fault['exception']}")
     causes = [text for bit, text in _CFSR.items() if fault["cfsr"] >> bit & 1]
     causes += [text for bit, text in _HFSR.items() if fault["hfsr"] >> bit & 1]

@@ -59,7 +59,7 @@ class TensorAnnouncement:
                 raise ValueError(f"rank {rank} in {len(payload)} bytes")
             sizes = struct.unpack_from(f"<{rank}I", payload, TensorInfo.size)
         except (struct.error, ValueError) as error:
-            raise TargetError(f"a TENSOR frame makes no sense: {error}", kind=FailureKind.LINK) from error
+            raise TargetError(f"a TENSOR frame is malformed: {error}", kind=FailureKind.LINK) from error
         label = f"{role.name.lower()} {info['index']}"
         if info["dtype"] not in DTYPES:
             raise TargetError(

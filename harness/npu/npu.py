@@ -290,7 +290,7 @@ def _widened(old: Extent, access: Access) -> Extent:
 
 def _check_addresses(op: Op, access: Access, configuration: Configuration) -> None:
     if access.begin < 0:
-        message = "strides lead to before its region"
+        message = "the strides reach below the start of its region"
         raise Fault(FailureKind.BUS, op.offset, op.name, access.register, access.begin, message, region=access.region)
     if access.region == INTERNAL and access.end > configuration.internal_bytes:
         raise Fault(

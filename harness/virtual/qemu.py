@@ -245,7 +245,7 @@ class Qemu:
 def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
     """Return the error for a QEMU that did not start, with its own messages. Call it before `stop`."""
     status = qemu.exit_status(1.0)
-    reason = qemu.reason() or "it said nothing"
+    reason = qemu.reason() or "it printed no message"
     if status is None:
         outcome = what
     elif status < 0:

@@ -191,8 +191,8 @@ def test_messages_out_of_order_are_noticed(messages: list[Message], says: str) -
         ([run_begin(0, 0), *tensor(OUTPUT, 6, nbytes=4)], "announced with 4 bytes"),
         ([run_begin(0, 0), *tensor(OUTPUT, 1)], "announced with"),
         ([run_begin(0, 0), *tensor(OUTPUT, 99)], "dtype 99"),
-        ([run_begin(0, 0), *tensor(OUTPUT, 6, rank=3)], "makes no sense"),
-        ([run_begin(0, 0), *tensor(OUTPUT, 6, role=7)], "makes no sense"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, rank=3)], "is malformed"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, role=7)], "is malformed"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, dim_order=bytes(16))], "no permutation"),
     ],
 )

@@ -21,7 +21,7 @@ from ethosu import mlw_codec
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.lowering.errors import ToolError
 
-ENDLESS = "the decoder does not come to its end"
+ENDLESS = "the decoder did not finish"
 
 
 def encoded(values: np.ndarray) -> bytes:

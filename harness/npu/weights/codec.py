@@ -175,7 +175,7 @@ class Batch:
             errors = stop()
             if errors:
                 raise ToolError(f"Vela's weight decoder cannot be used: {errors}", hint="reinstall ethos-u-vela")
-            return CorruptStream("the decoder does not come to its end")
+            return CorruptStream("the decoder did not finish")
         offset = self._offset
         self._offset += 2 * expected
         if count != expected:

@@ -1,6 +1,6 @@
-/* A program of somebody else: newlib with semihosting, and an NPU driver with the register sequence of Arm's.
+/* A program of another project: newlib with semihosting, and an NPU driver with the register sequence of Arm's.
  *
- * What it does is its first argument. It knows nothing of ethos-hil.
+ * Its first argument says what to do. It knows nothing of ethos-hil.
  */
 #include <stdint.h>
 #include <stdio.h>
