@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.lowering.cache_contents import DIGESTS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
@@ -27,7 +28,6 @@ from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
 SCHEMA_VERSION = 9
-_DIGESTS = "SHA256SUMS"
 _ARRAYS = ("example_inputs", "floating", "quantised")
 """Fields that are tuples of arrays, each in an archive of its own."""
 
@@ -260,7 +260,7 @@ class Artifact:
                 write(f"{prefix}{name}.npz", packed.getvalue())
         write("artifact.json", (json.dumps(manifest, indent=1) + "\n").encode())
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
-        _write_synced(folder / _DIGESTS, sums.encode())
+        _write_synced(folder / DIGESTS, sums.encode())
         directory = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -348,7 +348,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 def _verified_files(folder: Path) -> dict[str, bytes]:
     """The contents of every file the digest list names, each checked against it."""
     try:
-        text = (folder / _DIGESTS).read_text("utf-8")
+        text = (folder / DIGESTS).read_text("utf-8")
         expected = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
         files = {name: (folder / name).read_bytes() for name in expected}
     except (OSError, UnicodeDecodeError) as error:

@@ -2,7 +2,8 @@
 
 An entry is a folder named after the digest of everything that went into it. It is written elsewhere on the same file
 system, synced, and renamed into place while a lock on its key is held: it is either whole or not there. Loading
-checks every file against the entry's digest list, so a damaged entry is never used but made again.
+checks every file against the entry's digest list, so a damaged entry is never used but made again. The entries that
+were not used for longest go when all together pass a limit (`ethos_hil.lowering.cache_contents`).
 """
 
 from __future__ import annotations
@@ -12,33 +13,31 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
+from ethos_hil.lowering.cache_contents import CacheContents, locked, touch, write_small
+from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, cache_folder, cache_limit
 from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.verdict import FailureKind
-
-_VARIABLE = "ETHOS_HIL_CACHE"
 
 
 class Cache:
     """A folder of artifacts.
 
     Args:
-        root: the folder; by default $ETHOS_HIL_CACHE, else the user's cache folder.
+        root: the folder; by default `cache_folder()`.
+        limit: bytes that its entries may take; by default `cache_limit()`.
+
+    Raises:
+        UsageError: $ETHOS_HIL_CACHE_LIMIT is no size.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
-        if root is None:
-            given = os.environ.get(_VARIABLE)
-            if given:
-                root = Path(given).expanduser()
-            else:
-                import platformdirs
-
-                root = Path(platformdirs.user_cache_dir("ethos-hil"))
-        self.root = root.absolute() / f"v{SCHEMA_VERSION}"
+    def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
+        self._contents = CacheContents(cache_folder() if root is None else root.absolute())
+        self._limit = cache_limit() if limit is None else limit
+        self.root = self._contents.folder / f"v{SCHEMA_VERSION}"
 
     def get(self, key: str) -> Artifact | None:
         """The artifact under `key`, or None when there is none or it is damaged."""
@@ -46,7 +45,10 @@ class Cache:
             artifact = Artifact.load(self._entry(key))
         except UsageError:
             return None
-        return artifact if artifact.key == key else None
+        if artifact.key != key:
+            return None
+        touch(self._entry(key))
+        return artifact
 
     def get_or_make(self, key: str, make: Callable[[], Artifact]) -> tuple[Artifact, bool]:
         """The artifact under `key`, and whether it was there already; `make` is called when not.
@@ -66,7 +68,9 @@ class Cache:
                 raise ValueError(f"the artifact's key is {artifact.key!r}, expected {key!r}")
             with self._writing():
                 self._publish(artifact)
-            return artifact, False
+        with self._writing():
+            self._contents.add(self._entry(key), self._limit)
+        return artifact, False
 
     def find_by_pte(self, sha256: str) -> Artifact | None:
         """The artifact whose .pte has this digest, or None."""
@@ -87,22 +91,16 @@ class Cache:
         except OSError as error:
             raise ToolError(
                 f"the cache in {self.root} cannot be written: {error.strerror or error}",
-                hint=f"free some space, or set {_VARIABLE} to another folder",
+                hint=f"free some space, or set {CACHE_VARIABLE} to another folder",
                 kind=FailureKind.CACHE,
             ) from error
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
-        from filelock import FileLock
-
-        lock = FileLock(self.root / "locks" / f"{key}.lock")
-        with self._writing():
-            Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        try:
+        with ExitStack() as stack:
+            with self._writing():
+                stack.enter_context(locked(self.root / "locks" / f"{key}.lock"))
             yield
-        finally:
-            lock.release()
 
     def _publish(self, artifact: Artifact) -> None:
         entry = self._entry(artifact.key)
@@ -127,16 +125,7 @@ class Cache:
     def _index(self, artifact: Artifact) -> None:
         folder = self.root / "by-pte"
         folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder)
-        try:
-            with os.fdopen(handle, "w") as stream:
-                stream.write(artifact.key + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).replace(folder / artifact.sha256)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_small(folder / artifact.sha256, artifact.key + "\n")
 
 
 def _sync_folder(folder: Path) -> None:

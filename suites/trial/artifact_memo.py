@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache_contents import touch
 from ethos_hil.lowering.versions import versions
 from ethos_hil.results.files import write_whole
 from ethos_hil.suites.trial.model_fingerprint import INSTALLED, settled, unchanged
@@ -30,14 +31,21 @@ class Found:
 
 
 def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
-    """The artifact of the case called `name` for `target`, if all it was made from is as it was."""
+    """The artifact of the case called `name` for `target`, if all it was made from is as it was.
+
+    None too where the cache has removed the artifact since.
+    """
+    path = _path(cache, name, target)
     try:
-        entry = json.loads(_path(cache, name, target).read_text("utf-8"))
+        entry = json.loads(path.read_text("utf-8"))
         files = dict(entry["files"])
         artifact = cache.get(entry["key"]) if unchanged(files) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Found(artifact, files) if artifact is not None else None
+    if artifact is None:
+        return None
+    touch(path)  # the cache forgets those that were not used for longest
+    return Found(artifact, files)
 
 
 def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:

@@ -1,0 +1,268 @@
+"""What a cache holds, and how it stays below its limit.
+
+    <folder>/size                          bytes of all entries, as last counted
+    <folder>/size.lock                     held while that is read and written, and while entries are removed
+    <folder>/v<n>/artifacts/<key>/         an entry; its time of modification is when it was last used
+    <folder>/v<n>/artifacts/.<key>.<...>   one that is being written or removed, or was when its process died
+    <folder>/v<n>/by-pte/<sha256>          the key of the entry that has this program
+    <folder>/v<n>/cases/<digest>           what the suites know of an entry; its time is when it was last used
+    <folder>/v<n>/locks/<key>.lock         held while the entry is made, and while it is removed
+
+Entries of all versions of the format count, so those of an old version go first: nobody uses them any more.
+
+Who adds an entry adds its bytes to `size`, and only where the sum passes the limit are the entries looked at, one by
+one. Then the least recently used are removed, down to nine tenths of the limit, so that this is rare. An entry is
+renamed before it is removed: who reads it meanwhile finds all of its files or misses one, and so has the whole of it
+(every file is checked against the entry's digests) or none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.verdict import FailureKind
+
+DIGESTS = "SHA256SUMS"
+"""Of an entry: names of its files with their digests."""
+_BLOCK = 4096
+"""Bytes that file systems give out at least."""
+_KEEP = 0.9
+_KEY = re.compile(r"[0-9a-f]{64}")
+_VERSION = re.compile(r"v\d+")
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """An entry: where it is, the bytes it takes on disk, and when it was last used, in ns since the epoch."""
+
+    path: Path
+    size: int
+    used: int
+
+    @classmethod
+    def read(cls, path: Path) -> CacheEntry:
+        """The entry at `path`. One that another process removes meanwhile has the files that were seen."""
+        size = 0
+        with contextlib.suppress(FileNotFoundError), os.scandir(path) as files:
+            for file in files:
+                with contextlib.suppress(FileNotFoundError):
+                    size += -(-file.stat().st_size // _BLOCK) * _BLOCK
+        try:
+            return cls(path, size, path.stat().st_mtime_ns)
+        except FileNotFoundError:
+            return cls(path, 0, 0)
+
+
+@dataclass(frozen=True)
+class Removed:
+    """How many entries were removed, and how many bytes they took."""
+
+    entries: int = 0
+    size: int = 0
+
+
+def touch(path: Path) -> None:
+    """Note that an entry, or what is known of one, is used now. Nothing is written but the time."""
+    with contextlib.suppress(OSError):  # removed meanwhile, or a cache that is only read
+        os.utime(path)
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold the lock in this file; gives False when it is held by another and `wait` is False."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def write_small(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+class CacheContents:
+    """All entries below a cache's folder.
+
+    Args:
+        folder: the folder that $ETHOS_HIL_CACHE names.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._size = folder / "size"
+
+    def entries(self) -> list[CacheEntry]:
+        """Every whole entry, the least recently used first."""
+        found = [CacheEntry.read(path) for path in self._artifacts() if _KEY.fullmatch(path.name)]
+        return sorted(found, key=lambda entry: entry.used)
+
+    def add(self, path: Path, limit: int) -> Removed:
+        """Count a new entry, and remove others where the limit is passed; never this one.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        with locked(self.folder / "size.lock"):
+            known = self._noted()
+            if known is not None:
+                known += CacheEntry.read(path).size
+            if known is not None and known <= limit:
+                write_small(self._size, f"{known}\n")
+                return Removed()
+            entries = self.entries()
+            if sum(entry.size for entry in entries) <= limit:
+                write_small(self._size, f"{sum(entry.size for entry in entries)}\n")
+                return Removed()
+            return self._shrink(entries, int(limit * _KEEP), path)
+
+    def trim(self, limit: int) -> Removed:
+        """Remove the least recently used entries, until the others take no more than `limit` bytes.
+
+        An entry that another process is making at this moment stays.
+
+        Raises:
+            ToolError: the folder cannot be written.
+        """
+        if not self.folder.is_dir():
+            return Removed()
+        try:
+            with locked(self.folder / "size.lock"):
+                self._sweep()
+                return self._shrink(self.entries(), limit, None)
+        except OSError as error:
+            raise ToolError(
+                f"the cache in {self.folder} cannot be written: {error.strerror or error}",
+                hint="are its permissions right?",
+                kind=FailureKind.CACHE,
+            ) from error
+
+    def clear(self) -> Removed:
+        """Remove all entries, and what is known of them.
+
+        Raises:
+            ToolError: as `trim`.
+        """
+        removed = self.trim(0)
+        for version in self._versions():
+            for path in _listed(version / "cases"):
+                path.unlink(missing_ok=True)
+            for path in _listed(version / "by-pte"):
+                with contextlib.suppress(OSError, UnicodeDecodeError):
+                    if not (version / "artifacts" / path.read_text("ascii").strip()).is_dir():
+                        path.unlink()
+            for path in _listed(version / "locks"):
+                with locked(path, wait=False) as mine:
+                    if mine:
+                        path.unlink(missing_ok=True)
+        return removed
+
+    def _shrink(self, entries: list[CacheEntry], limit: int, spared: Path | None) -> Removed:
+        total = sum(entry.size for entry in entries)
+        kept: list[CacheEntry] = []
+        count = size = 0
+        for entry in entries:
+            if total - size > limit and entry.path != spared and self._remove(entry.path):
+                count, size = count + 1, size + entry.size
+            else:
+                kept.append(entry)
+        write_small(self._size, f"{total - size}\n")
+        if count and kept:
+            self._forget_cases(kept[0].used)
+        return Removed(count, size)
+
+    def _remove(self, path: Path) -> bool:
+        """Remove an entry, unless another process holds its lock."""
+        lock = path.parents[1] / "locks" / f"{path.name}.lock"
+        with locked(lock, wait=False) as mine:
+            if not mine:
+                return False
+            pte = _program(path)
+            aside = path.with_name(f".{path.name}.removed")
+            shutil.rmtree(aside, ignore_errors=True)
+            try:
+                path.rename(aside)
+            except FileNotFoundError:
+                return False
+            if pte is not None:
+                pointer = path.parents[1] / "by-pte" / pte
+                with contextlib.suppress(FileNotFoundError):
+                    if pointer.read_text("ascii").strip() == path.name:
+                        pointer.unlink()
+            shutil.rmtree(aside, ignore_errors=True)
+            lock.unlink(missing_ok=True)  # who waits for it looks again: filelock sees that its file is gone
+            return True
+
+    def _sweep(self) -> None:
+        """Remove what processes that died left half-written."""
+        for path in self._artifacts():
+            _, _, rest = path.name.partition(".")
+            key = rest.partition(".")[0]
+            if not path.name.startswith(".") or not _KEY.fullmatch(key):
+                continue
+            with locked(path.parents[1] / "locks" / f"{key}.lock", wait=False) as mine:
+                if mine:
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def _forget_cases(self, oldest: int) -> None:
+        """Remove what the suites know of entries that are gone: it was last used before all that are left."""
+        for version in self._versions():
+            for path in _listed(version / "cases"):
+                with contextlib.suppress(FileNotFoundError):
+                    if path.stat().st_mtime_ns < oldest:
+                        path.unlink()
+
+    def _noted(self) -> int | None:
+        try:
+            return int(self._size.read_text("ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def _versions(self) -> list[Path]:
+        return [path for path in _listed(self.folder) if _VERSION.fullmatch(path.name)]
+
+    def _artifacts(self) -> list[Path]:
+        return [path for version in self._versions() for path in _listed(version / "artifacts")]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _program(path: Path) -> str | None:
+    """The digest of an entry's program, from its list of digests."""
+    try:
+        lines = (path / DIGESTS).read_text("ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return None
+    digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    return digests.get("model.pte")

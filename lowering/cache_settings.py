@@ -1,0 +1,33 @@
+"""Where the cache is, and how much it may hold."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ethos_hil.lowering import byte_size
+
+CACHE_VARIABLE = "ETHOS_HIL_CACHE"
+LIMIT_VARIABLE = "ETHOS_HIL_CACHE_LIMIT"
+DEFAULT_LIMIT = 10 * 10**9
+"""Bytes."""
+
+
+def cache_folder() -> Path:
+    """$ETHOS_HIL_CACHE, else the user's cache folder."""
+    given = os.environ.get(CACHE_VARIABLE)
+    if given:
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("ethos-hil")).absolute()
+
+
+def cache_limit() -> int:
+    """Bytes that the entries may take: $ETHOS_HIL_CACHE_LIMIT, else DEFAULT_LIMIT.
+
+    Raises:
+        UsageError: the variable is no size.
+    """
+    given = os.environ.get(LIMIT_VARIABLE)
+    return byte_size.parse(given, LIMIT_VARIABLE) if given else DEFAULT_LIMIT

@@ -1,0 +1,285 @@
+"""The cache's limit: what was not used for longest goes, whole, whatever other processes do at the time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from ethos_hil.lowering import byte_size
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache_contents import CacheContents, Removed
+from ethos_hil.lowering.cache_settings import DEFAULT_LIMIT, cache_limit
+from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.tests.test_cache import make_artifact, never, same
+
+KEYS = [f"{number:064x}" for number in range(6)]
+HUGE = 10**12
+
+
+def add(folder: Path, key: str, limit: int = HUGE) -> bool:
+    """Whether it was there already."""
+    return Cache(folder, limit).get_or_make(key, lambda: make_artifact(key))[1]
+
+
+def there(folder: Path) -> list[str]:
+    return [path.name for path in sorted((Cache(folder).root / "artifacts").iterdir())]
+
+
+def size_of_one(folder: Path) -> int:
+    """Bytes on disk of each of the entries, which are alike."""
+    (size,) = {entry.size for entry in CacheContents(folder).entries()}
+    return size
+
+
+def noted(folder: Path) -> int:
+    return int((folder / "size").read_text())
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A cache with KEYS[0:4], the first used longest ago."""
+    for key in KEYS[:4]:
+        add(tmp_path, key)
+    return tmp_path
+
+
+def test_what_is_counted_is_what_is_there(full: Path) -> None:
+    entries = CacheContents(full).entries()
+    assert [entry.path.name for entry in entries] == KEYS[:4]
+    assert noted(full) == sum(entry.size for entry in entries)
+    for entry in entries:
+        files = [path.stat() for path in entry.path.iterdir()]
+        assert sum(file.st_size for file in files) <= entry.size <= sum(file.st_size + 4095 for file in files)
+
+
+def test_the_one_not_used_for_longest_goes_when_the_limit_is_passed(full: Path) -> None:
+    assert Cache(full).get(KEYS[0]) is not None  # now the others are older
+    add(full, KEYS[4], limit=int(4.5 * size_of_one(full)))
+    assert there(full) == [KEYS[0], *KEYS[2:5]]
+    assert noted(full) == 4 * size_of_one(full)
+
+
+def test_below_the_limit_nothing_goes(full: Path) -> None:
+    add(full, KEYS[4], limit=5 * size_of_one(full))
+    assert there(full) == KEYS[:5]
+
+
+def test_a_use_is_noted_without_a_change_of_what_is_kept(full: Path) -> None:
+    def files() -> list[tuple[int, int]]:
+        return [(path.stat().st_ino, path.stat().st_mtime_ns) for path in sorted(entry.iterdir())]
+
+    entry = Cache(full).root / "artifacts" / KEYS[1]
+    before, used = files(), entry.stat().st_mtime_ns
+    Cache(full).get(KEYS[1])
+    assert files() == before
+    assert entry.stat().st_mtime_ns > used
+
+
+def test_a_new_entry_stays_although_it_is_larger_than_the_limit(full: Path) -> None:
+    add(full, KEYS[4], limit=1)
+    assert there(full) == [KEYS[4]]
+    assert add(full, KEYS[4])
+
+
+def test_entries_are_not_counted_again_for_each_that_is_added(full: Path) -> None:
+    """What `size` says is believed as long as it is below the limit, and counted anew when it is not."""
+    one = size_of_one(full)
+    (full / "size").write_text("1000\n")
+    add(full, KEYS[4], limit=2 * one)
+    assert (noted(full), there(full)) == (1000 + one, KEYS[:5])
+    (full / "size").write_text(f"{9 * one}\n")
+    add(full, KEYS[5], limit=7 * one)
+    assert (noted(full), there(full)) == (6 * one, KEYS)
+
+
+@pytest.mark.parametrize("content", [None, "", "text"])
+def test_a_count_that_is_lost_is_made_again(full: Path, content: str | None) -> None:
+    if content is None:
+        (full / "size").unlink()
+    else:
+        (full / "size").write_text(content)
+    add(full, KEYS[4])
+    assert noted(full) == 5 * size_of_one(full)
+
+
+def test_what_points_to_an_entry_goes_with_it(full: Path) -> None:
+    sha256 = make_artifact().sha256
+    assert Cache(full).find_by_pte(sha256) is not None
+    assert (Cache(full).root / "by-pte" / sha256).read_text().strip() == KEYS[3]
+    before = noted(full)
+    assert CacheContents(full).trim(0) == Removed(4, before)
+    assert Cache(full).find_by_pte(sha256) is None
+    assert not list((Cache(full).root / "by-pte").iterdir())
+    assert not list((Cache(full).root / "locks").iterdir())
+
+
+def test_the_program_of_a_newer_entry_is_still_found(full: Path) -> None:
+    CacheContents(full).trim(size_of_one(full))
+    assert there(full) == [KEYS[3]]
+    assert Cache(full).find_by_pte(make_artifact().sha256) is not None
+
+
+def test_what_was_removed_is_made_again(full: Path) -> None:
+    CacheContents(full).trim(0)
+    assert Cache(full).get(KEYS[0]) is None
+    assert not add(full, KEYS[0])
+    assert same(Cache(full).get_or_make(KEYS[0], never)[0], make_artifact(KEYS[0]))
+
+
+def test_an_entry_that_is_being_made_stays(full: Path) -> None:
+    locks = Cache(full).root / "locks"
+    with FileLock(locks / f"{KEYS[0]}.lock"):
+        removed = CacheContents(full).trim(0)
+    assert removed.entries == 3
+    assert there(full) == [KEYS[0]]
+    assert noted(full) == size_of_one(full)
+
+
+def test_entries_of_an_older_format_count_and_go_first(full: Path) -> None:
+    one = size_of_one(full)
+    old = full / "v1"
+    Cache(full).root.rename(old)
+    assert Cache(full).get(KEYS[0]) is None
+    add(full, KEYS[4], limit=3 * one)
+    assert there(full) == [KEYS[4]]
+    assert [path.name for path in sorted((old / "artifacts").iterdir())] == [KEYS[3]]
+
+
+def test_other_files_in_the_folder_are_left_alone(full: Path) -> None:
+    (full / "vacation").mkdir()
+    (full / "vacation/photograph").write_text("")
+    (Cache(full).root / "artifacts/notes").mkdir()
+    CacheContents(full).clear()
+    assert there(full) == ["notes"]
+    assert (full / "vacation/photograph").exists()
+
+
+def test_what_a_process_left_half_written_is_swept_and_what_one_is_writing_is_not(full: Path) -> None:
+    folder = Cache(full).root / "artifacts"
+    for key in (KEYS[4], KEYS[5]):
+        (folder / f".{key}.abc").mkdir()
+        (folder / f".{key}.abc/model.pte").write_bytes(b"half")
+    with FileLock(Cache(full).root / "locks" / f"{KEYS[5]}.lock"):
+        CacheContents(full).trim(HUGE)
+    assert there(full) == [f".{KEYS[5]}.abc", *KEYS[:4]]
+
+
+def test_clear_leaves_nothing_but_empty_folders(full: Path) -> None:
+    cases = Cache(full).root / "cases"
+    cases.mkdir()
+    (cases / "one").write_text("{}")
+    assert CacheContents(full).clear().entries == 4
+    assert not [path for path in Cache(full).root.rglob("*") if path.is_file()]
+    assert CacheContents(full / "absent").clear() == Removed()
+    assert not (full / "absent").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(full: Path) -> None:
+    (full / "size").unlink()
+    (full / "size").mkdir()
+    (full / "size/x").touch()
+    with pytest.raises(ToolError, match=f"the cache in {full} cannot be written"):
+        CacheContents(full).trim(0)
+
+
+# --- Several processes. ---
+
+READER = """
+import sys, time
+from pathlib import Path
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.tests.test_cache import make_artifact, same
+key, until = sys.argv[2], time.monotonic() + float(sys.argv[3])
+whole, found = make_artifact(key), {True: 0, False: 0}
+print("ready", flush=True)
+while time.monotonic() < until:
+    artifact = Cache(Path(sys.argv[1])).get(key)
+    assert artifact is None or same(artifact, whole)
+    found[artifact is not None] += 1
+print(found[True], found[False])
+"""
+
+
+def test_who_reads_an_entry_that_is_removed_has_all_of_it_or_none(tmp_path: Path) -> None:
+    add(tmp_path, KEYS[0])
+    arguments = [sys.executable, "-c", READER, str(tmp_path), KEYS[0], "3"]
+    readers = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for reader in readers:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "ready\n"
+    removed = 0
+    while any(reader.poll() is None for reader in readers):
+        removed += CacheContents(tmp_path).trim(0).entries
+        add(tmp_path, KEYS[0])
+        time.sleep(0.01)
+    hits, misses = (
+        sum(column) for column in zip(*(map(int, reader.communicate()[0].split()) for reader in readers), strict=True)
+    )
+    assert [reader.returncode for reader in readers] == [0, 0]
+    assert removed > 10
+    assert hits > 10
+    assert misses > 10
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.tests.test_cache import make_artifact, same
+for number in range(20):
+    key = f"{int(sys.argv[2]) * number:064x}"
+    artifact, _ = Cache(Path(sys.argv[1]), int(sys.argv[3])).get_or_make(key, lambda: make_artifact(key))
+    assert same(artifact, make_artifact(key))
+"""
+
+
+def test_processes_that_add_at_once_keep_the_limit_and_the_count(full: Path) -> None:
+    limit = 5 * size_of_one(full)
+    # They add the same entries and others: the multiples of 2, of 3 and of 4.
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(full), str(n), str(limit)]) for n in (2, 3, 4)]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    entries = CacheContents(full).entries()
+    assert sum(entry.size for entry in entries) == noted(full) <= limit
+    assert all(Cache(full).get(entry.path.name) is not None for entry in entries)
+
+
+# --- Sizes as text. ---
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("10GB", 10**10), ("500 mb", 5 * 10**8), ("1.5GiB", 3 * 2**29), ("4096", 4096), ("0", 0), (" 2kB ", 2000)],
+)
+def test_a_size_is_read(text: str, size: int) -> None:
+    assert byte_size.parse(text, "--limit") == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1GB", "10XB", "1e9", "1,5GB", "GB", "٣GB"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--limit .* is no size") as raised:
+        byte_size.parse(text, "--limit")
+    assert raised.value.hint == "give a number and a unit, such as 10GB or 500MB"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (10**10, "10.0 GB"), (3e15, "3000.0 TB")]
+)
+def test_a_size_is_shown(size: int, text: str) -> None:
+    assert byte_size.shown(size) == text
+
+
+def test_the_environment_sets_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ETHOS_HIL_CACHE_LIMIT", raising=False)
+    assert cache_limit() == DEFAULT_LIMIT
+    monkeypatch.setenv("ETHOS_HIL_CACHE_LIMIT", "1")
+    for key in KEYS[:2]:
+        Cache(tmp_path).get_or_make(key, lambda key=key: make_artifact(key))  # type: ignore[misc]
+    assert there(tmp_path) == [KEYS[1]]
+    monkeypatch.setenv("ETHOS_HIL_CACHE_LIMIT", "plenty")
+    with pytest.raises(UsageError, match="ETHOS_HIL_CACHE_LIMIT 'plenty' is no size"):
+        Cache(tmp_path)
