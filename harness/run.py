@@ -226,7 +226,11 @@ def _run_artifact(
         board.reset()
     runner = firmware if isinstance(firmware, Runner) else None
     answer = Answer(artifact, board, input_sets, tuple(references), outcome, runner)
-    return judge(answer, request.label, reporter=reporter, seconds=seconds)
+    report = judge(answer, request.label, reporter=reporter, seconds=seconds)
+    if own is None or own.doubt is None:
+        return report
+    notes = (own.doubt, *report.record.notes)
+    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
 
 
 def image_of(

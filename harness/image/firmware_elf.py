@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import io
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,10 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ethos_hil.harness.image.firmware_file import firmware_doubt, firmware_path, remedy
 from ethos_hil.lowering.errors import ToolError
 
-FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
 OPERATORS_SECTION = ".ethos_hil.operators"
-_BUILD = Path(__file__).resolve().parents[2] / "build/firmware"
 _SYMBOLS = (
     "__sram_pool_start", "__sram_pool_end", "__ddr_end", "__stack_limit", "__stack_top", "__package_start",
     "__package_limit",
@@ -29,22 +27,17 @@ _SYMBOLS = (
 
 
 def find_firmware(soc: str = "corstone-300") -> bytes:
-    """The firmware's ELF for a system on chip, from $ETHOS_HIL_FIRMWARE (a file, or a folder with one for each board)
-    or where `make firmware` puts it.
+    """The firmware's ELF for a system on chip, from `firmware_path`.
 
     Raises:
         ToolError: there is none.
     """
-    path = Path(os.environ.get(FIRMWARE_VARIABLE) or _BUILD)
-    if path.is_dir() or path == _BUILD:
-        path = path / soc.replace("-", "") / "ethos-hil.elf"
+    path = firmware_path(soc)
     try:
         status = path.stat()
         return _content(path, status.st_mtime_ns, status.st_size)
     except OSError as error:
-        raise ToolError(
-            f"no firmware at {path}: {error.strerror}", hint=f"run `make firmware`, or set {FIRMWARE_VARIABLE}"
-        ) from error
+        raise ToolError(f"no firmware at {path}: {error.strerror}", hint=remedy()) from error
 
 
 @functools.lru_cache(maxsize=4)
@@ -65,6 +58,7 @@ class Firmware:
         package_start: address of the package.
         stack: bytes of the main stack.
         operators: full names of the operators it has kernels for.
+        doubt: why it may do something else than its sources say, if it was built here and does (`firmware_doubt`).
     """
 
     start: int | None
@@ -74,6 +68,7 @@ class Firmware:
     stack: int | None
     operators: frozenset[str] | None
     package_start: int | None = None
+    doubt: str | None = None
 
     @classmethod
     def read(cls, elf: bytes) -> Firmware:
@@ -108,6 +103,7 @@ def _read(elf: bytes) -> Firmware:
         stack=_between(symbols, "__stack_limit", "__stack_top"),
         operators=None if names is None else frozenset(names),
         package_start=symbols.get("__package_start"),
+        doubt=firmware_doubt(elf),
     )
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.image.firmware_elf import FIRMWARE_VARIABLE, Firmware
+from ethos_hil.harness.image.firmware_elf import Firmware
+from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, InputRef, PackageHeader
 from ethos_hil.harness.npu import Configuration
@@ -147,7 +148,7 @@ def _board(place: Destination, firmware: Firmware) -> Check:
     """Whether the firmware is the one of this system on chip: it begins where the processor does."""
     found = next((soc.name for soc in SOCS if soc.vectors == firmware.start), "none that is known")
     if found == place.soc:
-        return Check("firmware", place.soc, found, OK)
+        return Check("firmware", place.soc, found, OK if firmware.doubt is None else NOTE, firmware.doubt)
     return Check("firmware", place.soc, found, FAIL, f"`make firmware`, and {FIRMWARE_VARIABLE} unset")
 
 

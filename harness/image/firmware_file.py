@@ -1,0 +1,70 @@
+"""Where a board's firmware is, and whether it is what its sources say."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from pathlib import Path
+
+from ethos_hil.harness.image.firmware_manifest import ELF_NAME, MANIFEST_NAME, FirmwareManifest, source_digest
+
+FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
+OWN = Path(__file__).parents[2] / "firmware"
+"""Beside the package's rooms: in a checkout a link to build/firmware, in a wheel a folder."""
+_SOURCES = Path(__file__).resolve().parents[2] / "firmware"
+IN_CHECKOUT = (_SOURCES / "CMakeLists.txt").is_file()
+
+
+def firmware_path(soc: str) -> Path:
+    """Where the firmware's ELF for a system on chip is, or should be.
+
+    $ETHOS_HIL_FIRMWARE, a file or a folder with one for each board; else, in a checkout, where `make firmware` puts it;
+    else among the package's own files, which a wheel has.
+    """
+    given = os.environ.get(FIRMWARE_VARIABLE)
+    if given and not Path(given).is_dir():
+        return Path(given)
+    return (Path(given) if given else OWN.resolve()) / board_of(soc) / ELF_NAME
+
+
+def board_of(soc: str) -> str:
+    """The board below firmware/boards that is this system on chip."""
+    return soc.replace("-", "")
+
+
+def remedy() -> str:
+    """What to do where there is no firmware."""
+    if IN_CHECKOUT:
+        return f"run `make firmware`, or set {FIRMWARE_VARIABLE}"
+    return f"install a wheel that `make wheel` built, or set {FIRMWARE_VARIABLE}"
+
+
+def firmware_doubt(elf: bytes) -> str | None:
+    """Why an ELF may do something else than its sources say, in one sentence; None where nothing speaks for that.
+
+    It is told of those that were built in this checkout. What the user built elsewhere is his own choice, and a wheel
+    has no sources.
+    """
+    for path in OWN.glob(f"*/{ELF_NAME}") if IN_CHECKOUT else ():
+        if path.read_bytes() == elf:
+            return _doubt_of(path, elf)
+    return None
+
+
+def _doubt_of(path: Path, elf: bytes) -> str | None:
+    board = path.parent.name
+    try:
+        manifest = FirmwareManifest.read(path.with_name(MANIFEST_NAME))
+    except ValueError:
+        manifest = None
+    if manifest is None or manifest.sha256 != hashlib.sha256(elf).hexdigest():
+        return f"nothing says from which sources the firmware of {board} was built; run `make firmware`"
+    if manifest.sources != _digest_of_sources():
+        return f"the firmware of {board} was built from other sources than there are now; run `make firmware`"
+    return None
+
+
+@functools.cache
+def _digest_of_sources() -> str:
+    return source_digest(_SOURCES)

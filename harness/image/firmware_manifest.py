@@ -1,0 +1,120 @@
+r"""What a firmware's ELF was built from: a JSON file beside it, which the build writes.
+
+    python -m ethos_hil.harness.image.firmware_manifest ELF --sources firmware --board corstone300 \
+        --compiler "GNU 12.2.1" --flags="-O2;-g"
+
+CMake calls it after every build (firmware/CMakeLists.txt), so that the digest of the sources is that of the sources
+as they are, also where a change of one of them changes nothing in this board's firmware. Only the standard library is
+needed: the Python that builds the firmware may have nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SCHEMA_VERSION = 1
+ELF_NAME = "ethos-hil.elf"
+MANIFEST_NAME = "ethos-hil.json"
+_SUFFIXES = frozenset({".cc", ".h", ".S", ".ld", ".cmake", ".json", ".py", ".txt"})
+_NO_PART = ("tests", "fuzz", "boards/host")
+"""Folders of the firmware's that no board's build reads."""
+
+
+@dataclass(frozen=True)
+class FirmwareManifest:
+    """What is known of an ELF.
+
+    Attributes:
+        board: the folder below firmware/boards it is for, such as "corstone300".
+        elf: the file's name.
+        sha256: of the file, hexadecimal.
+        size: of the file, in bytes.
+        sources: the digest of the sources it was built from (`source_digest`).
+        compiler: its name and version.
+        flags: of the compiler and the linker; paths in the repository begin with "firmware".
+    """
+
+    board: str
+    elf: str
+    sha256: str
+    size: int
+    sources: str
+    compiler: str
+    flags: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> FirmwareManifest:
+        """The manifest in a file.
+
+        Raises:
+            ValueError: it cannot be read, or is none of this version; says why.
+        """
+        try:
+            document = json.loads(path.read_text("utf-8"))
+            if not isinstance(document, dict):
+                raise ValueError("it is no JSON object")
+            version = document.pop("schema_version")
+            if version != SCHEMA_VERSION:
+                raise ValueError(f"schema version {version}, expected {SCHEMA_VERSION}")
+            found = cls(**{**document, "flags": tuple(document["flags"])})
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is no manifest of a firmware: {error}") from error
+        return found
+
+    def write(self, path: Path) -> None:
+        """Write it, unless it is there already."""
+        text = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(self)}, indent=2) + "\n"
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
+
+
+def source_digest(folder: Path) -> str:
+    """The SHA-256 of all sources below the folder firmware/, by their paths in it; hexadecimal.
+
+    Those of other boards count too: a board's firmware is then said to be old where it need not be, and one more
+    `make firmware`, which has nothing to do, settles that.
+    """
+    digest = hashlib.sha256()
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in _SUFFIXES}
+    for name, path in sorted(files.items()):
+        if not name.startswith(tuple(f"{part}/" for part in _NO_PART)):
+            digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def describe(elf: Path, sources: Path, board: str, compiler: str, flags: list[str]) -> FirmwareManifest:
+    """The manifest of an ELF that was just built from the folder `sources`."""
+    data = elf.read_bytes()
+    root = str(sources)
+    return FirmwareManifest(
+        board=board,
+        elf=elf.name,
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        sources=source_digest(sources),
+        compiler=compiler,
+        flags=tuple(flag.replace(root, "firmware") for flag in flags),
+    )
+
+
+def main() -> None:
+    """Write the manifest of one ELF."""
+    parser = argparse.ArgumentParser(description="Write the manifest of a firmware's ELF beside it.")
+    parser.add_argument("elf", type=Path)
+    parser.add_argument("--sources", type=Path, required=True, help="the folder firmware/")
+    parser.add_argument("--board", required=True)
+    parser.add_argument("--compiler", required=True, help="its name and version")
+    parser.add_argument("--flags", required=True, help="of the compiler and the linker, as a list of CMake's")
+    given = parser.parse_args()
+    manifest = describe(given.elf, given.sources, given.board, given.compiler, given.flags.split(";"))
+    manifest.write(given.elf.with_name(MANIFEST_NAME))
+
+
+if __name__ == "__main__":
+    main()
