@@ -13,6 +13,3 @@ def pytest_configure() -> None:
     # A shell's background job is started with SIGINT ignored, and so would be every process a test interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-pytest_plugins = ["ethos_hil.suites.plugin.hooks"]

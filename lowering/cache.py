@@ -30,14 +30,19 @@ class Cache:
         root: the folder; by default `cache_folder()`.
         limit: bytes that its entries may take; by default `cache_limit()`.
 
+    Attributes:
+        folder: all that the cache reads and writes is below it.
+        root: of it, what is of this version of the format.
+
     Raises:
         UsageError: $ETHOS_HIL_CACHE_LIMIT is no size.
     """
 
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
-        self._contents = CacheContents(cache_folder() if root is None else root.absolute())
+        self.folder = cache_folder() if root is None else root.absolute()
+        self.root = self.folder / f"v{SCHEMA_VERSION}"
+        self._contents = CacheContents(self.folder)
         self._limit = cache_limit() if limit is None else limit
-        self.root = self._contents.folder / f"v{SCHEMA_VERSION}"
 
     def get(self, key: str) -> Artifact | None:
         """The artifact under `key`, or None when there is none or it is damaged."""

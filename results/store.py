@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,14 +21,9 @@ from typing import Any
 from ethos_hil.results import environment
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.record import Record
+from ethos_hil.results.run_name import new_name
 
 MANIFEST = "manifest.json"
-DEFAULT_ROOT = Path("results/runs")
-
-
-def new_name() -> str:
-    """Of a run folder that is made now."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 class RunFolder:

@@ -46,10 +46,18 @@ def firmware_doubt(elf: bytes) -> str | None:
     It is told of those that were built in this checkout. What the user built elsewhere is his own choice, and a wheel
     has no sources.
     """
-    for path in OWN.glob(f"*/{ELF_NAME}") if IN_CHECKOUT else ():
-        if path.read_bytes() == elf:
-            return _doubt_of(path, elf)
-    return None
+    return next((_doubt_of(path, elf) for path in _built() if path.read_bytes() == elf), None)
+
+
+def doubts_of_built() -> list[str]:
+    """What `firmware_doubt` says of the firmware that runs use here; nothing where they use one of the user's."""
+    if os.environ.get(FIRMWARE_VARIABLE):
+        return []
+    return [doubt for path in _built() if (doubt := _doubt_of(path, path.read_bytes())) is not None]
+
+
+def _built() -> list[Path]:
+    return sorted(OWN.glob(f"*/{ELF_NAME}")) if IN_CHECKOUT else []
 
 
 def _doubt_of(path: Path, elf: bytes) -> str | None:

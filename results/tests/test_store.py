@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.results.files import write_all, write_whole
-from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, new_name, read
+from ethos_hil.results.run_name import new_name
+from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read
 from ethos_hil.results.table import COLUMNS, frame
 from ethos_hil.results.tests.test_record import RECORD
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.results.verdict import FailureKind
+from ethos_hil.suites.declare.suffix import SUFFIXES
 
 if TYPE_CHECKING:
     from ethos_hil.results.record import Failure
 
-PROFILES = ("MI", "BI", "U55_BI", "U65_BI", "U85_BI")
-"""Names of `ethos_hil.suites.declare.profile.PROFILES`."""
+PROFILES = SUFFIXES
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _T = TypeVar("_T")
 

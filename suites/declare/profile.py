@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Profile:
     @property
     def marker(self) -> str:
         """Of its tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
-        return self.name.removesuffix("_BI").lower()
+        return marker_of(self.name)
 
     @property
     def quantised(self) -> bool:
@@ -44,13 +45,14 @@ class Profile:
         return replace(self, target=npu)
 
 
-PROFILES = (
-    Profile("MI", TosaSpec("1.0", "FP")),
-    Profile("BI", TosaSpec("1.0", "INT")),
-    Profile("U55_BI", NpuName("u55", 128)),
-    Profile("U65_BI", NpuName("u65", 256)),
-    Profile("U85_BI", NpuName("u85", 256)),
+_TARGETS: tuple[NpuName | TosaSpec, ...] = (
+    TosaSpec("1.0", "FP"),
+    TosaSpec("1.0", "INT"),
+    NpuName("u55", 128),
+    NpuName("u65", 256),
+    NpuName("u85", 256),
 )
+PROFILES = tuple(Profile(name, target) for name, target in zip(SUFFIXES, _TARGETS, strict=True))
 _ALIASES = {"FP": "MI", "INT": "BI"}
 
 

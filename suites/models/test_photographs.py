@@ -15,7 +15,7 @@ from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.declare import capability
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models
-from ethos_hil.suites.plugin.options import OPTIONS
+from ethos_hil.suites.plugin.options import Options
 
 Property = Callable[[str, object], None]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -37,7 +37,7 @@ def test_photographs_U85_BI(pytestconfig: pytest.Config, record_property: Proper
 
 
 def classify_photographs(profile: str, config: pytest.Config, record_property: Property) -> None:
-    options = config.stash[OPTIONS]
+    options = Options.of(config)
     npu, settings = options.profiles[profile].npu, options.settings
     assert npu is not None
     record_property("operator", "efficientnet_lite0")

@@ -1,48 +1,61 @@
 """pytest plugin: turns declared operators and models into tests, one per case and profile.
 
-In a conftest.py: `pytest_plugins = ["ethos_hil.suites.plugin.hooks"]`. Any test file may then declare `Operator`s
+It is an entry point of the package: where ethos-hil is installed, any test file may declare `Operator`s
 (`suites.declare.case`) and `Model`s (`suites.declare.model_case`). docs/suites.md says how to use it.
+
+So every pytest session of that environment loads this module, those of other projects too. There it changes nothing and
+costs next to nothing: it imports little more than pytest, its options give way to others of the same name, and the rest
+of the plugin (`declared_session`) is only imported and registered when one of the options is given or a test declares
+something.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator, Iterator
+import sys
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ethos_hil.suites.declare import profile
-from ethos_hil.suites.declare.case import Operator
-from ethos_hil.suites.declare.model_case import Model
+from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 from ethos_hil.suites.plugin import options
-from ethos_hil.suites.plugin.options import OPTIONS, Options
-from ethos_hil.suites.plugin.pytest_items import CaseItem, DeclaredItem, ModelItem
-from ethos_hil.suites.plugin.verdict_summary import Tally, suffix_of
-from ethos_hil.suites.trial import model_fingerprint
+from ethos_hil.suites.plugin.shared_names import CRASHED, RUN, TALLY
+from ethos_hil.suites.trial import session_start as session_start  # before any test file is imported
 
-_SUITES = Path(model_fingerprint.__file__).resolve().parents[1]
-"""Of the module that notes when the session began: imported before any test file."""
+if TYPE_CHECKING:
+    from ethos_hil.suites.plugin.pytest_items import DeclaredItem
+    from ethos_hil.suites.plugin.verdict_summary import Tally
+
+_SUITES = Path(__file__).resolve().parents[1]
+_DECLARING = frozenset({"ethos_hil.suites.declare.case", "ethos_hil.suites.declare.model_case"})
+"""Modules that a test file cannot declare anything without."""
+_ENDINGS = tuple(f"_{suffix}" for suffix in SUFFIXES)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of the suites."""
-    options.add(parser)
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser
+) -> Generator[None, object, object]:
+    """Options of the suites, after those of every conftest.py."""
+    result = yield
+    options.add(parser, early_config)
+    return result
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The options, the markers that `-m` selects by, and the words for verdicts."""
-    config.stash[OPTIONS] = Options.of(config)
-    for one in profile.PROFILES:
-        config.addinivalue_line("markers", f"{one.marker}: tests of profile {one.name}")
-    config.pluginmanager.register(Tally(config), "ethos-hil-tally")
+    """The markers that `-m` selects by; and what is wrong with the options, where some are given."""
+    for suffix in SUFFIXES:
+        config.addinivalue_line("markers", f"{marker_of(suffix)}: tests of profile {suffix}")
+    config.pluginmanager.register(_FirstVerdict(config), "ethos-hil-first-verdict")
+    if options.given(config):
+        _join(config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tells a worker of pytest-xdist where this session's records are kept."""
-    node.workerinput[options.RUN] = node.config.stash[OPTIONS].run
+    node.workerinput[RUN] = options.run_name(node.config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -59,61 +72,44 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[DeclaredItem] | None:
     """The tests of what a test file declares."""
-    if isinstance(obj, Operator):
-        return list(_of_operator(collector, obj))
-    return list(_of_model(collector, obj)) if isinstance(obj, Model) else None
+    if _DECLARING.isdisjoint(sys.modules):
+        return None
+    from ethos_hil.suites.plugin.pytest_items import items_of
+
+    found = items_of(collector, obj)
+    if found is not None:
+        _join(collector.config)
+    return found
 
 
-def _of_operator(collector: pytest.Module, operator: Operator) -> Iterator[DeclaredItem]:
-    for case in operator.cases:
-        for name in case.profiles:
-            test = f"test_{operator.name}_{case.name}_{name}"
-            yield CaseItem.from_parent(collector, name=test, operator=operator, case=case, profile=name)
+class _FirstVerdict:
+    """Waits for the first test that states a verdict: this process may collect none, as xdist's controller does."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._lost: list[pytest.TestReport] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Before the terminal shows it, which asks what the verdict is called."""
+        if self._config.pluginmanager.hasplugin(TALLY):
+            return
+        if report.when == CRASHED:
+            self._lost.append(report)  # states nothing, and counts when another test does
+            return
+        stated = any(name == "verdict" for name, _ in report.user_properties)
+        if stated and report.nodeid.partition("[")[0].endswith(_ENDINGS):
+            tally = _join(self._config)
+            for one in (*self._lost, report):  # of this call it hears nothing
+                tally.pytest_runtest_logreport(one)
 
 
-def _of_model(collector: pytest.Module, model: Model) -> Iterator[DeclaredItem]:
-    for name in model.profiles:
-        yield ModelItem.from_parent(collector, name=f"test_{model.name}_{name}", model=model, profile=name)
+def _join(config: pytest.Config) -> Tally:
+    """Register the rest of the plugin; returns what counts verdicts.
 
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what --suffix and --one-in do not select.
-
-    A test that is written as a function counts for --suffix by the end of its name.
+    Raises:
+        pytest.UsageError: the options cannot be used.
     """
-    names = Counter(item.nodeid for item in items if isinstance(item, DeclaredItem))
-    twice = [name for name, count in names.items() if count > 1]
-    if twice:
-        raise pytest.UsageError(f"{twice[0]} is declared twice: give an operator or a case another name")
-    asked = config.stash[OPTIONS]
-    numbers: dict[Path, dict[tuple[str, str], int]] = {}
-    kept: list[pytest.Item] = []
-    left: list[pytest.Item] = []
-    for item in items:
-        if isinstance(item, DeclaredItem):
-            of_file = numbers.setdefault(item.path, {})
-            number, suffix = of_file.setdefault(item.labels, len(of_file)), item.profile_name
-        else:
-            number, suffix = 0, suffix_of(getattr(item, "originalname", item.name)) or ""
-        right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0
-        (kept if right else left).append(item)
-    if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = kept
+    from ethos_hil.suites.plugin.declared_session import join
 
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Says the verdict in the report, and of a test that was not run where it is declared."""
-    if not isinstance(item, DeclaredItem) or call.when != "call":
-        return (yield)
-    item.user_properties += item.properties()
-    report = yield
-    if report.skipped and not hasattr(report, "wasxfail"):
-        report.longrepr = (str(item.path), item.line or 1, f"Skipped: {item.reason}")
-    if item.record is not None:  # what torch logs says nothing that the record does not say better
-        report.sections = [section for section in report.sections if not section[0].startswith("Captured log")]
-    return report
+    return join(config)

@@ -1,21 +1,78 @@
-"""The suites' command line options, and what they come to."""
+"""The suites' command line options, and what they come to.
+
+Every pytest session of the environment has them, so this module imports nothing that takes time before they are used,
+and gives way where a name is taken.
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ethos_hil.harness.targets.registry import FVPS, TARGETS
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.store import DEFAULT_ROOT, new_name
-from ethos_hil.suites.declare.profile import PROFILES, Profile, parse
-from ethos_hil.suites.declare.settings import SessionSettings
+from ethos_hil.results.run_name import DEFAULT_ROOT, new_name
+from ethos_hil.suites.plugin.shared_names import RUN
+
+if TYPE_CHECKING:
+    from ethos_hil.suites.declare.profile import Profile
+    from ethos_hil.suites.declare.settings import SessionSettings
+
+_SUFFIXES = "MI (or FP), BI (or INT), U55_BI, U65_BI, U85_BI"
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--suffix": {"action": "append", "metavar": "PROFILE", "help": f"run tests of {_SUFFIXES}; repeatable"},
+    "--npu": {"action": "append", "metavar": "NPU", "help": "configuration of its family's tests; repeatable"},
+    "--memory-mode": {"metavar": "MODE", "help": "by Vela's name; by default ExecuTorch's for the NPU"},
+    "--target": {"metavar": "TARGET", "help": "where NPU profiles run, as for ethos-hil run; by default virtual"},
+    "--strict-waits": {"action": "store_true", "help": "fail where a command stream lacks a wait"},
+    "--compile-only": {"action": "store_true", "help": "run nothing; no test is verified then"},
+    "--one-in": {"type": int, "metavar": "N", "help": "run every Nth case of each file only"},
+    "--artifacts": {"metavar": "DIR", "help": "keep all that is known of a test that fails"},
+    "--record": {"metavar": "DIR", "help": "keep what the targets answer, for --replay"},
+    "--replay": {"metavar": "DIR", "help": "judge recorded answers; nothing is lowered or run"},
+    "--runs": {"metavar": "DIR", "help": f"where records are kept ({DEFAULT_ROOT})"},
+}
+"""All of them are false or None where they are not given."""
+_TAKEN = pytest.StashKey[tuple[str, ...]]()
+"""Of the configuration: the options above that are somebody else's in this session."""
+_RUN_NAME = pytest.StashKey[str]()
+
+
+def add(parser: pytest.Parser, config: pytest.Config) -> None:
+    """The options of the suites; those whose names others have already, a conftest.py for one, stay theirs."""
+    group = parser.getgroup("ethos-hil", "operators and models on Arm Ethos-U")
+    taken: list[str] = []
+    for name, attributes in _OPTIONS.items():
+        try:
+            group.addoption(name, dest=_attribute(name), **attributes)
+        except (ValueError, argparse.ArgumentError):
+            taken.append(name)
+    config.stash[_TAKEN] = tuple(taken)
+
+
+def given(config: pytest.Config) -> bool:
+    """Whether any of them is given in this session."""
+    return any(_value(config, name) for name in _OPTIONS)
+
+
+def run_name(config: pytest.Config) -> str:
+    """The name of this session's run folder; the same in all its processes."""
+    worker: Mapping[str, Any] = getattr(config, "workerinput", {})  # what xdist's controller tells its workers
+    if _RUN_NAME not in config.stash:
+        config.stash[_RUN_NAME] = worker.get(RUN, "") or new_name()
+    return config.stash[_RUN_NAME]
+
+
+def _attribute(name: str) -> str:
+    """Of the parsed command line; others' options of a similar name have another."""
+    return "ethos_hil_" + name.removeprefix("--").replace("-", "_")
+
+
+def _value(config: pytest.Config, name: str) -> Any:
+    return config.getoption(_attribute(name), default=None)
 
 
 @dataclass(frozen=True)
@@ -42,20 +99,39 @@ class Options:
 
     @classmethod
     def of(cls, config: pytest.Config) -> Options:
-        """From the command line.
+        """From the command line; made once for a session.
 
         Raises:
             pytest.UsageError: they name something that is not there, or contradict one another.
         """
-        try:
-            return cls._of(config)
-        except UsageError as error:
-            raise pytest.UsageError(": ".join(filter(None, (error.message, error.hint)))) from None
+        from ethos_hil.lowering.errors import UsageError
+
+        if _PARSED not in config.stash:
+            try:
+                config.stash[_PARSED] = cls._parsed(config)
+            except UsageError as error:
+                raise pytest.UsageError(": ".join(filter(None, (error.message, error.hint)))) from None
+        return config.stash[_PARSED]
 
     @classmethod
-    def _of(cls, config: pytest.Config) -> Options:
-        given: Any = config.getoption
-        target = given("--target")
+    def _parsed(cls, config: pytest.Config) -> Options:
+        from ethos_hil.harness.targets.registry import FVPS, TARGETS
+        from ethos_hil.lowering.errors import UsageError
+        from ethos_hil.lowering.memory_mode import MemoryMode
+        from ethos_hil.suites.declare.profile import parse
+        from ethos_hil.suites.declare.settings import SessionSettings
+
+        def given(name: str) -> Any:
+            return _value(config, name)
+
+        taken: tuple[str, ...] = config.stash.get(_TAKEN, ())
+        if taken:
+            raise UsageError(
+                f"another plugin or a conftest.py has options of the same name: {', '.join(taken)}",
+                hint="run the tests of operators and models in a session without it",
+            )
+        target = given("--target") or "virtual"
+        one_in = 1 if given("--one-in") is None else given("--one-in")
         if target not in TARGETS:
             raise UsageError(f"--target {target!r} is none", hint=f"targets: {', '.join(TARGETS)}")
         if given("--strict-waits") and target in FVPS:
@@ -64,53 +140,32 @@ class Options:
             raise UsageError("--record runs tests and --replay does not", hint="give one of them")
         if given("--compile-only") and (given("--record") or given("--replay")):
             raise UsageError("--compile-only runs nothing that could be recorded or replayed", hint="leave one out")
-        if given("--one-in") < 1:
-            raise UsageError(f"--one-in {given('--one-in')} selects nothing", hint="1 selects all")
+        if one_in < 1:
+            raise UsageError(f"--one-in {one_in} selects nothing", hint="1 selects all")
         replay = _folder(given("--replay"))
         if replay is not None and not replay.is_dir():
             raise UsageError(f"--replay {replay} is no folder", hint="record one with --record")
         mode = given("--memory-mode")
-        worker: Mapping[str, Any] = getattr(config, "workerinput", {})  # what xdist's controller tells its workers
         return cls(
-            profiles=_profiles(given("--npu")),
-            suffixes=frozenset(parse(text).name for text in given("--suffix")),
-            one_in=given("--one-in"),
+            profiles=_profiles(given("--npu") or []),
+            suffixes=frozenset(parse(text).name for text in given("--suffix") or []),
+            one_in=one_in,
             settings=SessionSettings(
                 target=None if given("--compile-only") else target,
                 memory_mode=None if mode is None else MemoryMode.parse(mode).name,
-                strict=given("--strict-waits"),
+                strict=bool(given("--strict-waits")),
                 record=_folder(given("--record")),
                 replay=replay,
                 root=config.rootpath,
             ),
             artifacts=_folder(given("--artifacts")),
-            runs=Path(given("--runs")).absolute(),
-            run=worker.get(RUN, "") or new_name(),
+            runs=Path(given("--runs") or DEFAULT_ROOT).absolute(),
+            run=run_name(config),
         )
 
 
-RUN = "ethos_hil_run"
-"""Key under which xdist's workers are told the name of the run folder."""
-OPTIONS = pytest.StashKey[Options]()
+_PARSED = pytest.StashKey[Options]()
 """Of the configuration."""
-
-
-def add(parser: pytest.Parser) -> None:
-    """The options of the suites."""
-    group = parser.getgroup("ethos-hil", "operators and models on Arm Ethos-U")
-    names = "MI (or FP), BI (or INT), U55_BI, U65_BI, U85_BI"
-    option = group.addoption
-    option("--suffix", action="append", default=[], metavar="PROFILE", help=f"run tests of {names}; repeatable")
-    option("--npu", action="append", default=[], metavar="NPU", help="configuration of its family's tests; repeatable")
-    option("--memory-mode", metavar="MODE", help="by Vela's name; by default ExecuTorch's for the NPU")
-    option("--target", default="virtual", help=f"where NPU profiles run: {', '.join(TARGETS)}")
-    option("--strict-waits", action="store_true", help="fail where a command stream lacks a wait")
-    option("--compile-only", action="store_true", help="run nothing; no test is verified then")
-    option("--one-in", type=int, default=1, metavar="N", help="run every Nth case of each file only")
-    option("--artifacts", metavar="DIR", help="keep all that is known of a test that fails")
-    option("--record", metavar="DIR", help="keep what the targets answer, for --replay")
-    option("--replay", metavar="DIR", help="judge recorded answers; nothing is lowered or run")
-    option("--runs", default=str(DEFAULT_ROOT), metavar="DIR", help="where records are kept (%(default)s)")
 
 
 def _folder(text: str | None) -> Path | None:
@@ -118,6 +173,10 @@ def _folder(text: str | None) -> Path | None:
 
 
 def _profiles(npus: list[str]) -> dict[str, Profile]:
+    from ethos_hil.lowering.errors import UsageError
+    from ethos_hil.lowering.npu_name import NpuName
+    from ethos_hil.suites.declare.profile import PROFILES
+
     wanted: dict[str, NpuName] = {}
     for npu in map(NpuName.parse, npus):
         other = wanted.setdefault(npu.family, npu)

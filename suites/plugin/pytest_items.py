@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.declaration_line import line_of
 from ethos_hil.suites.declare.model_case import Model
-from ethos_hil.suites.plugin.options import OPTIONS, Options
+from ethos_hil.suites.plugin.options import Options
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
@@ -52,7 +53,7 @@ class DeclaredItem(pytest.Item):
     @property
     def options(self) -> Options:
         """Of the session."""
-        return self.config.stash[OPTIONS]
+        return Options.of(self.config)
 
     @property
     @abc.abstractmethod
@@ -254,3 +255,22 @@ class ModelItem(DeclaredItem):
 
 class Unverified(Exception):
     """There is a record, and it is not verified."""
+
+
+def items_of(collector: pytest.Module, declared: object) -> list[DeclaredItem] | None:
+    """The tests of a declaration; None of anything else."""
+    if isinstance(declared, Operator):
+        return list(_of_operator(collector, declared))
+    return list(_of_model(collector, declared)) if isinstance(declared, Model) else None
+
+
+def _of_operator(collector: pytest.Module, operator: Operator) -> Iterator[DeclaredItem]:
+    for case in operator.cases:
+        for name in case.profiles:
+            test = f"test_{operator.name}_{case.name}_{name}"
+            yield CaseItem.from_parent(collector, name=test, operator=operator, case=case, profile=name)
+
+
+def _of_model(collector: pytest.Module, model: Model) -> Iterator[DeclaredItem]:
+    for name in model.profiles:
+        yield ModelItem.from_parent(collector, name=f"test_{model.name}_{name}", model=model, profile=name)

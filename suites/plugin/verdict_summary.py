@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.results.verdict import Verdict
-from ethos_hil.suites.declare.profile import PROFILES
+from ethos_hil.suites.declare.suffix import SUFFIXES
+from ethos_hil.suites.plugin.shared_names import CRASHED
 
 DEFECT = "known defect"
 """Of a test that fails as it is declared to, of something upstream: what pytest calls xfailed."""
@@ -22,10 +23,7 @@ _SHOWN: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     Verdict.SKIPPED: ("skipped", "s", ("SKIPPED", {"yellow": True})),
 }
 """Of a failed test pytest's own words are right."""
-_NAMES = tuple(profile.name for profile in PROFILES)
-_TEST = re.compile(rf"::test_(.+?)_({'|'.join(sorted(_NAMES, key=len, reverse=True))})$")
-_CRASHED = "???"
-"""The phase of the report that pytest-xdist makes of a test whose worker died (3.8, dsession.py)."""
+_TEST = re.compile(rf"::test_(.+?)_({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})$")
 
 
 def suffix_of(name: str) -> str | None:
@@ -65,14 +63,16 @@ class Tally:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """A verdict's own category, letter and word."""
-        return _SHOWN.get(verdict_of(report) or "") if report.when == "call" else None
+        if report.when != "call" or _TEST.search(report.nodeid.partition("[")[0]) is None:
+            return None
+        return _SHOWN.get(verdict_of(report) or "")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts a test when it has been called, or when it took its process with it."""
         name = _TEST.search(report.nodeid.partition("[")[0])
         if name is None:
             return
-        if report.when == _CRASHED:
+        if report.when == CRASHED:
             self._lost.append((name[1], name[2]))
         verdict = verdict_of(report) if report.when == "call" else None
         if verdict is None:
@@ -105,13 +105,15 @@ class Tally:
             terminalreporter.write_line(line)
         for line in (*self.noise(), *sorted(self._agreement)):
             terminalreporter.write_line(line)
+        for line in self.doubts():
+            terminalreporter.write_line(line, yellow=True)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
         colour = "red" if total[Verdict.FAILED] else "green" if total[Verdict.VERIFIED] == total.total() else "yellow"
         terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _LETTERS), **{colour: True})
 
     def table(self) -> Iterator[str]:
         """Rows of operators and models, columns of profiles: how many cases have which verdict."""
-        profiles = [name for name in _NAMES if any(name in row for row in self._counts.values())]
+        profiles = [name for name in SUFFIXES if any(name in row for row in self._counts.values())]
         rows = [("", "cases", *profiles)]
         for name, row in self._counts.items():
             rows.append(
@@ -127,11 +129,19 @@ class Tally:
 
     def noise(self) -> Iterator[str]:
         """How far the quantised programs are from the float ones, a line a profile."""
-        for profile in (name for name in _NAMES if name in self._noise):
+        for profile in (name for name in SUFFIXES if name in self._noise):
             values = sorted(self._noise[profile])
             lowest = ", ".join(f"{decibels:.1f} ({name})" for decibels, name in values[:3])
             middle = statistics.median_low(decibels for decibels, _ in values)
             yield f"{profile} against float: SQNR median {middle:.1f} dB; lowest {lowest}"
+
+    def doubts(self) -> list[str]:
+        """Whether what ran on targets was an old firmware."""
+        if not any(name.startswith("U") for row in self._counts.values() for name in row):
+            return []
+        from ethos_hil.harness.image.firmware_file import doubts_of_built
+
+        return doubts_of_built()
 
 
 def _cell(counts: Mapping[str, int]) -> str:

@@ -13,12 +13,14 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.verify import Comparison
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache_contents import CacheContents
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import SAMPLE
+from ethos_hil.suites.trial import artifact_memo
 from ethos_hil.suites.trial.artifact_memo import Found
 from ethos_hil.suites.trial.declared import DeclaredCase
 from ethos_hil.suites.trial.run_trial import Trial
@@ -98,3 +100,32 @@ def test_missing_tools_are_known_before_anything_is_lowered(tmp_path: Path, monk
     record = Trial(test, SessionSettings(), Cache(tmp_path / "cache")).run()
     assert (record.verdict, record.failure and record.failure.kind) == ("failed", "not-launched")
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: Path) -> None:
+    test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
+    cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.key(None)
+    made = test.lower(None, cache)
+    assert not [path for path in made.files if path.startswith(str(tmp_path))], "the cache is no part of the model"
+    memo = artifact_memo.find(cache, place, key)
+    assert memo is not None
+    assert memo.artifact.key == made.artifact.key
+    CacheContents(tmp_path).trim(0)
+    assert artifact_memo.find(cache, place, key) is None
+    assert test.lower(None, cache).artifact.pte == made.artifact.pte
+    assert artifact_memo.find(cache, place, key) is not None
+
+
+def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: Path) -> None:
+    """And not before: a use of an artifact is one of what is known of it too."""
+    cache = Cache(tmp_path)
+    tests = [DeclaredCase(parse("BI"), SAMPLE, sample.plus, case) for case in sample.plus.cases]
+    for test in tests:
+        test.lower(None, cache)
+    cases = cache.root / "cases"
+    assert len(list(cases.iterdir())) == 2
+    tests[0].lower(None, cache)  # so the other is the one not used for longest
+    one = max(entry.size for entry in CacheContents(tmp_path).entries())
+    assert CacheContents(tmp_path).trim(one).entries == 1
+    assert artifact_memo.find(cache, f"{SAMPLE}::{tests[0].name}", tests[0].key(None)) is not None
+    assert len(list(cases.iterdir())) == 1

@@ -77,9 +77,7 @@ def sample(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with the sample's declarations, and a function whose name ends in a profile."""
     declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
     pytester.makepyfile(test_sample=declared + "\n\ndef test_function_U55_BI():\n    pass\n")
-    pytester.makeini(
-        f"[pytest]\naddopts = -p ethos_hil.suites.plugin.hooks -p no:cacheprovider {UNWANTED} --runs runs\n"
-    )
+    pytester.makeini(f"[pytest]\naddopts = -p no:cacheprovider {UNWANTED} --runs runs\n")
     return pytester
 
 

@@ -99,7 +99,7 @@ class Declared(abc.ABC):
         mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, NpuName) else None
         with reading() as opened:
             artifact = lower(self.build(), target, memory_mode=mode, scheme=self.scheme, cache=cache)
-        data = (path for path in opened if not path.is_relative_to(cache.root))
+        data = (path for path in opened if not path.is_relative_to(cache.folder))
         found = Found(artifact, files_of(self.origins, data))
         artifact_memo.keep(cache, place, key, found)
         return found

@@ -14,19 +14,18 @@ import hashlib
 import os
 import sys
 import sysconfig
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+
+from ethos_hil.suites.trial.session_start import BEGAN
 
 INSTALLED = tuple({Path(sysconfig.get_path(n)).resolve() for n in ("stdlib", "platstdlib", "purelib", "platlib")})
 _SUITES = Path(__file__).resolve().parents[1]
 _BUILDERS = (_SUITES / "trial/build.py", _SUITES / "declare/case.py")
 """Of ours, what turns a declaration into a model."""
 _NO_PART = tuple(_SUITES.parent / name for name in ("harness", "results", "lowering", "src/ethos_hil/__init__.py"))
-_BEGAN = time.time_ns()
-"""The plugin imports this module before any test file."""
 _DYNAMIC = frozenset({"import_module", "__import__"})
 """Who calls one of these may import what cannot be read from his source."""
 
@@ -71,7 +70,7 @@ def unchanged(files: dict[str, str]) -> bool:
 def settled(files: Iterable[str]) -> bool:
     """Whether none was written since the session began: what was imported of it may be the text it had before."""
     try:
-        return all(Path(path).stat().st_mtime_ns < _BEGAN for path in files)
+        return all(Path(path).stat().st_mtime_ns < BEGAN for path in files)
     except OSError:
         return False
 

@@ -73,7 +73,6 @@ from ethos_hil.suites.declare.model_case import Model
 
 network = Model("network", "nowhere:nothing", requires=("no_such_package",))
 """
-    (tmp_path / "conftest.py").write_text("pytest_plugins = ['ethos_hil.suites.plugin.hooks']")
     (tmp_path / "test_network.py").write_text(declaring)
     found = session(tmp_path, "-rs", root=tmp_path)
     assert found.status == 0, found.output

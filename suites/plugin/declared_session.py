@@ -1,0 +1,74 @@
+"""The part of the plugin for sessions that declare operators and models: which tests run, and what is said of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.suites.plugin.options import Options
+from ethos_hil.suites.plugin.pytest_items import DeclaredItem
+from ethos_hil.suites.plugin.shared_names import TALLY
+from ethos_hil.suites.plugin.verdict_summary import Tally, suffix_of
+
+
+def join(config: pytest.Config) -> Tally:
+    """Register this part with the session, once; returns what counts the session's verdicts.
+
+    Raises:
+        pytest.UsageError: the options name something that is not there, or contradict one another.
+    """
+    tally: Tally | None = config.pluginmanager.get_plugin(TALLY)
+    if tally is None:
+        Options.of(config)
+        tally = Tally(config)
+        config.pluginmanager.register(DeclaredSession(), "ethos-hil-session")
+        config.pluginmanager.register(tally, TALLY)
+    return tally
+
+
+class DeclaredSession:
+    """A session that declares something, as a plugin of pytest."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leaves out what --suffix and --one-in do not select.
+
+        A test that is written as a function counts for --suffix by the end of its name.
+        """
+        names = Counter(item.nodeid for item in items if isinstance(item, DeclaredItem))
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            raise pytest.UsageError(f"{twice[0]} is declared twice: give an operator or a case another name")
+        asked = Options.of(config)
+        numbers: dict[Path, dict[tuple[str, str], int]] = {}
+        kept: list[pytest.Item] = []
+        left: list[pytest.Item] = []
+        for item in items:
+            if isinstance(item, DeclaredItem):
+                of_file = numbers.setdefault(item.path, {})
+                number, suffix = of_file.setdefault(item.labels, len(of_file)), item.profile_name
+            else:
+                number, suffix = 0, suffix_of(getattr(item, "originalname", item.name)) or ""
+            right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0
+            (kept if right else left).append(item)
+        if left:
+            config.hook.pytest_deselected(items=left)
+            items[:] = kept
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Says the verdict in the report, and of a test that was not run where it is declared."""
+        if not isinstance(item, DeclaredItem) or call.when != "call":
+            return (yield)
+        item.user_properties += item.properties()
+        report = yield
+        if report.skipped and not hasattr(report, "wasxfail"):
+            report.longrepr = (str(item.path), item.line or 1, f"Skipped: {item.reason}")
+        if item.record is not None:  # what torch logs says nothing that the record does not say better
+            report.sections = [section for section in report.sections if not section[0].startswith("Captured log")]
+        return report

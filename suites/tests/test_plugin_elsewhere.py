@@ -1,0 +1,114 @@
+"""The plugin in sessions of other projects, which load it because it is installed: they notice nothing of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ethos_hil.suites.tests.session import SAMPLE
+from ethos_hil.suites.tests.test_selection import HEAVY, UNWANTED, USAGE
+
+pytest_plugins = "pytester"
+
+LIGHT = {
+    "ethos_hil",
+    "ethos_hil.results",
+    "ethos_hil.results.run_name",
+    "ethos_hil.suites",
+    "ethos_hil.suites.declare",
+    "ethos_hil.suites.declare.suffix",
+    "ethos_hil.suites.plugin",
+    "ethos_hil.suites.plugin.hooks",
+    "ethos_hil.suites.plugin.options",
+    "ethos_hil.suites.plugin.shared_names",
+    "ethos_hil.suites.trial",
+    "ethos_hil.suites.trial.session_start",
+}
+"""All of ours that a session of another project imports."""
+CONFTEST = """
+import json, sys
+
+def pytest_addoption(parser):
+    parser.addoption("--target", default="theirs")
+    parser.addoption("--compile_only", action="store_true")
+    parser.getgroup("records").addoption("--runs", type=int, default=3)
+
+def pytest_unconfigure(config):
+    mine = sorted(name for name in sys.modules if name.partition(".")[0] == "ethos_hil")
+    heavy = [name for name in %r if name in sys.modules]
+    with open("imported.json", "w") as file:
+        json.dump([mine, heavy], file)
+"""
+TESTS = """
+import pytest
+
+def test_options(pytestconfig):
+    assert pytestconfig.getoption("--target") == pytestconfig.getoption("target") == "mine"
+    assert pytestconfig.getoption("runs") == 3
+    assert pytestconfig.getoption("compile_only") is False
+
+def test_property(record_property):
+    record_property("verdict", "verified")
+
+def test_named_BI():
+    pass
+
+@pytest.mark.parametrize("verdict", ["failed"])
+def test_fixture_U55_BI(verdict):
+    pass
+"""
+
+
+@pytest.fixture
+def elsewhere(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project that knows nothing of ethos-hil, with options of the same names."""
+    pytester.makeconftest(CONFTEST % (HEAVY,))
+    pytester.makepyfile(test_theirs=TESTS)
+    pytester.makeini(f"[pytest]\naddopts = -p no:cacheprovider {UNWANTED}\n")
+    return pytester
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_their_options_words_and_summary_stay_theirs(elsewhere: pytest.Pytester, workers: tuple[str, ...]) -> None:
+    result = elsewhere.runpytest_subprocess("-v", "--target", "mine", *workers)
+    assert result.ret == 0, str(result.stdout)
+    result.assert_outcomes(passed=4)
+    assert str(result.stdout).count("PASSED") == 4
+    assert "verdict" not in str(result.stdout)
+
+
+def test_next_to_nothing_is_imported(elsewhere: pytest.Pytester) -> None:
+    elsewhere.runpytest_subprocess("--target", "mine")
+    mine, heavy = json.loads((elsewhere.path / "imported.json").read_text())
+    assert set(mine) == LIGHT
+    assert heavy == []
+
+
+def test_what_is_declared_beside_them_says_whose_the_options_are(elsewhere: pytest.Pytester) -> None:
+    declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
+    elsewhere.makepyfile(test_sample=declared)
+    result = elsewhere.runpytest_subprocess("test_sample.py")
+    assert result.ret != 0
+    told = "another plugin or a conftest.py has options of the same name: --target, --runs"
+    assert told in str(result.stdout) + str(result.stderr)
+    again = elsewhere.runpytest_subprocess("--suffix", "BI")
+    assert again.ret == USAGE
+    assert told in str(again.stderr)
+
+
+def test_it_can_be_left_out(elsewhere: pytest.Pytester) -> None:
+    result = elsewhere.runpytest_subprocess("-p", "no:ethos_hil", "--suffix", "BI")
+    assert result.ret == USAGE
+    assert "unrecognized arguments: --suffix" in str(result.stderr)
+
+
+def test_without_autoload_it_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
+    pytester.makepyfile(test_sample=declared)
+    for plugin in ("ethos_hil", "ethos_hil.suites.plugin.hooks"):
+        result = pytester.runpytest_subprocess("--collect-only", "-q", "-p", plugin, "--suffix", "U55_BI")
+        assert [line for line in result.outlines if "::" in line] == [
+            f"test_sample.py::test_plus_{case}_U55_BI" for case in ("same", "itself")
+        ] + ["test_sample.py::test_wrong_operator_U55_BI"]
