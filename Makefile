@@ -13,7 +13,7 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream firmware clean
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream firmware wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -61,8 +61,15 @@ upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done
 
+# build/lib is setuptools' own, and keeps modules that are gone since.
+wheel: setup ## Build a wheel with the firmware of all boards, into dist/
+	@rm -rf build/lib build/bdist.*
+	@$(BIN)/python -m pip wheel --disable-pip-version-check -q --no-deps --no-build-isolation -w dist .
+	@rm -rf build/lib build/bdist.*
+	@ls dist/*.whl
+
 clean: ## Remove what was built; .venv stays
-	rm -rf build
+	rm -rf build dist
 
 # --- set-up -------------------------------------------------------------------------------------------------------
 

@@ -58,6 +58,25 @@ def test_where_imports_are_computed_every_module_counts(project: Path) -> None:
     assert "unrelated.py" in names(files_of([project / "test_net.py"]), project)
 
 
+def test_packages_of_another_environment_are_no_part_of_it(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a virtual environment sees those of the system."""
+    other = tmp_path / "lib/python3.11/site-packages"
+    other.mkdir(parents=True)
+    (other / "installed_elsewhere.py").write_text("")
+    (project / "net.py").write_text("import installed_elsewhere\n")
+    monkeypatch.syspath_prepend(str(other))
+    importlib.import_module("installed_elsewhere")
+    assert names(files_of([project / "test_net.py"]), tmp_path) == {
+        "__init__.py",
+        "conftest.py",
+        "test_net.py",
+        "net.py",
+    }
+    del sys.modules["installed_elsewhere"]
+
+
 @pytest.mark.parametrize("changed", ["test_net.py", "net.py", "layers.py", "conftest.py"])
 def test_a_change_of_any_of_them_is_noticed(project: Path, changed: str) -> None:
     files = files_of([project / "test_net.py"])

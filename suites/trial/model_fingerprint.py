@@ -26,6 +26,8 @@ _SUITES = Path(__file__).resolve().parents[1]
 _BUILDERS = (_SUITES / "trial/build.py", _SUITES / "declare/case.py")
 """Of ours, what turns a declaration into a model."""
 _NO_PART = tuple(_SUITES.parent / name for name in ("harness", "results", "lowering", "src/ethos_hil/__init__.py"))
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
+"""Folders of installed packages; an environment may see those of another."""
 _DYNAMIC = frozenset({"import_module", "__import__"})
 """Who calls one of these may import what cannot be read from his source."""
 
@@ -116,6 +118,10 @@ def _listen() -> None:
 
 
 def _counts(path: Path) -> bool:
+    if path.is_relative_to(_SUITES):
+        return True  # models of ours, also where this is installed: a new build may have the old version
+    if not _PACKAGES.isdisjoint(path.parts):
+        return False
     return not any(path.is_relative_to(root) for root in (*INSTALLED, *_NO_PART))
 
 

@@ -1,0 +1,189 @@
+"""The wheel, as a stranger has it: built, installed in an environment of its own, used in an empty folder.
+
+The environment's other packages are links to those of the environment that runs the tests, without its ethos-hil.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.socs.soc import SOCS
+
+ROOT = Path(__file__).resolve().parents[2]
+BOARDS = [soc.name.replace("-", "") for soc in SOCS]
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(2, 4, 3)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+def net():
+    torch.manual_seed(0)
+    return Net(), (torch.randn(1, 2, 8, 8),)
+"""
+SUITE = """
+from ethos_hil.suites.declare.case import Operator, case, f32
+
+double = Operator("double", ("add.Tensor",), fp=("ADD",), int=("ADD",), cases=(case("it", lambda a: a + a, f32(1, 5)),))
+"""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make wheel` makes, of a copy of this checkout, without network."""
+    root = tmp_path_factory.mktemp("checkout")
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "CMakeFiles", "host", "runs")
+    for folder in ("harness", "lowering", "results", "suites", "firmware", "src", "build/firmware"):
+        shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "requirements.lock"):
+        shutil.copy2(ROOT / name, root)
+    (root / ".venv").symlink_to(sys.prefix)
+    # What `make setup` sees to is there: it is what runs this test, and the firmware was copied.
+    done = ["build/.apt", ".venv/.installed", *(f"build/firmware/{board}/ethos-hil.elf" for board in BOARDS)]
+    command = ["make", *(word for name in done for word in ("-o", name)), "wheel"]
+    subprocess.run(command, cwd=root, env={**os.environ, "PIP_NO_INDEX": "1"}, check=True, timeout=200)
+    assert sorted(path.name for path in (root / "build").iterdir()) == ["firmware"], "nothing of the build is left"
+    (path,) = (root / "dist").iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel and what it depends on."""
+    root = tmp_path_factory.mktemp("stranger") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root)], check=True, timeout=100)
+    packages = root / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if "ethos_hil" not in path.name and path.name != "__pycache__":
+            (packages / path.name).symlink_to(path)
+    command = [str(root / "bin/python"), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(command, check=True, timeout=100)
+    return root / "bin/python"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """An empty folder."""
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return folder
+
+
+def run(python: Path, here: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """A command of that environment, in a folder, with nothing of ours in the process's environment."""
+    environment = {
+        "PATH": os.pathsep.join([str(python.parent), "/usr/bin", "/bin"]),
+        "HOME": str(here),
+        "ETHOS_HIL_CACHE": str(python.parents[2] / "cache"),
+    }
+    return subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=280)
+
+
+def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    wrong = [n for n in names if {"tests", "testing", "lab"} & set(n.split("/")) or n.endswith(("conftest.py", ".pyc"))]
+    assert not wrong
+    assert {name.split("/")[0] for name in names} == {"ethos_hil", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
+    assert {"ethos_hil/py.typed", "ethos_hil/requirements.lock", "ethos_hil/suites/ops/test_elementwise.py"} <= set(
+        names
+    )
+    for room in ("harness", "lowering", "results", "suites"):
+        product = {
+            f"ethos_hil/{path.relative_to(ROOT)}"
+            for path in (ROOT / room).rglob("*.py")
+            if not {"tests", "testing", "lab"} & set(path.relative_to(ROOT).parts)
+        }
+        assert {name for name in names if name.startswith(f"ethos_hil/{room}/")} == product
+
+
+def test_no_module_of_it_imports_what_it_does_not_hold(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in files}
+    for name, text in files.items():
+        for node in ast.walk(ast.parse(text)):
+            wanted = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            wanted += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            missing = [one for one in wanted if one.split(".")[0] == "ethos_hil" and one not in modules]
+            assert not missing, f"{name} imports {', '.join(missing)}"
+
+
+def test_it_holds_the_firmware_of_every_board_and_says_what_it_was_built_from(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if name.startswith("ethos_hil/firmware/")}
+        for board in BOARDS:
+            manifest = json.loads(archive.read(f"ethos_hil/firmware/{board}/ethos-hil.json"))
+            elf = archive.read(f"ethos_hil/firmware/{board}/{manifest['elf']}")
+            assert (manifest["board"], manifest["size"]) == (board, len(elf))
+            assert manifest["sha256"] == hashlib.sha256(elf).hexdigest()
+            assert manifest["sources"]
+            assert manifest["compiler"]
+            assert manifest["flags"]
+            held -= {f"ethos_hil/firmware/{board}/{name}" for name in ("ethos-hil.json", "ethos-hil.elf")}
+    assert not held
+
+
+def test_its_dependencies_are_those_of_pyproject(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        metadata = Parser().parsestr(archive.read(name).decode())
+    required = [one for one in metadata.get_all("Requires-Dist", []) if "extra ==" not in one]
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    names = [one.partition("=")[0].rstrip("<>~") for one in declared]
+    assert len(required) == len(declared)
+    assert [one for one in required if not one.startswith(tuple(names))] == []
+    assert "torch==2.13.0" in required
+
+
+def test_only_its_own_name_can_be_imported(python: Path, here: Path) -> None:
+    code = """
+import importlib.util as u, json, ethos_hil
+generic = ("harness", "lowering", "results", "suites", "firmware", "conftest")
+lab = ("ethos_hil.suites.lab", "ethos_hil.harness.tests", "ethos_hil.lowering.testing")
+print(json.dumps([ethos_hil.__file__, [n for n in (*generic, *lab) if u.find_spec(n)]]))
+"""
+    done = run(python, here, python, "-c", code)
+    assert done.returncode == 0, done.stderr
+    file, found = json.loads(done.stdout)
+    assert Path(file).is_relative_to(python.parents[1])
+    assert found == []
+
+
+def test_a_model_is_verified_in_an_empty_folder(python: Path, here: Path) -> None:
+    (here / "net.py").write_text(NET)
+    for npu in ("ethos-u55-128", "ethos-u85-256"):
+        done = run(python, here, python.with_name("ethos-hil"), "run", "net.py:net", "--npu", npu, "--json", "r.json")
+        assert done.returncode == 0, done.stderr
+        record = json.loads((here / "r.json").read_text())
+        assert record["verdict"] == "verified"
+        assert record["ops"][0]["source"].startswith("net.py:")
+        assert record["notes"] == []
+    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py", "r.json", "results"]
+
+
+def test_pytest_runs_a_users_own_suite(python: Path, here: Path) -> None:
+    (here / "test_double.py").write_text(SUITE)
+    done = run(python, here, python, "-m", "pytest", "-v", "--suffix", "BI", "--suffix", "U55_BI")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("VERIFIED") == 2
+    assert "2 verified, 0 compiled-only" in done.stdout
