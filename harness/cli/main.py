@@ -237,6 +237,20 @@ def list_runs(
     commands.list_runs(runs, as_json=as_json)
 
 
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+    debug: DEBUG = False,
+) -> None:
+    """Show what is there of all that ethos-hil needs, what is missing, and what to do about it.
+
+    Exit status: 0 the virtual boards can run, 3 something that they need is missing.
+    """
+    from ethos_hil.harness.cli.doctor import doctor
+
+    raise typer.Exit(doctor(as_json=as_json))
+
+
 @app.command("fvp-launchers")
 def fvp_launchers(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write them to; put it on PATH.")],

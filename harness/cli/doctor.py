@@ -1,0 +1,36 @@
+"""`ethos-hil doctor`: what is there, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+import typer
+
+from ethos_hil.harness.doctor.examination import can_run, examine
+from ethos_hil.harness.doctor.finding import Finding, Status
+from ethos_hil.lowering.errors import ToolError
+
+SCHEMA_VERSION = 1
+_COLOURS = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
+
+
+def doctor(*, as_json: bool) -> int:
+    """Show it, one line for each thing; returns the exit status."""
+    findings = examine()
+    runs = can_run(findings)
+    if as_json:
+        document = {"schema_version": SCHEMA_VERSION, "can_run": runs, "findings": [asdict(one) for one in findings]}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        width = max(len(one.name) for one in findings)
+        for one in findings:
+            typer.echo(_line(one, width))
+    return 0 if runs else ToolError.exit_status
+
+
+def _line(finding: Finding, width: int) -> str:
+    status = typer.style(f"{finding.status:<7}", fg=_COLOURS[finding.status])
+    remedy = f" [{finding.remedy}]" if finding.remedy else ""
+    return f"{status}  {finding.name:<{width}}  {finding.found}{remedy}"

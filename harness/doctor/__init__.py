@@ -1,0 +1,1 @@
+"""What is there of all that ethos-hil needs, and what is missing. Nothing here imports what it examines."""

@@ -1,0 +1,150 @@
+"""Python and the packages: installed, required and tested versions, by their metadata alone."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ethos_hil.harness.doctor.finding import Finding, Status
+from ethos_hil.harness.image.firmware_file import IN_CHECKOUT
+
+OURS = "ethos-hil"
+SET = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
+"""What decides a program, moved together. Each has a line of its own."""
+_PYTHON = (3, 11)
+"""As pyproject.toml has it."""
+_LOCK = Path(__file__).parents[2] / "requirements.lock"
+_HOME = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A package that is needed.
+
+    Attributes:
+        name: as the one that needs it spells it.
+        by: the package that needs it.
+        wanted: the versions that will do, such as "<2.2,>=2.1"; empty for any.
+        suits: whether the installed one will.
+    """
+
+    name: str
+    by: str
+    wanted: str
+    suits: bool
+
+
+def examine() -> list[Finding]:
+    """The system, Python, and the packages."""
+    return [*_interpreter(), *_packages()]
+
+
+def _interpreter() -> list[Finding]:
+    version = installed(OURS)
+    place = f"a checkout in {_HOME}" if IN_CHECKOUT else f"installed in {_HOME}"
+    system, python = platform.platform(), f"{platform.python_version()} ({sys.executable})"
+    found = [
+        Finding(OURS, Status.OK, f"{version}, {place}"),
+        Finding("system", Status.OK, system),
+        Finding("python", Status.OK, python),
+    ]
+    if version is None:
+        remedy = "pip install --no-deps -e ." if IN_CHECKOUT else "pip install --no-deps its wheel"
+        found[0] = Finding(OURS, Status.NOTE, f"{place}, without metadata: its requirements are not known", remedy)
+    if platform.system() != "Linux":
+        found[1] = Finding("system", Status.MISSING, system, "use Linux, in a virtual machine or a container")
+    if sys.version_info[:2] != _PYTHON:
+        remedy = "use Python 3.11, which torch, executorch, Vela and tosa-tools are tested on together"
+        found[2] = Finding("python", Status.MISSING, python, remedy)
+    return found
+
+
+def _packages() -> list[Finding]:
+    tested = tested_versions(_LOCK)
+    required = {_normal(one.name): one for one in requirements()}
+    others = [name for name in required if name not in SET]
+    lines = [_package(name, required.get(name), tested.get(name)) for name in (*SET, *sorted(others))]
+    shown = [line for line in lines if line.name in SET or line.status is Status.MISSING]
+    rest = [line for line in lines if line not in shown]
+    differing = [f"{line.name} {line.found}" for line in rest if line.status is Status.NOTE]
+    if differing:
+        return [*shown, Finding("other packages", Status.NOTE, "; ".join(differing), _again())]
+    return [*shown, Finding("other packages", Status.OK, f"{len(rest)}, each as it was tested")]
+
+
+def _package(name: str, required: Requirement | None, tested: str | None) -> Finding:
+    version = installed(name)
+    remedy = f"pip install --no-deps {name}=={tested}" if tested else f"pip install {name}"
+    if version is None:
+        return Finding(name, Status.MISSING, "not installed", remedy)
+    if required is not None and not required.suits:
+        return Finding(name, Status.MISSING, f"{version}, but {required.by} needs {required.wanted}", remedy)
+    if tested is not None and version.partition("+")[0] != tested:
+        return Finding(name, Status.NOTE, f"{version}, tested with {tested}", remedy)
+    return Finding(name, Status.OK, version)
+
+
+def _again() -> str:
+    return f"pip install --no-deps -r {_LOCK.resolve()}"
+
+
+def installed(name: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return metadata.version(name) or None  # what is half removed has none
+    except (metadata.PackageNotFoundError, KeyError):
+        return None
+
+
+def tested_versions(lock: Path) -> dict[str, str]:
+    """The versions that are tested together, by the normal names of the packages."""
+    try:
+        lines = lock.read_text("utf-8").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition("==") for line in lines if not line.startswith("#"))
+    return {_normal(name): version.strip() for name, equal, version in pairs if equal}
+
+
+def requirements() -> list[Requirement]:
+    """What ethos-hil needs, and what that needs, and so on; empty where that cannot be told."""
+    try:
+        from packaging import requirements as parser
+    except ImportError:
+        return []
+    found: list[Requirement] = []
+    seen: set[tuple[str, frozenset[str]]] = set()
+    waiting: list[tuple[str, frozenset[str]]] = [(OURS, frozenset())]
+    while waiting:
+        package, extras = waiting.pop()
+        for text in _requires(package):
+            try:
+                one = parser.Requirement(text)
+            except parser.InvalidRequirement:  # as old packages write them
+                continue
+            if one.marker is not None and not any(one.marker.evaluate({"extra": extra}) for extra in extras or {""}):
+                continue
+            version = installed(one.name)
+            suits = version is not None and one.specifier.contains(version, prereleases=True)
+            found.append(Requirement(one.name, package, str(one.specifier), suits))
+            node = (_normal(one.name), frozenset(one.extras))
+            if node not in seen:
+                seen.add(node)
+                waiting.append(node)
+    return sorted(found, key=lambda one: one.suits, reverse=True)  # of several for one package the one it fails
+
+
+def _requires(package: str) -> Iterable[str]:
+    try:
+        return metadata.requires(package) or ()
+    except metadata.PackageNotFoundError:
+        return ()
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,82 @@
+"""The programs: QEMU, Arm's FVPs, and what builds the firmware."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+from ethos_hil.harness.doctor.ask import ask
+from ethos_hil.harness.doctor.finding import Finding, Status
+from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.virtual.qemu import MACHINE, find_qemu
+from ethos_hil.lowering.errors import ToolError
+
+FVP_PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
+_OLDEST_QEMU = (7, 2)
+_QEMU_REMEDY = "install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set ETHOS_HIL_QEMU to its path"
+_BUILDERS = {
+    "arm-none-eabi-g++": "gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib",
+    "cmake": "cmake",
+    "ninja": "ninja-build",
+}
+"""Programs, and Debian's packages of them."""
+
+
+def qemu() -> list[Finding]:
+    """QEMU, its version, and whether it has the machine that the virtual boards are made of."""
+    try:
+        path = find_qemu()
+    except ToolError as error:
+        return [Finding("qemu", Status.MISSING, error.message, error.hint)]
+    with ThreadPoolExecutor(2) as pool:
+        version, machines = pool.map(ask, ([path, "--version"], [path, "-machine", "help"]))
+    if isinstance(version, str):
+        return [Finding("qemu", Status.MISSING, f"{path}: {version}", _QEMU_REMEDY)]
+    number = re.search(r"version (\d+)\.(\d+)", version[0])
+    if number is None or (int(number[1]), int(number[2])) < _OLDEST_QEMU:
+        return [Finding("qemu", Status.MISSING, f"{path} is {version[0]}", _QEMU_REMEDY)]
+    if isinstance(machines, str) or not any(line.split()[0] == MACHINE for line in machines):
+        return [Finding("qemu", Status.MISSING, f"{path} has no machine {MACHINE}", _QEMU_REMEDY)]
+    return [Finding("qemu", Status.OK, f"{version[0]}, with {MACHINE} ({path})")]
+
+
+def toolchain() -> list[Finding]:
+    """What builds the firmware. It is not needed to run anything, so that it is not there is a note."""
+    with ThreadPoolExecutor(len(_BUILDERS)) as pool:
+        return list(pool.map(_builder, _BUILDERS))
+
+
+def _builder(name: str) -> Finding:
+    path = shutil.which(name)
+    if path is None:
+        remedy = f"to build it: apt install {_BUILDERS[name]}"
+        return Finding(name, Status.NOTE, "not found; needed only to build the firmware", remedy)
+    answer = ask([path, "--version"])
+    if isinstance(answer, str):
+        return Finding(name, Status.NOTE, f"{path}: {answer}", f"apt install --reinstall {_BUILDERS[name]}")
+    return Finding(name, Status.OK, f"{answer[0]} ({path})")
+
+
+def fvps() -> list[Finding]:
+    """Arm's FVPs, or our launchers in their place: those that are found."""
+    folders = os.environ.get(FVP_PATH_VARIABLE, "")
+    places = {name: (shutil.which(name, path=folders) if folders else None) or shutil.which(name) for name in MODELS}
+    found = {name: path for name, path in places.items() if path is not None}
+    if not found:
+        where = f"on PATH, nor in {folders}" if folders else "on PATH"
+        targets = " and ".join(sorted({model.soc for model in MODELS.values()}))
+        text = f"none {where}; needed only for the targets {targets}"
+        remedy = f"set {FVP_PATH_VARIABLE} to the folder they are in; without them: ethos-hil fvp-launchers DIR"
+        return [Finding("fvps", Status.NOTE, text, remedy)]
+    with ThreadPoolExecutor(len(found)) as pool:
+        return list(pool.map(_fvp, found.items()))
+
+
+def _fvp(place: tuple[str, str]) -> Finding:
+    name, path = place
+    answer = ask([path, "--version"])
+    if isinstance(answer, str):
+        return Finding(name, Status.NOTE, f"{path}: {answer}", f"try {path} --version by hand")
+    return Finding(name, Status.OK, f"{answer[0].removeprefix(f'{name}: ')} ({path})")
