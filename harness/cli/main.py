@@ -16,19 +16,22 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from ethos_hil.harness.cli import completion
+from ethos_hil.harness.cli.cache import cache
 from ethos_hil.lowering.errors import EthosHilError
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Run PyTorch models on Arm Ethos-U NPUs, and know that the answer is right.",
     epilog="Exit status: 0 verified, 1 failed verification or fault on the target, 2 unusable arguments or model, "
     "3 target or tool not available.",
 )
+
+app.add_typer(cache, name="cache")
 
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
@@ -48,12 +51,18 @@ MODEL = Annotated[
         "lowered here before.",
     ),
 ]
-NPU = Annotated[str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.")]
-TARGET = Annotated[str, typer.Option(help="Where to run: virtual, corstone-300 or corstone-320 (FVPs).")]
+NPU = Annotated[
+    str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.", autocompletion=completion.npus)
+]
+TARGET = Annotated[
+    str,
+    typer.Option(help="Where to run: virtual, corstone-300 or corstone-320 (FVPs).", autocompletion=completion.targets),
+]
 MEMORY_MODE = Annotated[
     str | None,
     typer.Option(
         metavar="MODE",
+        autocompletion=completion.memory_modes,
         help="Where Vela puts the parts of the program: Shared_Sram, Sram_Only or Dedicated_Sram (or with a limit, as "
         "in Dedicated_Sram_384KB). Default: ExecuTorch's for the NPU.",
     ),
@@ -142,7 +151,10 @@ def lower(
         ),
     ] = "pte",
     npu: Annotated[
-        str | None, typer.Option(help="For pte and vela: NPU to compile for. Default: ethos-u55-128.")
+        str | None,
+        typer.Option(
+            help="For pte and vela: NPU to compile for. Default: ethos-u55-128.", autocompletion=completion.npus
+        ),
     ] = None,
     memory_mode: MEMORY_MODE = None,
     tosa: Annotated[
@@ -242,7 +254,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
     debug: DEBUG = False,
 ) -> None:
-    """Show what is there of all that ethos-hil needs, what is missing, and what to do about it.
+    """Show what is there, what is missing, and what to do about it.
 
     Exit status: 0 the virtual boards can run, 3 something that they need is missing.
     """

@@ -181,6 +181,31 @@ def test_a_model_is_verified_in_an_empty_folder(python: Path, here: Path) -> Non
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["net.py", "r.json", "results"]
 
 
+def test_the_doctor_finds_it_well(python: Path, here: Path) -> None:
+    done = run(python, here, python.with_name("ethos-hil"), "doctor", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
+    assert found["ethos-hil"]["found"].endswith(
+        f"installed in {python.parents[1]}/lib/python3.11/site-packages/ethos_hil"
+    )
+    assert found["torch"]["status"] == found["other packages"]["status"] == "ok"
+    for soc in SOCS:
+        line = found[f"firmware of {soc.name}"]
+        assert line["status"] == "ok"
+        assert line["found"].startswith("of the wheel, SHA-256 ")
+    assert list(here.iterdir()) == []
+
+
+def test_a_firmware_that_was_damaged_is_seen(python: Path, here: Path) -> None:
+    (path,) = python.parents[1].glob("lib/python*/site-packages/ethos_hil/firmware/corstone300/ethos-hil.elf")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"?")
+    done = run(python, here, python.with_name("ethos-hil"), "doctor")
+    path.write_bytes(whole)
+    assert done.returncode == 3
+    assert "is not what its manifest describes [install the wheel again]" in done.stdout
+
+
 def test_pytest_runs_a_users_own_suite(python: Path, here: Path) -> None:
     (here / "test_double.py").write_text(SUITE)
     done = run(python, here, python, "-m", "pytest", "-v", "--suffix", "BI", "--suffix", "U55_BI")
