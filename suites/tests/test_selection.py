@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,6 +64,14 @@ def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -
 def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path) -> None:
     _, named = probed(tmp_path, "suites/tests/test_declaration_line.py")
     assert {test.partition("::")[0] for test in named} == {"suites/tests/test_declaration_line.py"}
+
+
+def test_without_the_plugin_nothing_is_green(tmp_path: Path) -> None:
+    """Without it no declaration is a test, and a session would be one of the other tests alone."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:ethos_hil", "suites/tests/test_declaration_line.py"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert found.returncode == USAGE
+    assert "the pytest plugin of ethos-hil is not installed: run make setup" in found.stderr
 
 
 def test_make_test_names_all_of_them() -> None:
