@@ -100,7 +100,7 @@ build/.apt: Makefile
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(ELFS): build/firmware/%/ethos-hil.elf: $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' 2>/dev/null) | build/.apt .venv/.installed
+$(ELFS): build/firmware/%/ethos-hil.elf: $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' -o -path '*/cmake/*.py' 2>/dev/null) | build/.apt .venv/.installed
 	@echo "Building the firmware of $*" >&2
 	@cd firmware && cmake --preset $* >/dev/null && cmake --build --preset $* >/dev/null
 	@touch $@

@@ -238,8 +238,9 @@ for number in range(20):
 """
 
 
-def test_processes_that_add_at_once_keep_the_limit_and_the_count(full: Path) -> None:
-    limit = 5 * size_of_one(full)
+@pytest.mark.parametrize("fit", [5, 500])
+def test_processes_that_add_at_once_keep_the_limit_and_the_count(full: Path, fit: int) -> None:
+    limit = fit * size_of_one(full)
     # They add the same entries and others: the multiples of 2, of 3 and of 4.
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(full), str(n), str(limit)]) for n in (2, 3, 4)]
     assert [writer.wait(120) for writer in writers] == [0, 0, 0]

@@ -63,9 +63,7 @@ class Tally:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """A verdict's own category, letter and word."""
-        if report.when != "call" or _TEST.search(report.nodeid.partition("[")[0]) is None:
-            return None
-        return _SHOWN.get(verdict_of(report) or "")
+        return _SHOWN.get(verdict_of(report) or "") if report.when == "call" else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts a test when it has been called, or when it took its process with it."""

@@ -85,6 +85,24 @@ def test_next_to_nothing_is_imported(elsewhere: pytest.Pytester) -> None:
     assert heavy == []
 
 
+def test_a_test_that_took_its_worker_with_it_before_any_verdict_is_counted(pytester: pytest.Pytester) -> None:
+    """The controller, which collects nothing, learns from the next test that verdicts are stated here."""
+    pytester.makepyfile(
+        test_dies="""
+import os
+
+def test_dies_BI():
+    os._exit(3)
+
+def test_lives_BI(record_property):
+    record_property("verdict", "verified")
+"""
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n1")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["lives * 1V", "dies * 1F", "1 verified, 0 compiled-only, 0 skipped, 1 failed, *"])
+
+
 def test_what_is_declared_beside_them_says_whose_the_options_are(elsewhere: pytest.Pytester) -> None:
     declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
     elsewhere.makepyfile(test_sample=declared)

@@ -66,7 +66,7 @@ def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path)
     assert {test.partition("::")[0] for test in named} == {"suites/tests/test_declaration_line.py"}
 
 
-def test_without_the_plugin_nothing_is_green(tmp_path: Path) -> None:
+def test_without_the_plugin_nothing_is_green() -> None:
     """Without it no declaration is a test, and a session would be one of the other tests alone."""
     command = [sys.executable, "-m", "pytest", "-p", "no:ethos_hil", "suites/tests/test_declaration_line.py"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
