@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from ethos_hil.lowering.errors import UsageError
 
 _BLOCKS = ("vela_bin_stream", "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", "vela_end_stream")
@@ -52,6 +54,10 @@ class VelaIo:
     def size(self) -> int:
         """Size in bytes."""
         return self.elements * self.elem_size
+
+    def of(self, scratch: np.ndarray) -> np.ndarray:
+        """A view of its bytes in the scratch area (uint8)."""
+        return scratch[self.offset : self.offset + self.size]
 
 
 @dataclass(frozen=True)

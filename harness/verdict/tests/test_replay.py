@@ -22,8 +22,8 @@ from ethos_hil.lowering.map.delegate_map import Partition, build_map
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.intermediates import computed_tensors, tensor_values
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.vela import DEBUG_FLAGS, flags, run_vela
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
 
 # Program, NPU, and what is special about where its tensors lie.
 CASES = [

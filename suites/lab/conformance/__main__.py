@@ -14,13 +14,13 @@ import typer
 
 from ethos_hil.harness.progress import Live, Reporter, Silent
 from ethos_hil.harness.render import console
+from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.conformance import coverage, report
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
 from ethos_hil.suites.lab.conformance.check import CheckResult
-from ethos_hil.suites.lab.conformance.compiled import TARGETS, modes_of
 from ethos_hil.suites.lab.conformance.pool import run
 
 MANY = 200  # checks that take longer than the two seconds after which a user should see progress
@@ -43,7 +43,7 @@ def main(
     ] = None,
 ) -> None:
     """Compile TOSA programs with Vela, run them on the functional NPU, and compare with tosa_reference_model."""
-    npus = [NpuName.parse(name).name for name in npu] if npu else list(TARGETS)
+    npus = [NpuName.parse(name).name for name in npu] if npu else list(NpuName.VALID)
     places = [(one, kind) for one in npus for kind in modes_of(one) if not mode or kind in mode]
     programs = [name for name in PROGRAMS if program in name]
     if not programs or not places:

@@ -65,7 +65,7 @@ class Worker:
 
 def catalogued(name: str) -> TosaProgram:
     """A program of the conformance run."""
-    from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
+    from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 
     return PROGRAMS[name]
 

@@ -26,18 +26,15 @@ from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.errors import UndefinedAnswer
+from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.compiled import (
-    CompiledGraph,
-    NotComparableError,
-    NotCompiledError,
-    compile_graph,
-    reference_arrays,
-)
-from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
+from ethos_hil.lowering.vela import VelaRefusal
 
 COMPARED = ("MobileNetV2", "pointwise", "depthwise")  # a network, one of 1x1 convolutions, one of depthwise ones
 NPUS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-512", "ethos-u85-256", "ethos-u85-1024")
@@ -122,14 +119,14 @@ def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
     for npu in npus:
         try:
             compiled.append(compile_graph(program.tosa, npu, *program.flags))
-        except NotCompiledError:
+        except VelaRefusal:
             continue
     for _, inputs in program.input_sets():
         arrays = [np.ascontiguousarray(values) for values in inputs]
         try:
-            reference_arrays(program.tosa, arrays)
+            evaluate(program.tosa, arrays, "the graph")
             yield from measure(program.name, program.tosa, compiled, arrays)
-        except (NotComparableError, Fault):
+        except (UndefinedAnswer, Fault):
             continue
         return
 

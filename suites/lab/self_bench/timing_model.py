@@ -24,10 +24,10 @@ from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
 from ethos_hil.lowering.map.delegate_map import read_tables
+from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph, modes_of
-from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
 
 DEBUG_FLAGS = ("--enable-debug-db", "--verbose-performance")
 MOBILENET = "MobileNetV2"

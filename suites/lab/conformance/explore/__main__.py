@@ -15,11 +15,11 @@ from rich.text import Text
 
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
+from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.conformance import report
 from ethos_hil.suites.lab.conformance.check import CheckResult
-from ethos_hil.suites.lab.conformance.compiled import TARGETS, modes_of
 from ethos_hil.suites.lab.conformance.explore.forms import named, program, seed_of
 from ethos_hil.suites.lab.conformance.pool import run
 
@@ -39,7 +39,9 @@ def main(
 
     Every memory mode of a configuration is tried. Forms that Vela itself is known to compile wrongly are not drawn.
     """
-    places = [(one, mode) for one in (NpuName.parse(name).name for name in npu or TARGETS) for mode in modes_of(one)]
+    places = [
+        (one, mode) for one in (NpuName.parse(name).name for name in npu or NpuName.VALID) for mode in modes_of(one)
+    ]
     names = [program(number).name for number in range(seed, seed + count)]
     total = count * len(places)
     verdicts: list[CheckResult] = []

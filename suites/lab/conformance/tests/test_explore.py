@@ -16,13 +16,13 @@ import typer
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.decode import fields_u55
 from ethos_hil.harness.npu.isa.scaling import Rounding
+from ethos_hil.harness.testing.compiled_graph import modes_of
+from ethos_hil.lowering.testing.programs.pieces import requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, Rng, TosaProgram
 from ethos_hil.suites.lab.conformance.check import CheckEnding, Checker, CheckResult
-from ethos_hil.suites.lab.conformance.compiled import modes_of
 from ethos_hil.suites.lab.conformance.explore import __main__ as command
 from ethos_hil.suites.lab.conformance.explore.forms import FORMS, named, program, seed_of
-from ethos_hil.suites.lab.conformance.operators.pieces import requantized, spread, weights
 from ethos_hil.suites.lab.conformance.pool import Find, Place
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")

@@ -19,7 +19,6 @@ from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.conformance.compiled import TARGETS
 from ethos_hil.suites.lab.fuzz.streams import report
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
 from ethos_hil.suites.lab.fuzz.streams.crew import BLOCK, CaseRange, Crew, Examined, limit_memory
@@ -45,7 +44,9 @@ def main(
     if replay:
         examined = _replayed(replay)
     else:
-        blocks = shares([NpuName.parse(name).name for name in npu] if npu else list(TARGETS), seed, count, program)
+        blocks = shares(
+            [NpuName.parse(name).name for name in npu] if npu else list(NpuName.VALID), seed, count, program
+        )
         examined = []
         with Live() as live:
             live.stage(f"Running {count:,} damaged programs")

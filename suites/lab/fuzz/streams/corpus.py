@@ -13,9 +13,11 @@ import numpy as np
 from ethos_hil.harness.npu import Fault, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Access
 from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
+from ethos_hil.harness.verdict.run_delegate import WEIGHTS
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tosa_program import draw
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.compiled import WEIGHTS, CompiledGraph, NotCompiledError, compile_graph, modes_of
+from ethos_hil.lowering.vela import VelaRefusal
 
 MAX_BYTES = 1 << 20  # of memory; larger programs take too much of the time
 KINDS = ("random", "extremes", "ramp")  # of inputs, see `program.draw`
@@ -97,7 +99,7 @@ def _drawn(npu: str, rng: random.Random, count: int, names: list[str]) -> Iterat
         program = PROGRAMS[name]
         try:
             compiled = compile_graph(program.tosa, npu, *program.flags, mode=rng.choice(modes_of(npu)))
-        except NotCompiledError:
+        except VelaRefusal:
             continue
         if compiled.weights.size + compiled.scratch_bytes + compiled.fast_bytes > MAX_BYTES:
             continue

@@ -16,8 +16,8 @@ from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.lab.conformance.compiled import TARGETS
 from ethos_hil.suites.lab.fuzz.streams import trial
 from ethos_hil.suites.lab.fuzz.streams.__main__ import shares
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
@@ -29,9 +29,9 @@ NPU = "ethos-u55-128"
 
 
 def test_damaged_programs_end_in_a_result_or_a_fault(tmp_path: Path) -> None:
-    examined = list(Crew(2, tmp_path).run(shares(list(TARGETS), 1, CASES * len(TARGETS))))
+    examined = list(Crew(2, tmp_path).run(shares(list(NpuName.VALID), 1, CASES * len(NpuName.VALID))))
     assert [one for one in examined if one.verdict.finding] == []
-    assert len(examined) == CASES * len(TARGETS)
+    assert len(examined) == CASES * len(NpuName.VALID)
     outcomes = [one.verdict.outcome for one in examined]
     # Damage that never gets beyond the decoder, or never does anything, tests nothing.
     assert outcomes.count("result") > len(outcomes) // 5
