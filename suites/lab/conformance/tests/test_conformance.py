@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +32,10 @@ from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Rng, TosaProgram
 from ethos_hil.lowering.vela import VelaRefusal
 from ethos_hil.suites.lab.conformance import check as checking
-from ethos_hil.suites.lab.conformance import coverage, pool, report
+from ethos_hil.suites.lab.conformance import coverage, report
 from ethos_hil.suites.lab.conformance.check import CheckEnding, Checker, CheckResult, check
+from ethos_hil.suites.lab.conformance.jobs import CheckJob, catalogued
+from ethos_hil.suites.lab.crew import Crew
 
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 PLAIN_SHIFT = "how a negative value half-way"  # emitted with a rounding that TOSA's plain shift does not have
@@ -280,29 +281,38 @@ def test_mobilenet_v2_has_the_shapes_of_the_model() -> None:
 # --- worker processes
 
 
-def hang(self: Checker, npu: str, mode: str) -> CheckResult:
-    """Instead of Checker.check: crashes, hangs or raises, by memory mode."""
-    if mode == "crash":
-        os._exit(3)
-    if mode == "hang":
-        time.sleep(1000)
-    if mode == "raise":
-        raise ZeroDivisionError("oh")
-    return CheckResult(self.program.name, npu, mode, CheckEnding.EXACT)
+def damage() -> None:
+    """Makes checks crash, hang or raise, by memory mode. It runs in the workers."""
+
+    def check(self: Checker, npu: str, mode: str) -> CheckResult:
+        if mode == "crash":
+            os._exit(3)
+        if mode == "hang":
+            time.sleep(1000)
+        if mode == "raise":
+            raise ZeroDivisionError("oh")
+        return CheckResult(self.program.name, npu, mode, CheckEnding.EXACT)
+
+    Checker.check = check  # type: ignore[method-assign]
 
 
-def test_what_hangs_or_crashes_is_broken_and_the_rest_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Checker, "check", hang)
-    monkeypatch.setattr(pool, "CONTEXT", get_context("fork"))  # so that workers have the patch
+def test_what_hangs_or_crashes_is_broken_and_the_rest_is_checked() -> None:
     places = [("npu", mode) for mode in ("crash", "fine", "hang", "raise", "good")]
-    verdicts = list(pool.run(["add", "sub"], places, jobs=2, limit=1.0))
+    jobs = [CheckJob(name, places, catalogued) for name in ("add", "sub")]
+    verdicts = list(Crew(2, 1.0, damage).run(jobs))
     assert len(verdicts) == 10
     for program in ("add", "sub"):
         details = {verdict.mode: verdict.detail for verdict in verdicts if verdict.program == program}
+        outcomes = {verdict.mode: verdict.outcome for verdict in verdicts if verdict.program == program}
         assert details["fine"] == details["good"] == ""
         assert "process ended with 3" in details["crash"]
-        assert "no answer within 1 seconds" in details["hang"]
+        assert "no end within 1 seconds" in details["hang"]
         assert "ZeroDivisionError: oh (test_conformance.py:" in details["raise"]
+        assert {mode for mode, outcome in outcomes.items() if outcome is CheckEnding.BROKEN} == {
+            "crash",
+            "hang",
+            "raise",
+        }
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
