@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import typer
 
-from ethos_hil.harness.cli.main import guard
-
 
 def start(body: Callable[..., None]) -> None:
     """Runs a command on the arguments of the process, and ends the process as `ethos-hil` ends.
@@ -15,6 +13,8 @@ def start(body: Callable[..., None]) -> None:
     Args:
         body: the command, its parameters annotated for typer. It raises typer.Exit for another exit status than 0.
     """
+    from ethos_hil.harness.cli.main import guard  # not for workers, which import a command's module too
+
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command()(body)
     guard(lambda: app(standalone_mode=False))
