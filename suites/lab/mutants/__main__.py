@@ -21,8 +21,8 @@ from ethos_hil.harness.render import console
 from ethos_hil.harness.socs.soc import soc_for
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report
+from ethos_hil.suites.lab.mutants.jobs import MutantSession
 from ethos_hil.suites.lab.mutants.mutate import Original
-from ethos_hil.suites.lab.mutants.session import MutantSession
 from ethos_hil.suites.lab.mutants.trial import Ending
 
 
@@ -45,6 +45,7 @@ def main(
         for ending in session.run(range(first, first + count), jobs):
             endings.append(ending)
             live.step(len(endings), count)
+    endings.sort(key=lambda ending: ending.number)
     console().print(report.summary(endings, time.monotonic() - started))
     if any(ending.finding for ending in endings):
         names = " ".join(str(file) for file in files)
