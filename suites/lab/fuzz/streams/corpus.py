@@ -12,6 +12,7 @@ import numpy as np
 
 from ethos_hil.harness.npu import Fault, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Access
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
 from ethos_hil.harness.verdict.run_delegate import WEIGHTS
@@ -40,6 +41,22 @@ class CompiledSeed:
 
     name: str
     compiled: CompiledGraph
+
+    @property
+    def data(self) -> bytes:
+        """Its stream."""
+        return self.compiled.stream
+
+    def span(self, rng: random.Random) -> tuple[int, int]:
+        """Where some commands in a row begin and end."""
+        first = rng.randrange(len(self.commands))
+        part = self.commands[first : first + rng.choice((1, 2, 10, 60))]
+        return part[0].begin, part[-1].end
+
+    @cached_property
+    def operations(self) -> tuple[CommandSpan, ...]:
+        """The commands that are operations."""
+        return tuple(command for command in self.commands if not command.long and command.code < FIRST_REGISTER)
 
     @cached_property
     def commands(self) -> tuple[CommandSpan, ...]:

@@ -21,7 +21,7 @@ from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.mutants import fields, jobs, trial
 from ethos_hil.suites.lab.mutants.jobs import MutantJob, MutantSession
-from ethos_hil.suites.lab.mutants.mutate import WAYS, Mutant, Original, make
+from ethos_hil.suites.lab.mutants.mutate import WEIGHTS, Mutant, Original, make
 from ethos_hil.suites.lab.mutants.trial import Ending
 
 SOC = "corstone-300"
@@ -42,7 +42,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Original, ...]:
 def test_the_same_seed_makes_the_same_mutants(originals: tuple[Original, ...]) -> None:
     first, again = ([make(3, number, originals) for number in range(60)] for _ in range(2))
     assert first == again
-    assert {mutant.way for mutant in first} == set(WAYS)
+    assert {mutant.way for mutant in first} == set(WEIGHTS)
     assert sum(mutant.pte != mutant.original.pte for mutant in first) > 55
     assert [make(4, number, originals).pte for number in range(60)] != [mutant.pte for mutant in first]
 
