@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
-from ethos_hil.suites.lab.self_bench.launcher import LIMIT_SECONDS, measure
+from ethos_hil.suites.lab.self_bench.launcher import LIMIT, measure
 
 ELF = Path(__file__).resolve().parents[4] / "build/firmware/corstone300/ethos-hil.elf"
 
@@ -20,7 +20,7 @@ def test_a_run_stays_within_its_budget() -> None:
     outputs = [np.ascontiguousarray(output).tobytes() for output in recorded.outputs]
     for _ in range(3):  # other tests run at the same time, and only ever add to it
         budget = measure(ELF, recorded.pte, recorded.inputs, outputs)
-        if budget.over <= LIMIT_SECONDS:
+        if LIMIT.met_by(budget.over):
             return
     pytest.fail(budget.table())
 
@@ -34,4 +34,6 @@ def test_it_is_a_command(tmp_path: Path) -> None:
         files[-1].write_bytes(data)
     command = [sys.executable, "-m", "ethos_hil.suites.lab.self_bench.launcher", str(ELF), *map(str, files)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.stdout.count(" s\n") == 8, done.stderr
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout.count(" s\n") == 8
+    assert "beyond QEMU's boot, program and NPU model" in done.stdout
