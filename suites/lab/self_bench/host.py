@@ -182,8 +182,8 @@ def measure(live: Live) -> BenchPart:
         cold, warm = times_of.cold / times_of.reference, times_of.warm / times_of.reference
         figures += [
             _milliseconds(f"{name}: tosa_reference_model", times_of.reference, MEDIAN),
-            Figure(f"{name}: NPU model, cold, of the reference's time", cold, "times", RATIO, at_most(first)),
-            Figure(f"{name}: NPU model, warm, of the reference's time", warm, "times", RATIO, at_most(further)),
+            Figure(f"{name}, cold: NPU model's time / reference's", cold, "times", RATIO, at_most(first)),
+            Figure(f"{name}, warm: NPU model's time / reference's", warm, "times", RATIO, at_most(further)),
         ]
     return BenchPart(tuple(figures))
 

@@ -221,10 +221,10 @@ def part(
     for what, of in (("cold", _cold), ("warm", _warm)):
         # The reference is what every answer waits for, so the model must not be slower.
         for row in networks:
-            name = f"tosa_reference_model, of the NPU model's {what} time: {row.program}, {row.npu}"
+            name = f"{row.program}, {row.npu}, {what}: tosa_reference_model's time / NPU model's"
             figures.append(Figure(name, row.reference / of(row), "times", LEAST, at_least(1)))
         together = sum(row.reference for row in programs) / sum(map(of, programs))
-        name = f"tosa_reference_model, of the NPU model's {what} time: all programs together"
+        name = f"all programs together, {what}: tosa_reference_model's time / NPU model's"
         figures.append(Figure(name, together, "times", LEAST, at_least(1)))
         worst = sorted(programs, key=lambda row: of(row) - row.reference, reverse=True)
         details.append(speed_table(f"\nfurthest behind the reference, {what}", worst[:WORST]))

@@ -221,12 +221,12 @@ def part(rows: Sequence[Compared], sessions: Sessions) -> BenchPart:
     medians = f"sum of medians of {TESTS} tests"
     whole = f"all operators in all profiles, {sessions.jobs} workers"
     figures = (
-        Figure("a test, cold, of upstream's time", slower[0], "times", f"wall, {medians}", at_most(1.3)),
-        Figure("a test, cold, of upstream's CPU time", slower[1], "times", f"CPU, {medians}"),
-        Figure("upstream's test, of a warm test's time", faster[0], "times", f"wall, {medians}", at_least(8)),
-        Figure("upstream's test, of a warm test's CPU time", faster[1], "times", f"CPU, {medians}"),
+        Figure("a test, cold: our time / upstream's", slower[0], "times", f"wall, {medians}", at_most(1.3)),
+        Figure("a test, cold: our CPU time / upstream's", slower[1], "times", f"CPU, {medians}"),
+        Figure("a test, warm: upstream's time / ours", faster[0], "times", f"wall, {medians}", at_least(8)),
+        Figure("a test, warm: upstream's CPU time / ours", faster[1], "times", f"CPU, {medians}"),
         Figure(
-            "one worker, of two workers' time",
+            "a session: time with one worker / with two",
             sessions.one_worker / sessions.two_workers,
             "times",
             "wall, one session each",

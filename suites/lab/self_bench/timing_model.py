@@ -207,7 +207,7 @@ def part(classes: list[CycleComparison], networks: list[CycleComparison], figure
         (
             *(
                 Figure(
-                    f"modelled and Vela's cycles of {row.what}, {row.npu}, the larger of the smaller",
+                    f"{row.what}, {row.npu}: modelled and Vela's cycles, larger / smaller",
                     max(row.ratio, 1 / max(row.ratio, 1e-9)),
                     "times",
                     "modelled, vela",
@@ -216,7 +216,7 @@ def part(classes: list[CycleComparison], networks: list[CycleComparison], figure
                 for row in close
             ),
             *(
-                Figure(f"modelled of published cycles: {row.what}", row.ratio, "times", f"modelled, {row.source}")
+                Figure(f"{row.what}: modelled / published", row.ratio, "times", f"modelled, {row.source}")
                 for row in figures
             ),
         ),

@@ -119,11 +119,11 @@ def row(npu: str, ratio: float) -> CycleComparison:
     ("part", "short"),
     [
         (lambda: suite_tests.part([compared(1.2, 0.1)], SESSIONS), ""),
-        (lambda: suite_tests.part([compared(1.4, 0.1)], SESSIONS), "a test, cold, of upstream's time"),
-        (lambda: suite_tests.part([compared(1.2, 0.2)], SESSIONS), "upstream's test, of a warm test's time"),
+        (lambda: suite_tests.part([compared(1.4, 0.1)], SESSIONS), "a test, cold: our time / upstream's"),
+        (lambda: suite_tests.part([compared(1.2, 0.2)], SESSIONS), "a test, warm: upstream's time / ours"),
         (
             lambda: suite_tests.part([compared(1.2, 0.1)], replace(SESSIONS, two_workers=60)),
-            "one worker, of two workers' time",
+            "a session: time with one worker / with two",
         ),
         (
             lambda: suite_tests.part([compared(1.2, 0.1)], replace(SESSIONS, listing=1.6)),
@@ -136,16 +136,16 @@ def row(npu: str, ratio: float) -> CycleComparison:
         (lambda: npu.part([FAST], [], [FAST], 1e9, 0.01), ""),
         (
             lambda: npu.part([FAST], [], [FAST, replace(FAST, operations=1, cold=10.0)], 1e9, 0.01),
-            "tosa_reference_model, of the NPU model's cold time: all programs together",
+            "all programs together, cold: tosa_reference_model's time / NPU model's",
         ),
         (
             lambda: npu.part([replace(FAST, warm=1.1)], [], [FAST], 1e9, 0.01),
-            "tosa_reference_model, of the NPU model's warm time: network, ethos-u55-128",
+            "network, ethos-u55-128, warm: tosa_reference_model's time / NPU model's",
         ),
         (lambda: timing_model.part([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)], [], [PUBLISHED]), ""),
         (
             lambda: timing_model.part([row("ethos-u85-256", 0.5)], [], []),
-            "modelled and Vela's cycles of Conv2D, ethos-u85-256, the larger of the smaller",
+            "Conv2D, ethos-u85-256: modelled and Vela's cycles, larger / smaller",
         ),
         (lambda: launcher.part(LauncherTimes(1.0, 0.2, 0.3, 0.2, 0.1, 0.2)), ""),
         (
