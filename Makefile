@@ -13,7 +13,7 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream firmware wheel clean
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab firmware wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -53,7 +53,10 @@ fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes,
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.streams -j $(JOBS)
 	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.firmware --seconds $(SECONDS)
-	@$(BIN)/python -m ethos_hil.suites.lab.mutants build/fuzz/seeds/board/*.pte -n $(MUTANTS) -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab.mutants build/fuzz/seeds/board -n $(MUTANTS) -j $(JOBS)
+
+lab: setup ## Everything that proves the product, for nightly use (hours); PARTS="conformance fuzz" runs some of it
+	@$(BIN)/python -m ethos_hil.suites.lab $(PARTS) -j $(JOBS)
 
 upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
 	@$(BIN)/python -m ethos_hil.suites.lab.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --table docs/upstream.md)

@@ -115,6 +115,10 @@ class OracleError(EthosHilError):
     kind = FailureKind.NO_REFERENCE
 
 
+class UndefinedAnswer(OracleError):
+    """The oracle ran and says that its answer is not valid: TOSA does not define one."""
+
+
 def causes(error: BaseException) -> list[BaseException]:
     """The error and what it was raised from or during, the innermost last."""
     chain = [error]

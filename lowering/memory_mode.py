@@ -16,6 +16,7 @@ _DEFAULTS: dict[Family, str] = {"u55": "Shared_Sram", "u65": "Dedicated_Sram_384
 # What Vela lets the cache of each mode grow to, in bytes; the others have no limit but the NPU's addresses.
 _CACHES = {"Dedicated_Sram_256KB": 256 << 10, "Dedicated_Sram_384KB": 384 << 10, "Dedicated_Sram_512KB": 512 << 10}
 _DEDICATED = "Dedicated_Sram"
+_ONE_OF_EACH_KIND = ("Shared_Sram", "Sram_Only", "Dedicated_Sram_384KB")
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,19 @@ class MemoryMode:
         if name is None:
             return cls.default(npu)
         mode = cls.parse(name)
-        if mode.dedicated and npu.family == "u55":
-            # All of vela.ini's systems with an Ethos-U55 have flash behind port 1, where an arena cannot be.
+        if not mode.usable_on(npu):
             raise UsageError(
                 f"--memory-mode {mode} is not for {npu}: Vela knows no Ethos-U55 that can write to DRAM",
                 hint="use --memory-mode Shared_Sram or Sram_Only, or an Ethos-U65 or -U85",
             )
         return mode
+
+    @classmethod
+    def one_of_each_kind(cls, npu: NpuName) -> tuple[MemoryMode, ...]:
+        """What to try to have tried all: a mode of each kind that `npu` can work in, the default first."""
+        default = cls.default(npu)
+        others = (cls(name) for name in _ONE_OF_EACH_KIND)
+        return default, *(mode for mode in others if mode != default and mode.usable_on(npu))
 
     @classmethod
     def of_flags(cls, flags: Sequence[str]) -> MemoryMode | None:
@@ -71,6 +78,11 @@ class MemoryMode:
                 name = flag.removeprefix(_FLAG)
                 return cls(name) if name in cls.VALID else None
         return None
+
+    def usable_on(self, npu: NpuName) -> bool:
+        """Whether `npu` can work in the mode."""
+        # All of vela.ini's systems with an Ethos-U55 have flash behind port 1, where an arena cannot be.
+        return not (self.dedicated and npu.family == "u55")
 
     @property
     def dedicated(self) -> bool:

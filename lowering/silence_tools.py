@@ -22,19 +22,21 @@ _lock = threading.RLock()  # descriptors belong to the whole process
 
 
 @contextlib.contextmanager
-def quiet(*, errors: bool = True) -> Iterator[Callable[[], str]]:
+def quiet(*, errors: bool = True) -> Iterator[Callable[[int | None], str]]:
     """Collects what is written to stdout (and, with `errors`, stderr) instead of showing it.
 
-    Yields a function that returns the end of what was collected. An exception that leaves the block carries that text
-    as a note, so that a traceback still shows what the tool said.
+    Yields a function that returns the last bytes that were collected: as many as it is told, or all for None. An
+    exception that leaves the block carries the end of the text as a note, so that a traceback still shows what the tool
+    said.
     """
     descriptors = (1, 2) if errors else (1,)
     with _lock, tempfile.TemporaryFile() as sink:
 
-        def collected() -> str:
+        def collected(limit: int | None) -> str:
             _flush()
             size = os.fstat(sink.fileno()).st_size
-            return os.pread(sink.fileno(), _NOTE_BYTES, max(0, size - _NOTE_BYTES)).decode(errors="replace")
+            wanted = size if limit is None else min(size, limit)
+            return os.pread(sink.fileno(), wanted, size - wanted).decode(errors="replace")
 
         _flush()
         saved = [(descriptor, os.dup(descriptor)) for descriptor in descriptors]
@@ -51,7 +53,7 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[], str]]:
             moved = _move_log_handlers((*streams, sys.__stderr__) if errors else streams[:1], text)
             yield collected
         except Exception as error:
-            said = collected().strip()
+            said = collected(_NOTE_BYTES).strip()
             if said:
                 error.add_note(f"printed meanwhile:\n{said}")
             raise

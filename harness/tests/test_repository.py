@@ -69,13 +69,26 @@ def test_imports_follow_the_flow_of_data(path: Path) -> None:
 
 def test_the_product_does_not_need_its_laboratory() -> None:
     """It is not in the wheel."""
-    laboratory = ("ethos_hil.suites.lab", "ethos_hil.lowering.testing")
+    laboratory = ("ethos_hil.suites.lab", "ethos_hil.lowering.testing", "ethos_hil.harness.testing")
     wrong = [
         f"{name} imports {other}"
         for name, path in NAMES.items()
         if not name.startswith(laboratory)
         for other in imported(path)
         if other.startswith(laboratory)
+    ]
+    assert not wrong
+
+
+def test_unit_tests_do_not_need_the_laboratory() -> None:
+    """What they share with it is in the folders called testing."""
+    wrong = [
+        f"{name_of(path)} imports {other}"
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*.py")
+        if {"tests", "testing"} & set(path.relative_to(ROOT).parts) and "lab" not in path.relative_to(ROOT).parts
+        for other in imported(path)
+        if other.startswith("ethos_hil.suites.lab")
     ]
     assert not wrong
 

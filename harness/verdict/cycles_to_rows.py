@@ -7,11 +7,11 @@ covers gets a row of its own, so that the rows always sum to the total.
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Sequence
 
 from ethos_hil.harness.outcome import OpEvent, Run
 from ethos_hil.lowering.artifact import Artifact, NpuOp
+from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.results.record import Op
 
 
@@ -36,13 +36,11 @@ def estimated(artifact: Artifact) -> tuple[Op, ...]:
 
 
 def _rows(npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) -> list[Op]:
-    # A map row covers the stream from the end of the row before it up to its own last operation.
-    ends = [op.end_offset for op in npu_ops]
     cycles = [0] * len(npu_ops)
     unmapped: dict[str, int] = {}
     for event in events:
-        index = bisect.bisect_left(ends, event.offset)
-        if index < len(ends):
+        index = row_at(npu_ops, event.offset)
+        if index is not None:
             cycles[index] += event.cycles
         else:
             unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles

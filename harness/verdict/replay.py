@@ -13,7 +13,6 @@ computes a depthwise convolution with a multiplier, say, in another order of cha
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.map.rows import row_at
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
@@ -108,8 +108,7 @@ class _Watch:
         self.differences: list[Difference] = []
         self._checked: set[str] = set()
         self._writes: dict[str, list[_Write]] = {}
-        ends = [row.end_offset for row in rows]
-        self._row = {op.offset: bisect.bisect_left(ends, op.offset) for op in ops}
+        self._row = {op.offset: row_at(rows, op.offset) for op in ops}
         self._results = {row.operator: row.tensor for row in rows}
         # A row ends with what writes its tensor. What stores otherwise before prepares that: DMA brings weights and
         # tables, a matrix product on an Ethos-U55 multiplies into memory and sums up from there.
@@ -123,18 +122,18 @@ class _Watch:
     def _writer(self, op: Op) -> NpuOp | None:
         """The row whose tensor `op` writes, if that tensor is to be judged."""
         number = self._row[op.offset]
-        if number == len(self._rows) or _kind(op) != self._kinds[number]:
+        if number is None or _kind(op) != self._kinds[number]:
             return None
         row = self._rows[number]
         return row if row.operator < 0 or self._results[row.operator] == row.tensor else None
 
     def observe(self, op: Op, memory: RegionMemory) -> None:
         """Takes what `op` wrote, and judges the tensor if that completes it."""
-        row = self._writer(op)
-        if row is None or row.tensor not in self._last:
+        number, row = self._row[op.offset], self._writer(op)
+        if number is None or row is None or row.tensor not in self._last:
             return
         writes = self._writes.setdefault(row.tensor, [])
-        writes.append(_written(self._row[op.offset], op, memory))
+        writes.append(_written(number, op, memory))
         if op.offset == self._last[row.tensor]:
             self._judge(row.tensor, writes)
             del self._writes[row.tensor]

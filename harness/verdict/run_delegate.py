@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ethos_hil.harness.npu import Execution, Npu
 from ethos_hil.harness.npu.npu import Observer
-from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo
 
 # How Ethos-U programs of ExecuTorch address memory: region 0 the constants, region 1 the scratch area, region 2 fast
 # memory, which the runtime has and a delegate does not say the size of.
-_WEIGHTS, _SCRATCH, _FAST = 0, 1, 2
-_POISON = 0x5A  # memory nobody wrote; zeros would hide reads of it
+WEIGHTS, SCRATCH, FAST = 0, 1, 2
+POISON = 0x5A  # what memory holds before a run; zeros would hide reads of what nobody wrote
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,38 @@ def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Obs
         Fault: the command stream is not one the NPU can execute.
         ValueError: wrong number of inputs, or of bytes in one.
     """
-    scratch = np.full(blob.scratch_size, _POISON, np.uint8)
-    for place, data in zip(blob.inputs, inputs, strict=True):
+    program = npu.decode(blob.command_stream)
+    fast = program.extents.get(FAST)
+    fast_bytes = max(fast.read_end, fast.write_end) if fast is not None else 0
+    memory = regions(np.frombuffer(blob.weights, np.uint8), blob.scratch_size, fast_bytes, blob.inputs, inputs)
+    execution = npu.run(program, memory, observe=observe)
+    return DelegateResult(tuple(place.of(memory[SCRATCH]).tobytes() for place in blob.outputs), execution)
+
+
+def regions(
+    weights: npt.NDArray[np.uint8],
+    scratch_bytes: int,
+    fast_bytes: int,
+    places: Sequence[VelaIo],
+    inputs: Sequence[bytes],
+) -> dict[int, npt.NDArray[np.uint8]]:
+    """The memory of a delegate before a run, by region: its constants, its inputs, and POISON everywhere else.
+
+    Args:
+        weights: the constants.
+        scratch_bytes: size of the scratch area.
+        fast_bytes: size of the fast memory; there is none when it is zero.
+        places: where the inputs lie in the scratch area.
+        inputs: raw bytes of each.
+
+    Raises:
+        ValueError: wrong number of inputs, or of bytes in one.
+    """
+    memory = {WEIGHTS: weights, SCRATCH: np.full(scratch_bytes, POISON, np.uint8)}
+    if fast_bytes:
+        memory[FAST] = np.full(fast_bytes, POISON, np.uint8)
+    for place, data in zip(places, inputs, strict=True):
         if len(data) != place.size:
             raise ValueError(f"an input of {place.size} bytes was given {len(data)}")
-        scratch[place.offset : place.offset + place.size] = np.frombuffer(data, np.uint8)
-    program = npu.decode(blob.command_stream)
-    regions = {_WEIGHTS: np.frombuffer(blob.weights, np.uint8), _SCRATCH: scratch}
-    if _FAST in program.extents:
-        fast = program.extents[_FAST]
-        regions[_FAST] = np.full(max(fast.read_end, fast.write_end), _POISON, np.uint8)
-    execution = npu.run(program, regions, observe=observe)
-    outputs = tuple(scratch[place.offset : place.offset + place.size].tobytes() for place in blob.outputs)
-    return DelegateResult(outputs, execution)
+        place.of(memory[SCRATCH])[:] = np.frombuffer(data, np.uint8)
+    return memory

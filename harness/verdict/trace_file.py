@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES
 from ethos_hil.harness.npu.trace import records
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.files import write_whole
 
@@ -46,8 +46,8 @@ def write(artifact: Artifact, npu: NpuName, path: Path) -> None:
 
 def _origin(delegate: Delegate, offset: int) -> dict[str, Any]:
     """The row of the delegate map that a place in the stream belongs to; nothing for a .pte lowered elsewhere."""
-    index = bisect.bisect_left([op.end_offset for op in delegate.npu_ops], offset)
-    if index == len(delegate.npu_ops):
+    index = row_at(delegate.npu_ops, offset)
+    if index is None:
         return {}
     row = delegate.npu_ops[index]
     return {

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import struct
+import sys
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
+
+from ethos_hil.lowering.errors import UsageError
 
 # Codes of operations, which are commands without a payload: COMPUTE, and DMA_START, to which a plain copy compiles.
 # BRANCH (Ethos-U85) is the only operation with a payload: the offset of its target in the stream.
@@ -16,8 +19,28 @@ _DMA_REGIONS = (0x130, 0x131)
 _BY_INDEX = 1 << 11
 
 
-@dataclass(frozen=True)
-class Command:
+class CommandStreamError(UsageError):
+    """A command stream is cut off, or a word in it is no command.
+
+    Attributes:
+        offset: byte offset of the word.
+        what: what the value is, "length" or "command word".
+        value: the length in bytes, or the word.
+        problem: what is wrong with it.
+    """
+
+    def __init__(self, offset: int, what: str, value: int, problem: str) -> None:
+        super().__init__(
+            f"the command stream has a {what} of {value:#x} at byte {offset}: {problem}",
+            hint="the program is damaged; lower the model again",
+        )
+        self.offset = offset
+        self.what = what
+        self.value = value
+        self.problem = problem
+
+
+class Command(NamedTuple):
     """One command.
 
     Attributes:
@@ -34,19 +57,37 @@ class Command:
 
 
 def commands(stream: bytes) -> Iterator[Command]:
-    """Yield the commands in order, up to one whose payload the stream lacks.
+    """Yield the commands in order.
 
-    A word's bits 15-14 give the number of words that follow it (register description in the vela wheel).
+    A word's bits 15-14 give the number of words that follow it, of which there is one at most; bits 13-10 are zero
+    (register description in the vela wheel).
+
+    Raises:
+        CommandStreamError: a word is no command or lacks its payload; or, before the first command, the stream does not
+            consist of whole words.
     """
-    words = struct.unpack(f"<{len(stream) // 4}I", stream[: len(stream) // 4 * 4])
+    if len(stream) % 4:
+        raise CommandStreamError(len(stream) & ~3, "length", len(stream), "not a whole number of 32-bit words")
+    words = array("I", stream)
+    if sys.byteorder == "big":
+        words.byteswap()
+    following = iter(words)
     at = 0
-    while at < len(words):
-        word = words[at]
+    for word in following:
+        if not word & 0xFC00:
+            yield Command(at, word & 0x3FF, word >> 16, None)
+            at += 4
+            continue
         extra = word >> 14 & 3
-        if at + extra >= len(words):
-            return
-        yield Command(at * 4, word & 0x3FF, word >> 16, words[at + 1] if extra else None)
-        at += 1 + extra
+        if word >> 10 & 0xF:
+            raise CommandStreamError(at, "command word", word, "bits 10-13 are not zero")
+        if extra > 1:
+            raise CommandStreamError(at, "command word", word, f"payload of {extra} words")
+        payload = next(following, None)
+        if payload is None:
+            raise CommandStreamError(at, "command word", word, "the stream ends before its payload")
+        yield Command(at, word & 0x3FF, word >> 16, payload)
+        at += 8
 
 
 def indexed_copies(stream: bytes) -> tuple[int, ...]:

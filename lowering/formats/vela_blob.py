@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 from ethos_hil.lowering.errors import UsageError
 
@@ -37,7 +40,7 @@ class VelaIo:
         region: the base pointer Vela assigned; the runtime ignores it and uses the scratch area.
     """
 
-    shape: tuple[int, int, int, int, int, int]
+    shape: tuple[int, ...]
     elem_size: int
     offset: int
     region: int
@@ -51,6 +54,10 @@ class VelaIo:
     def size(self) -> int:
         """Size in bytes."""
         return self.elements * self.elem_size
+
+    def of(self, scratch: np.ndarray) -> np.ndarray:
+        """A view of its bytes in the scratch area (uint8)."""
+        return scratch[self.offset : self.offset + self.size]
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,21 @@ class VelaBlob:
             stream_offset=offset,
             stream_size=size,
         )
+
+
+def pack(
+    command_data: bytes, weights: bytes, scratch_size: int, inputs: Sequence[VelaIo], outputs: Sequence[VelaIo]
+) -> bytes:
+    """The blob with these contents, as ExecuTorch packs what Vela writes (a test compares)."""
+    contents = (b"", command_data, weights, struct.pack("<I", scratch_size), _pack_ios(inputs), _pack_ios(outputs), b"")
+    blob = bytearray()
+    for name, data in zip(_BLOCKS, contents, strict=True):
+        blob += struct.pack("<16sI12x", name.encode()[:15], len(data)) + data + bytes(-len(data) % _ALIGNMENT)
+    return bytes(blob)
+
+
+def _pack_ios(ios: Sequence[VelaIo]) -> bytes:
+    return struct.pack("<i", len(ios)) + b"".join(_IO.pack(*io.shape, io.elem_size, io.offset, io.region) for io in ios)
 
 
 def _bad(where: str, problem: str) -> UsageError:
@@ -180,7 +202,7 @@ def _read_ios(data: bytes, name: str, scratch_size: int, where: str) -> tuple[Ve
     ios = []
     for index in range(count):
         *shape, elem_size, offset, region = _IO.unpack_from(data, 4 + index * _IO.size)
-        io = VelaIo((shape[0], shape[1], shape[2], shape[3], shape[4], shape[5]), elem_size, offset, region)
+        io = VelaIo(tuple(shape), elem_size, offset, region)
         if min(shape) < 1 or elem_size not in _ELEMENT_SIZES:
             raise _bad(where, f"{name}[{index}] has shape {tuple(shape)} of {elem_size}-byte elements")
         if offset < 0 or offset + io.size > scratch_size:

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tosa.TosaGraph import TosaGraph as Buffer
 
-from ethos_hil.lowering.errors import CompileError, raise_if_interrupted
+from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.flatbuffer_edit import FlatbufferEditor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.model import summary
 from ethos_hil.lowering.oracle.reference import evaluate
-from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.vela import run_vela
 
 # Position of the list of outputs in a block's vtable: 4 plus twice the field's number.
 _BLOCK_OUTPUTS = 12
@@ -71,13 +70,8 @@ def compile_with_outputs(tosa: bytes, flags: Sequence[str], names: Sequence[str]
         CompileError: Vela fails.
     """
     try:
-        with quiet():
-            from executorch.backends.arm.arm_vela import vela_compile
-
-            blob = vela_compile(with_outputs(tosa, names), list(flags))
-    except (Exception, SystemExit) as error:
-        raise_if_interrupted(error)
+        return run_vela(with_outputs(tosa, names), flags).parsed
+    except CompileError as error:
         raise CompileError(
-            f"Vela fails on the program with {len(names)} tensors as outputs: {summary(error)}"
+            f"Vela fails on the program with {len(names)} tensors as outputs: {error.message}"
         ) from error
-    return VelaBlob.parse(bytes(blob), "the program compiled again")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import OracleError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.errors import OracleError, UndefinedAnswer, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
@@ -131,12 +131,13 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
         what: the program's name in an error, for example "instruction 3".
 
     Raises:
-        OracleError: the model is missing, fails, or does not report TOSA_VALID.
+        UndefinedAnswer: the model does not report TOSA_VALID.
+        OracleError: the model is missing or fails.
     """
     model = reference_model()
     try:
         with quiet(errors=False):  # it prints a line per call
-            outputs, status = model.run(tosa, list(inputs))
+            outputs, status = model.run(tosa, [np.asarray(values, order="C") for values in inputs])
         valid = status == model.GraphStatus.TOSA_VALID
     except Exception as error:
         raise_if_interrupted(error)
@@ -144,11 +145,11 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
             f"tosa_reference_model failed on {what}: {type(error).__name__}: {error}".split("\n")[0]
         ) from error
     if not valid:
-        raise OracleError(
+        raise UndefinedAnswer(
             f"tosa_reference_model reports {getattr(status, 'name', status)} for {what}, not TOSA_VALID: "
             "its outputs are no reference"
         )
-    return tuple(np.asarray(output) for output in outputs)
+    return tuple(np.asarray(output, order="C") for output in outputs)
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

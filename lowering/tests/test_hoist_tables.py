@@ -11,13 +11,14 @@ import tosa_reference_model
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
-from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.tests.conftest import MODELS, Lowered
 from ethos_hil.lowering.tests.known_model import marked
+from ethos_hil.lowering.vela import flags, run_vela
 
 
 def answers(tosa: bytes, inputs: list[np.ndarray]) -> list[np.ndarray]:
@@ -69,15 +70,11 @@ def test_the_rewritten_program_gives_the_same(lowered: Lowered, name: str, count
 @pytest.mark.slow
 @pytest.mark.parametrize("npu", ["ethos-u55-32", "ethos-u55-64"])
 def test_vela_overruns_shram_unless_tables_come_first(lowered: Lowered, npu: str) -> None:
-    from executorch.backends.arm.arm_vela import vela_compile
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
-
     (delegate,) = lowered("late_tables").delegates
     assert delegate.tosa is not None
 
     def compiled(tosa: bytes) -> VelaBlob:
-        with quiet():
-            return VelaBlob.parse(vela_compile(tosa, list(EthosUCompileSpec(npu).compiler_flags)))
+        return run_vela(tosa, flags(NpuName.parse(npu), MemoryMode("Shared_Sram"))).parsed
 
     assert overruns(compiled(delegate.tosa))  # when this fails, hoisting is no longer needed
     assert overruns(compiled(hoist_tables(delegate.tosa)[0])) == ()

@@ -75,5 +75,6 @@ def test_the_program_compiled_with_activations_as_outputs_has_them(lowered: Lowe
 @pytest.mark.slow
 def test_a_compiler_that_fails_is_one_clear_error(lowered: Lowered) -> None:
     tosa = lowered("known").delegates[0].tosa or b""
-    with pytest.raises(CompileError, match="Vela fails on the program with 1 tensors as outputs: SystemExit"):
+    said = "Vela fails on the program with 1 tensors as outputs: Vela failed with SystemExit: 2"
+    with pytest.raises(CompileError, match=said):
         compile_with_outputs(tosa, ("--no-such-flag",), computed_tensors(TosaGraph.parse(tosa))[:1])

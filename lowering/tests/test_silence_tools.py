@@ -17,7 +17,7 @@ def test_output_of_every_kind_is_collected(capfd: pytest.CaptureFixture[str]) ->
         sys.stdout.write("python\n")
         sys.stderr.write("errors\n")
         os.write(1, b"native\n")
-        assert set(collected().split()) == {"python", "errors", "native"}
+        assert set(collected(None).split()) == {"python", "errors", "native"}
     sys.stdout.write("after\n")
     assert capfd.readouterr() == ("after\n", "")
 
@@ -62,7 +62,7 @@ def test_log_handlers_made_before_are_kept_quiet_too_and_get_their_stream_back()
             late = logging.StreamHandler()
             logger.addHandler(late)
             logger.warning("hidden twice")
-            assert collected().split("\n")[:3] == ["hidden", "hidden twice", "hidden twice"]
+            assert collected(None).split("\n")[:3] == ["hidden", "hidden twice", "hidden twice"]
         assert stream.getvalue() == ""
         logger.warning("shown")
         assert stream.getvalue() == "shown\nshown\n"

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import contextvars
 import copy
-import csv
 import operator
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.errors import CompileError, ToolError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
-from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
@@ -34,19 +32,12 @@ from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaOutput, run_vela
 
 if TYPE_CHECKING:
     import torch
 
 BACKEND = "EthosUBackend"
-# Neither changes the compiled blob (a test compares with upstream's); they make Vela write its databases.
-DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
-_SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
-_SUMMARY_NUMBERS = (
-    "core_clock", "sram_memory_used", "dram_memory_used", "on_chip_flash_memory_used", "off_chip_flash_memory_used",
-    "total_original_weights", "total_npu_encoded_weights", "nn_macs", "cycles_npu", "cycles_sram_access",
-    "cycles_dram_access", "cycles_on_chip_flash_access", "cycles_off_chip_flash_access", "cycles_total",
-)  # fmt: skip
 # What an artifact says of the departures from upstream made here.
 TABLES_FIRST = (
     "look-up tables were made before average pools were rewritten: in the order of ExecuTorch's Arm passes, lowering "
@@ -67,31 +58,6 @@ class CompiledPartition:
     npu_ops: tuple[NpuOp, ...]
     summary: Mapping[str, float | str]
     hoisted: bool
-
-
-@dataclass(frozen=True)
-class VelaOutput:
-    """What one run of Vela left: the blob, the TOSA program it read (with locations), its debug database and totals."""
-
-    blob: bytes
-    tosa: bytes
-    database: str
-    summary: Mapping[str, float | str]
-
-    @classmethod
-    def read(cls, blob: bytes, folder: Path) -> VelaOutput:
-        """Reads the files ExecuTorch lets Vela write into `folder`."""
-        output = folder / "output"
-        return cls(
-            blob,
-            (folder / "out.tosa").read_bytes(),
-            (output / "out_debug.xml").read_text("utf-8"),
-            _summary(next(output.glob("out_summary_*.csv")).read_text("utf-8")),
-        )
-
-    @cached_property
-    def parsed(self) -> VelaBlob:
-        return VelaBlob.parse(self.blob, "Vela's output")
 
 
 @dataclass
@@ -264,7 +230,7 @@ def _backend() -> Any:
                 # A rescued program may pad what a table gives, which Vela 5.1 compiles wrongly behind a transposition:
                 # it writes the padded map with the strides of the map without padding.
                 if rescued or overruns(output.parsed):
-                    rewritten = _with_hoisted_tables(output, specs, Path(folder))
+                    rewritten = _with_hoisted_tables(output, specs)
                     hoisted = rewritten is not output
                     if hoisted:
                         capture.notes.append(HOISTED)
@@ -324,24 +290,17 @@ def _tables_first(program: Any) -> Iterator[None]:
         registered.update(before)
 
 
-def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> VelaOutput:
+def _with_hoisted_tables(output: VelaOutput, specs: list[Any]) -> VelaOutput:
     """Compiles a program again with its tables before transpositions; as it is where none moves.
 
     Raises:
         CompileError: Vela places a table beyond SHRAM nevertheless.
     """
-    from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
-    from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
-    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     rewritten, moved = hoist_tables(output.tosa)
     if moved:
-        again = folder / "again"
-        again.mkdir()
-        key = ArmCompileSpec._DEBUG_ARTIFACT_KEY
-        specs = [CompileSpec(key, str(again).encode()) if spec.key == key else spec for spec in specs]
-        blob = EthosUBackend._compile_tosa_flatbuffer(rewritten, EthosUCompileSpec._from_list(specs))
-        output = VelaOutput.read(bytes(blob), again)
+        output = run_vela(rewritten, EthosUCompileSpec._from_list(specs).compiler_flags)
     left = overruns(output.parsed)
     if left:
         npu = NpuName.from_config_word(output.parsed.config_word)
@@ -361,10 +320,3 @@ def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
     except Exception as error:
         raise_if_interrupted(error)
     raise first
-
-
-def _summary(text: str) -> dict[str, float | str]:
-    """The columns of Vela's summary that describe the network, under Vela's names."""
-    row = next(csv.DictReader(text.splitlines()))
-    numbers: dict[str, float | str] = {name: float(row[name]) for name in _SUMMARY_NUMBERS if row.get(name)}
-    return {**{name: row[name] for name in _SUMMARY_TEXTS if row.get(name)}, **numbers}

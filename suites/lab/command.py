@@ -1,19 +1,20 @@
-"""How the commands of this package start and end."""
+"""How the laboratory's commands start and end."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import typer
 
-from ethos_hil.lowering.errors import UsageError
-
 
 def start(body: Callable[..., None]) -> None:
-    """Runs a command on the arguments of the process; unusable ones end in one line and exit status 2."""
-    try:
-        typer.run(body)
-    except UsageError as error:
-        sys.stderr.write(f"{error.message} ({error.hint})\n" if error.hint else f"{error.message}\n")
-        sys.exit(2)
+    """Runs a command on the arguments of the process, and ends the process as `ethos-hil` ends.
+
+    Args:
+        body: the command, its parameters annotated for typer. It raises typer.Exit for another exit status than 0.
+    """
+    from ethos_hil.harness.cli.main import guard  # not for workers, which import a command's module too
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command()(body)
+    guard(lambda: app(standalone_mode=False))

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
+from ethos_hil.suites.lab.command import start
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 _OPERATORS = Path(__file__).resolve().parents[1] / "ops"
@@ -274,13 +275,12 @@ def _defects(operators: Sequence[Operator]) -> Iterator[str]:
             yield f"| {name} | {', '.join(profiles)} | {what} ([source]({link})) | {kind} |"
 
 
-def main() -> int:
-    """Write the table, and print it."""
+def main() -> None:
+    """Write docs/operators.md, the table of operators that are tested, and print it."""
     text = render(Upstream.read(), declared())
     PATH.write_text(text, encoding="utf-8")
     sys.stdout.write(text)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start(main)

@@ -8,7 +8,6 @@ may be left: no process, no lock that is held, no half-written entry of the cach
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -21,10 +20,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from filelock import FileLock, Timeout
 
 from ethos_hil.harness.process import dies_with
+from ethos_hil.suites.lab.command import start
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TESTS = _ROOT / "suites/tests/sample.py"
@@ -176,21 +178,21 @@ def _left(cache: Path, sessions: list[PytestSession], whole: list[PytestSession]
         yield from (str(path) for path in session.temporary.rglob("*") if path.is_file())
 
 
-def main() -> int:
-    """Exit status 0 if every round went well."""
-    parser = argparse.ArgumentParser(
-        prog="python -m ethos_hil.suites.lab.stress", description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument("-n", "--rounds", type=int, default=20)
-    parser.add_argument("tests", nargs="*", default=[str(_TESTS), "-k", "plus"], help="arguments of pytest")
-    choice = parser.parse_args()
-    for number in range(choice.rounds):
+def main(
+    tests: Annotated[list[str] | None, typer.Argument(help="Arguments of pytest; default: a few small tests.")] = None,
+    rounds: Annotated[int, typer.Option("--rounds", "-n", min=1)] = 20,
+) -> None:
+    """Run two sessions of pytest on one cache, again and again, and kill one of them.
+
+    Exit status 1 when that disturbs the other.
+    """
+    for number in range(rounds):
         with tempfile.TemporaryDirectory(prefix="ethos-hil-stress-") as folder:
             try:
-                found = run(Path(folder), number, choice.tests)
+                found = run(Path(folder), number, tests or [str(_TESTS), "-k", "plus"])
             except RuntimeError as error:
                 sys.stderr.write(f"round {number + 1}: {error}\n")
-                return 1
+                raise typer.Exit(1) from None
         whom = "with its workers" if number % 2 else "without its workers"
         sys.stdout.write(
             f"round {number + 1}: one killed {whom} after {found.killed_after:.1f} s ({found.done} artifacts); "
@@ -198,8 +200,7 @@ def main() -> int:
             f"{found.seconds[1]:.0f} s; left: {found.temporary} temporary files of the killed one\n"
         )
         sys.stdout.flush()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start(main)

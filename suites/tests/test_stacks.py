@@ -11,12 +11,13 @@ from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import from_module
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.lowering.vela import flags, run_vela
 from ethos_hil.suites.models.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)
@@ -41,9 +42,6 @@ def test_stack_is_verified(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
     """The same TOSA program compiled for all configurations, on random int8 inputs from end to end of their range."""
-    from executorch.backends.arm.arm_vela import vela_compile
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
-
     artifact = lower(from_module(*STACKS[name].example(0), label=name), npu_for(name))
     random = np.random.default_rng(0)
     for delegate in artifact.delegates:
@@ -55,10 +53,11 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
         expected, status = tosa_reference_model.run(delegate.tosa, inputs)
         assert status == tosa_reference_model.GraphStatus.TOSA_VALID
         for configuration in CONFIGURATIONS:
-            flags = EthosUCompileSpec(configuration.name).compiler_flags
-            blob = VelaBlob.parse(vela_compile(delegate.tosa, list(flags)), name)
+            npu = NpuName.parse(configuration.name)
+            chosen = flags(npu, MemoryMode.default(npu))
+            blob = run_vela(delegate.tosa, chosen).parsed
             if artifact.notes or overruns(blob):  # what lowering does about it, tested in lowering/tests
-                blob = VelaBlob.parse(vela_compile(hoist_tables(delegate.tosa)[0], list(flags)), name)
+                blob = run_vela(hoist_tables(delegate.tosa)[0], chosen).parsed
             result = run_delegate(Npu(configuration, strict=True), blob, [value.tobytes() for value in inputs])
             for output, value in zip(result.outputs, expected, strict=True):
                 assert output == np.asarray(value).tobytes(), configuration.name

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-CODE_MASK = 0x3FF
 PAYLOAD_SHIFT = 14
 FIRST_REGISTER = 0x100  # short codes below are operations
 

@@ -9,43 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-import numpy as np
-
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.registers import CODE_MASK, PAYLOAD_SHIFT, Dialect, Opcode, Register
+from ethos_hil.harness.npu.isa.registers import Dialect, Opcode, Register
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
+from ethos_hil.lowering.formats.command_stream import Command, CommandStreamError
+from ethos_hil.lowering.formats.command_stream import commands as parse
 from ethos_hil.results.verdict import FailureKind
 
 
-def commands(stream: bytes) -> Iterator[tuple[int, int, int, int | None]]:
-    """Yield offset, code, parameter and payload (None for a short command) of each command word.
+def commands(stream: bytes) -> Iterator[Command]:
+    """Yield the commands of a stream in order.
 
-    Raises Fault when the stream ends inside a command.
+    Raises Fault when the stream ends inside a command, or a word is no command.
     """
-    if len(stream) % 4:
-        raise Fault(
-            FailureKind.PARSE, len(stream) & ~3, "STREAM", "length", len(stream), "not a whole number of 32-bit words"
-        )
-    words = np.frombuffer(stream, "<u4").tolist()
-    at = 0
-    while at < len(words):
-        word = words[at]
-        offset = at * 4
-        payload_words = word >> PAYLOAD_SHIFT & 3
-        if word >> 10 & 0xF:
-            raise Fault(FailureKind.PARSE, offset, "STREAM", "command word", word, "bits 10-13 are not zero")
-        at += 1
-        payload = None
-        if payload_words > 1:
-            raise Fault(FailureKind.PARSE, offset, "STREAM", "command word", word, f"payload of {payload_words} words")
-        if payload_words:
-            if at >= len(words):
-                raise Fault(
-                    FailureKind.PARSE, offset, "STREAM", "command word", word, "the stream ends before its payload"
-                )
-            payload = words[at]
-            at += 1
-        yield offset, word & CODE_MASK, word >> 16, payload
+    try:
+        yield from parse(stream)
+    except CommandStreamError as error:
+        raise Fault(FailureKind.PARSE, error.offset, "STREAM", error.what, error.value, error.problem) from error
 
 
 def branch_targets(stream: bytes) -> frozenset[int]:

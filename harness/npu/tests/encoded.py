@@ -14,8 +14,8 @@ from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Wei
 from ethos_hil.harness.npu.isa.weight_layout import WeightOrder
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import Array, Compressed
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 
 Build = Callable[[Graph, np.random.Generator], tuple[Value, Array, Array]]
 

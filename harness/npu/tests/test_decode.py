@@ -18,9 +18,11 @@ from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, 
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
 from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.programs.operators import OPERATORS
+from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import TARGETS, CompiledGraph, compile_graph, reference
-from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
 U55_128 = Configuration.parse("ethos-u55-128")
 COMMAND = re.compile(r"^0x([0-9a-f]{6}): (?:([0-9a-f]{8})| {8}) ([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(OP|SET)_(\w+)")
@@ -310,7 +312,7 @@ def test_an_unknown_elementwise_mode_is_refused(added: CompiledGraph) -> None:
     assert refused(replaced(added, "ELEMENTWISE", 10)).register == "ELEMENTWISE"
 
 
-@pytest.mark.parametrize("npu", TARGETS)
+@pytest.mark.parametrize("npu", NpuName.VALID)
 def test_a_rescale_per_channel_is_a_pool_with_scales(npu: str) -> None:
     graph = Graph()
     wide = graph.rescale(graph.input((1, 5, 6, 3)), 1.0, dtype="int32")
@@ -327,7 +329,7 @@ def test_a_rescale_per_channel_is_a_pool_with_scales(npu: str) -> None:
 def test_damaged_streams_end_in_a_fault_or_a_result(seed: int) -> None:
     """A damaged stream gives nothing but a Fault, soon, and touches no memory outside of its regions."""
     generator = random.Random(seed)
-    programs = [build(generator.choice(DISASSEMBLED), generator.choice(TARGETS)) for _ in range(4)]
+    programs = [build(generator.choice(DISASSEMBLED), generator.choice(NpuName.VALID)) for _ in range(4)]
     outcomes = set()
     for _ in range(120):
         compiled = generator.choice(programs)

@@ -19,8 +19,8 @@ from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.registers_u85 import LONG as LONG_U85
 from ethos_hil.harness.npu.isa.registers_u85 import SHORT as SHORT_U85
 from ethos_hil.harness.npu.isa.stream import commands
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 
 
 def compiled(name: str, npu: str) -> CompiledGraph:
@@ -141,7 +141,7 @@ def test_a_map_may_repeat_one_row_or_column(register: str) -> None:
     values[...] = values[:, :, :1] if register == "IFM_STRIDE_X" else values[:, :1]
     npu, memory = Npu(Configuration.parse(one.npu)), one.memory([values])
     npu.run(npu.decode(changed(one, {register: 0})), memory)
-    assert [slot.of(memory).tobytes() for slot in one.outputs] == one.run([values])[0]
+    assert [slot.of(memory[1]).tobytes() for slot in one.outputs] == one.run([values])[0]
 
 
 def test_table_indices_of_every_width_are_clamped() -> None:

@@ -19,8 +19,8 @@ from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.npu import NpuProgram
 from ethos_hil.harness.npu.timing.hazards import Hazard, find
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
-from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
 
 NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-512", "ethos-u85-256", "ethos-u85-2048")
 DEEPEST = {"u55": 3, "u65": 3, "u85": 7}  # the largest BLOCKDEP

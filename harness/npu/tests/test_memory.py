@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu import Configuration, Npu, forget
-from ethos_hil.suites.lab.conformance.compiled import compile_graph
-from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
+from ethos_hil.harness.testing.compiled_graph import compile_graph
+from ethos_hil.lowering.testing.programs.networks import NETWORKS
 
 NETWORK = NETWORKS["MobileNetV2"]
 LARGEST_MAP = 112 * 112 * 96  # elements

@@ -15,10 +15,12 @@ from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.weights import codec, decompress
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.harness.verdict.run_delegate import POISON
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.testing.programs.operators import OPERATORS
+from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
-from ethos_hil.suites.lab.conformance.compiled import POISON, CompiledGraph, compile_graph, reference
-from ethos_hil.suites.lab.conformance.operators import OPERATORS
 
 U55_128 = Configuration.parse("ethos-u55-128")
 
@@ -126,7 +128,7 @@ def test_arrays_may_be_larger_than_needed(tosa: bytes, compiled: CompiledGraph, 
     larger = {region: np.concatenate([array, np.full(777, 0xEE, np.uint8)]) for region, array in memory.items()}
     npu.run(npu.decode(compiled.stream), larger)
     (output,) = compiled.outputs
-    assert [output.of(larger).tobytes()] == reference(tosa, [values])
+    assert [output.of(larger[1]).tobytes()] == reference(tosa, [values])
     assert (larger[1][-777:] == 0xEE).all()
 
 

@@ -14,8 +14,10 @@ import pytest
 
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import TARGETS, CompiledGraph, compile_graph, reference
 
 VECTORS = Path(__file__).parent / "data" / "rounding_vectors.csv"
 OFM_PRECISION = 0x114
@@ -139,7 +141,7 @@ def half_way_add(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
 PROGRAMS = {"conv": half_way_conv, "pool": half_way_pool, "rescale": half_way_rescale, "add": half_way_add}
 
 
-@pytest.mark.parametrize("npu", TARGETS)
+@pytest.mark.parametrize("npu", NpuName.VALID)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_half_way_values_equal_the_reference(name: str, npu: str) -> None:
     tosa, compiled, values = PROGRAMS[name](npu)

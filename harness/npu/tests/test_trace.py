@@ -11,7 +11,7 @@ from ethos_hil.harness.npu.isa.feature_map import BRICK
 from ethos_hil.harness.npu.tests.test_decode import last_values, listing
 from ethos_hil.harness.npu.tests.test_hazards import network
 from ethos_hil.harness.npu.trace import records
-from ethos_hil.suites.lab.conformance.compiled import CompiledGraph, compile_graph
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 LISTING = "--verbose-register-command-stream"

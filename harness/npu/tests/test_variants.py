@@ -15,7 +15,9 @@ import pytest
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.harness.npu.tests.test_decode import build, replaced
-from ethos_hil.suites.lab.conformance.compiled import POISON, CompiledGraph, Slot
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph
+from ethos_hil.harness.verdict.run_delegate import POISON
+from ethos_hil.lowering.formats.vela_blob import VelaIo
 
 LISTING = "--verbose-register-command-stream"
 NPU = "ethos-u55-128"
@@ -118,7 +120,7 @@ def test_maps_in_four_tiles_are_put_together() -> None:
     tiled_run = replace(tiled, scratch_bytes=memory[1].size)
     Npu(Configuration.parse(NPU)).run(tiled_run.program(), memory)
     (output,) = compiled.outputs
-    assert output.of(memory).tobytes() == expected
+    assert output.of(memory[1]).tobytes() == expected
 
 
 def test_tables_of_words() -> None:
@@ -135,7 +137,7 @@ def test_tables_of_words() -> None:
         ("OFM_STRIDE_X", 19 * 4),
         ("OFM_STRIDE_Y", 6 * 19 * 4),
     )
-    wide = replace(wide, outputs=(Slot(4096, 5 * 6 * 19 * 4),))
+    wide = replace(wide, outputs=(VelaIo((1, 1, 1, 5, 6, 19), 4, 4096, 1),))
     values = np.random.default_rng(1).integers(-128, 128, (1, 5, 6, 19)).astype(np.int8)
     assert op.ofm.stride_x == 19  # type: ignore[union-attr]
     assert dma.length == 256  # type: ignore[union-attr]

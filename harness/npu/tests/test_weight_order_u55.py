@@ -16,8 +16,8 @@ from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled,
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import WeightError
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
+from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import compile_graph
 
 OFM_BLK_DEPTH_M1 = 0x117  # opcode
 U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))

@@ -16,8 +16,8 @@ from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled,
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import WeightError
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
+from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.suites.lab.conformance.compiled import compile_graph
 
 U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
 CODINGS = {"any coding": (), "MLW": ("--disable-fwd",)}

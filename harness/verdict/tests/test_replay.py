@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,10 +19,11 @@ from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.map.delegate_map import Partition, build_map
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.intermediates import computed_tensors, tensor_values
-from ethos_hil.lowering.silence_tools import quiet
-from ethos_hil.lowering.upstream.ethosu import DEBUG_FLAGS, VelaOutput
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+from ethos_hil.lowering.vela import DEBUG_FLAGS, flags, run_vela
 
 # Program, NPU, and what is special about where its tensors lie.
 CASES = [
@@ -57,13 +56,8 @@ class Case:
 @pytest.fixture(scope="module", params=CASES, ids=" on ".join)
 def case(request: pytest.FixtureRequest) -> Case:
     name, npu = request.param
-    with quiet():
-        from executorch.backends.arm.arm_vela import vela_compile
-        from executorch.backends.arm.ethosu import EthosUCompileSpec
-    program = PROGRAMS[name]
-    with tempfile.TemporaryDirectory() as folder, quiet():
-        flags = [*EthosUCompileSpec(npu).compiler_flags, *DEBUG_FLAGS]
-        output = VelaOutput.read(bytes(vela_compile(program.tosa, flags, intermediate_path=folder)), Path(folder))
+    program, place = PROGRAMS[name], NpuName.parse(npu)
+    output = run_vela(program.tosa, [*flags(place, MemoryMode.default(place)), *DEBUG_FLAGS])
     graph = TosaGraph.parse(program.tosa)
     regions = TosaGraph.regions(program.tosa)
     rows = build_map(regions, output.database, output.parsed.command_stream, Partition({}, {}, {}), first_id=0)

@@ -10,15 +10,12 @@ from enum import StrEnum
 import numpy as np
 
 from ethos_hil.harness.npu import Fault
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.errors import UndefinedAnswer
+from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Array
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
-from ethos_hil.suites.lab.conformance.compiled import (
-    CompiledGraph,
-    NotComparableError,
-    NotCompiledError,
-    compile_graph,
-    reference_arrays,
-)
+from ethos_hil.lowering.vela import VelaRefusal
 from ethos_hil.suites.lab.conformance.coverage import kinds_of
 
 
@@ -79,8 +76,8 @@ def expectations(program: TosaProgram) -> list[Expected]:
     made = []
     for name, inputs in program.input_sets():
         try:
-            made.append(Expected(name, inputs, reference_arrays(program.tosa, inputs)))
-        except NotComparableError as error:
+            made.append(Expected(name, inputs, list(evaluate(program.tosa, inputs, "the graph"))))
+        except UndefinedAnswer as error:
             made.append(Expected(name, inputs, None, str(error)))
     return made
 
@@ -98,7 +95,7 @@ class Checker:
         name = self.program.name
         try:
             compiled = compile_graph(self.program.tosa, npu, *self.program.flags, mode=mode)
-        except NotCompiledError as error:
+        except VelaRefusal as error:
             return CheckResult(name, npu, mode, CheckEnding.NOT_COMPILED, str(error))
         if self._expected is None:
             self._expected = expectations(self.program)

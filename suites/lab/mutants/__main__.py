@@ -19,15 +19,16 @@ from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
 from ethos_hil.harness.socs.soc import soc_for
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report
+from ethos_hil.suites.lab.mutants.jobs import MutantSession
 from ethos_hil.suites.lab.mutants.mutate import Original
-from ethos_hil.suites.lab.mutants.session import MutantSession
 from ethos_hil.suites.lab.mutants.trial import Ending
 
 
 def main(
-    files: Annotated[list[Path], typer.Argument(help="Programs to damage: NAME.NPU.pte.")],
+    files: Annotated[list[Path], typer.Argument(help="Programs to damage, NAME.NPU.pte, or folders of them.")],
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Mutants, shared out among programs.")] = 500,
     seed: Annotated[int, typer.Option(help="Of all randomness: the same seed makes the same mutants.")] = 1,
     first: Annotated[int, typer.Option(min=0, help="Number of the first mutant.")] = 0,
@@ -35,7 +36,7 @@ def main(
     folder: Annotated[Path, typer.Option(help="Where mutants with findings go.")] = Path("build/fuzz/mutants"),
 ) -> None:
     """Boot damaged programs on the virtual board; find whatever does not end in results or a named refusal."""
-    originals = [Original.load(file) for file in sorted(files)]
+    originals = [Original.load(file) for file in _programs(files)]
     started = time.monotonic()
     endings: list[Ending] = []
     socs = {soc_for(Configuration.parse(original.npu)).name for original in originals}
@@ -45,12 +46,23 @@ def main(
         for ending in session.run(range(first, first + count), jobs):
             endings.append(ending)
             live.step(len(endings), count)
+    endings.sort(key=lambda ending: ending.number)
     console().print(report.summary(endings, time.monotonic() - started))
     if any(ending.finding for ending in endings):
         names = " ".join(str(file) for file in files)
         again = f"python -m ethos_hil.suites.lab.mutants {names} --seed {seed} --first NUMBER -n 1"
         console().print(Text(f"Mutants are in {folder}; again: {again}"))
         raise typer.Exit(1)
+
+
+def _programs(paths: list[Path]) -> list[Path]:
+    """The programs among the paths and in the folders among them."""
+    found = sorted(file for path in paths for file in (path.glob("*.pte") if path.is_dir() else [path]))
+    if not found:
+        raise UsageError(
+            f"{paths[0]} has no programs", hint="python -m ethos_hil.suites.lab.fuzz.firmware --only-seeds makes some"
+        )
+    return found
 
 
 if __name__ == "__main__":

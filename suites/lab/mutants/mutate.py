@@ -5,23 +5,18 @@ from __future__ import annotations
 import copy
 import random
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.suites.lab import mutation
 from ethos_hil.suites.lab.mutants import fields
+from ethos_hil.suites.lab.mutation import Field, Way
 
-WORDS = (
-    *(0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 64, 127, 128, 255, 256),
-    *(0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFE, 0xFFFFFFFF),
-)
-"""Numbers at which sizes, offsets, indices and counts go wrong."""
-NUMBERS = (*WORDS, -1, -2, -128, -(1 << 31), 1 << 32, (1 << 32) + 1, 1 << 40, (1 << 63) - 1, -(1 << 63))
-"""The same for fields of up to 64 bits."""
 _STREAM_BLOCK = b"cmd_data".ljust(16, b"\0")
 _BLOCK_HEADER = 32
 _BLOCK_SIZE_AT = 16
@@ -52,6 +47,16 @@ class Original:
         except (OSError, EthosHilError) as error:
             raise UsageError(f"{file} is no program to start from: {error}") from error
         return original
+
+    @property
+    def data(self) -> bytes:
+        """The file's bytes."""
+        return self.pte
+
+    def span(self, rng: random.Random) -> tuple[int, int]:
+        """Where some words in a row begin and end."""
+        begin = rng.randrange(len(self.pte)) & ~3
+        return begin, min(len(self.pte), begin + 4 * rng.randint(1, 64))
 
     @cached_property
     def program(self) -> Program:
@@ -115,58 +120,86 @@ def make(seed: int, number: int, originals: Sequence[Original]) -> Mutant:
     """Mutant `number`; the same arguments make the same one."""
     rng = random.Random(f"{seed}/{number}")
     original = originals[number % len(originals)]
-    way = rng.choice([way for way in (*WAYS, _FURTHEST, _FURTHEST) if original.blobs or way not in OF_BLOBS])
-    return Mutant(number, way, original, WAYS[way](rng, original, originals))
-
-
-def _flip(rng: random.Random, original: Original, _: Sequence[Original]) -> bytes:
-    """Single bits, anywhere."""
+    weights = {way: weight for way, weight in WEIGHTS.items() if original.blobs or way not in OF_BLOBS}
+    way = rng.choices(tuple(weights), tuple(weights.values()))[0]
+    if way == FIELDS:
+        pte = _refielded(rng, original)
+        if pte is not None:
+            return Mutant(number, way, original, pte)
+        way = WORDS
     data = bytearray(original.pte)
-    for _bit in range(rng.choice((1, 1, 2, 4, 8))):
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    return bytes(data)
+    for _ in range(rng.choice((1, 1, 2, 3)) if way in NUMBERS else 1):
+        WAYS[way](rng, data, original, originals)
+    return Mutant(number, way, original, bytes(data))
 
 
-def _words(rng: random.Random, original: Original, _: Sequence[Original]) -> bytes:
-    """Whole words, anywhere."""
-    return _put_words(rng, original.pte, 0, len(original.pte))
+# --- fields of the file's bytes
 
 
-def _splice(rng: random.Random, original: Original, originals: Sequence[Original]) -> bytes:
-    """A piece of this program or another one, over or between the bytes of this one; or a piece taken out."""
-    data, donor = original.pte, rng.choice((original, rng.choice(originals))).pte
-    at = rng.randrange(len(data)) & ~3
-    start = rng.randrange(len(donor)) & ~3
-    piece = donor[start : start + 4 * rng.randint(1, 64)]
-    match rng.randrange(3):
-        case 0:
-            return data[:at] + piece + data[at + len(piece) :]
-        case 1:
-            return data[:at] + piece + data[at:]
-        case _:
-            return data[:at] + data[at + len(piece) :]
+def _word(rng: random.Random, original: Original) -> Field:
+    """A word anywhere."""
+    return _word_in(rng, original.pte, 0, len(original.pte))
 
 
-def _cut(rng: random.Random, original: Original, _: Sequence[Original]) -> bytes:
-    """The end missing."""
-    return original.pte[: rng.randrange(len(original.pte))]
-
-
-def _blob(rng: random.Random, original: Original, _: Sequence[Original]) -> bytes:
-    """Words of a delegate's blob, in the blocks' headers and lists as often as in the stream."""
+def _of_blob(rng: random.Random, original: Original) -> Field:
+    """A word of a delegate's blob, in the blocks' headers and lists as often as in the command stream."""
     begin, end = rng.choice(original.blobs)
-    headers = range(begin, end, 16)
-    at = rng.choice([at for at in headers if _is_name(original.pte[at : at + 16])])
-    return _put_words(rng, original.pte, at, min(at + 2 * _BLOCK_HEADER, end))
+    at = rng.choice([at for at in range(begin, end, 16) if _is_name(original.pte[at : at + 16])])
+    return _word_in(rng, original.pte, at, min(at + 2 * _BLOCK_HEADER, end))
 
 
-def _stream(rng: random.Random, original: Original, _: Sequence[Original]) -> bytes:
-    """Words of the command stream and of what says what it is for."""
-    return _put_words(rng, original.pte, *rng.choice(original.streams))
+def _of_stream(rng: random.Random, original: Original) -> Field:
+    """A word of a command stream, or of what says which NPU it is for."""
+    return _word_in(rng, original.pte, *rng.choice(original.streams))
 
 
-def _fields(rng: random.Random, original: Original, originals: Sequence[Original]) -> bytes:
-    """Fields and lists, in a flatbuffer that is sound."""
+def _word_in(rng: random.Random, pte: bytes, begin: int, end: int) -> Field:
+    at, other = (rng.randrange((begin + 3) & ~3, end - 3, 4) for _ in range(2))
+    value, alike = (struct.unpack_from("<I", pte, place)[0] for place in (at, other))
+    return Field("word", at, value, 32, partial(struct.pack, "<I"), (alike,))
+
+
+def _is_name(block: bytes) -> bool:
+    """Whether 16 bytes look like the name of a block of a blob."""
+    name, _, padding = block.partition(b"\0")
+    return len(name) > 3 and not any(padding) and name.replace(b"_", b"").isalpha()
+
+
+WORDS, BLOB, STREAM, FIELDS = "words", "blob", "stream", "fields"
+NUMBERS = (WORDS, BLOB, STREAM)
+OF_BLOBS = (BLOB, STREAM)
+WAYS: Mapping[str, Way[Original]] = {
+    "bits": mutation.bits,
+    "cut": mutation.cut,
+    "drop": mutation.drop,
+    "repeat": mutation.repeat,
+    "swap": mutation.swap,
+    "splice": mutation.splice,
+    WORDS: mutation.renumbers(_word),
+    BLOB: mutation.renumbers(_of_blob),
+    STREAM: mutation.renumbers(_of_stream),
+}
+WEIGHTS = {**dict.fromkeys(WAYS, 1), FIELDS: 4}
+"""How often each way is taken. Mutants whose fields differ get furthest."""
+
+
+# --- fields of the flatbuffer, in a file that stays sound
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A list as what is damaged: each item is a piece."""
+
+    data: Sequence[Any]
+    name: str = "the same list"
+
+    def span(self, rng: random.Random) -> tuple[int, int]:
+        at = rng.randrange(len(self.data))
+        return at, at + 1
+
+
+def _refielded(rng: random.Random, original: Original) -> bytes | None:
+    """The program with other fields and lists; None when the schema has no room for them."""
     root = copy.deepcopy(original.root)
     places = list(_places(root))
     for _edit in range(rng.choice((1, 1, 2, 3))):
@@ -174,42 +207,12 @@ def _fields(rng: random.Random, original: Original, originals: Sequence[Original
         if isinstance(holder, list) and key >= len(holder):
             continue  # shortened meanwhile
         if isinstance(holder[key], list):
-            _edit_list(rng, holder[key])
+            if holder[key]:
+                way = rng.choice((mutation.drop, mutation.repeat, mutation.swap, mutation.splice))
+                way(rng, holder[key], _Row(holder[key]), ())
         else:
             holder[key] = _another(rng, holder[key], places)
-    pte = fields.write(root, original.pte)
-    return pte if pte is not None else _words(rng, original, originals)
-
-
-Way = Callable[[random.Random, Original, Sequence[Original]], bytes]
-OF_BLOBS = ("blob", "stream")
-WAYS: dict[str, Way] = {
-    "flip": _flip,
-    "words": _words,
-    "splice": _splice,
-    "cut": _cut,
-    "blob": _blob,
-    "stream": _stream,
-    "fields": _fields,
-}
-_FURTHEST = "fields"  # the way whose mutants get furthest, and which is taken more often
-
-
-def _put_words(rng: random.Random, pte: bytes, begin: int, end: int) -> bytes:
-    data = bytearray(pte)
-    places = range((begin + 3) & ~3, end - 3, 4)
-    for at in rng.choices(places, k=rng.choice((1, 1, 2, 3))) if places else ():
-        (old,) = struct.unpack_from("<I", data, at)
-        other = struct.unpack_from("<I", data, rng.choice(places))[0]
-        new = rng.choice((rng.choice(WORDS), old + 1, old - 1, old ^ 1 << rng.randrange(32), other, old * 2))
-        struct.pack_into("<I", data, at, new & 0xFFFFFFFF)
-    return bytes(data)
-
-
-def _is_name(block: bytes) -> bool:
-    """Whether 16 bytes look like the name of a block of a blob."""
-    name, _, padding = block.partition(b"\0")
-    return len(name) > 3 and not any(padding) and name.replace(b"_", b"").isalpha()
+    return fields.write(root, original.pte)
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
@@ -221,27 +224,12 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
                 yield from _places(node[key])
 
 
-def _edit_list(rng: random.Random, items: list[Any]) -> None:
-    if not items:
-        return
-    at = rng.randrange(len(items))
-    match rng.randrange(4):
-        case 0:
-            del items[at]
-        case 1:
-            items.insert(rng.randrange(len(items) + 1), copy.deepcopy(items[at]))
-        case 2:
-            other = rng.randrange(len(items))
-            items[at], items[other] = items[other], items[at]
-        case _:
-            items[at] = copy.deepcopy(rng.choice(items))
-
-
 def _another(rng: random.Random, value: Any, places: Sequence[tuple[Any, Any]]) -> Any:
+    """Another value for a field that is no list."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice((rng.choice(NUMBERS), value + 1, value - 1, value * 2, -value))
+        return mutation.number(rng, value, rng.choice((16, 32, 32, 64)))
     # Of its own kind from somewhere else: a type's name, an operator's, a whole value, an instruction.
     others = [holder[key] for holder, key in rng.choices(places, k=64) if key in _keys(holder)]
     same = [other for other in others if _alike(other, value)]

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.suites.lab.mutants.mutate import WAYS
+from ethos_hil.suites.lab.mutants.mutate import WEIGHTS
 from ethos_hil.suites.lab.mutants.trial import ENDINGS, Ending
 
 _EXAMPLES = 3
@@ -24,7 +24,7 @@ def summary(endings: Sequence[Ending], seconds: float) -> RenderableType:
     columns = [name for name in ENDINGS if total[name]]
     for name in columns:
         table.add_column(name, justify="right", footer=f"{total[name]:,}")
-    for way in WAYS:
+    for way in WEIGHTS:
         counts = Counter(ending.ending for ending in endings if ending.way == way)
         if counts:
             table.add_row(way, *(f"{counts[name]:,}" for name in columns))

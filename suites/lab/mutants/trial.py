@@ -35,7 +35,7 @@ BUG = "bug in the harness"
 ENDINGS = (*NAMED, TIMEOUT, CPU_FAULT, LINK, CRASHED, BUG)
 
 SECONDS = 20.0  # for a boot, which takes a fifth of a second
-_GIVE_UP_SECONDS = 30.0  # for everything, whatever it hangs in
+GIVE_UP_SECONDS = 30.0  # for everything, whatever it hangs in
 _FAST_SCRATCH = 64 << 10
 _KINDS = {
     "unsupported": UNSUPPORTED,
@@ -60,6 +60,7 @@ class Ending:
     """How one mutant ended.
 
     Attributes:
+        number: the mutant's.
         mutant: its name.
         way: how it was damaged.
         ending: one of ENDINGS.
@@ -67,6 +68,7 @@ class Ending:
         seconds: from packing to the end.
     """
 
+    number: int
     mutant: str
     way: str
     ending: str
@@ -93,17 +95,17 @@ def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = SECO
     """
     started = time.monotonic()
     previous = signal.signal(signal.SIGALRM, _give_up)
-    signal.setitimer(signal.ITIMER_REAL, _GIVE_UP_SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, GIVE_UP_SECONDS)
     try:
         ending, words = _boot(mutant, firmware, seconds)
     except _GaveUp:
-        ending, words = BUG, f"no end within {_GIVE_UP_SECONDS:g} seconds, deadline or not"
+        ending, words = BUG, f"no end within {GIVE_UP_SECONDS:g} seconds, deadline or not"
     except Exception as error:  # whatever it is, it is a finding, and the other mutants go on
         ending, words = BUG, f"{type(error).__name__}: {error}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    return Ending(str(mutant), mutant.way, ending, words, time.monotonic() - started)
+    return Ending(mutant.number, str(mutant), mutant.way, ending, words, time.monotonic() - started)
 
 
 def _give_up(number: int, frame: FrameType | None) -> None:

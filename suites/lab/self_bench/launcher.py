@@ -1,30 +1,42 @@
 """What one FVP-style test costs, from process start to verdict, measured now.
 
+It runs `executor_runner` on the launcher as upstream's tests do, several times, and says where the time of the fastest
+run went: other work on the machine only ever adds time. QEMU's boot is measured by itself, with a program that ends at
+once. The other parts are what `--stat` says.
+
     python -m ethos_hil.suites.lab.self_bench.launcher RUNNER.elf PROGRAM.pte INPUT.bin...
 
-runs `executor_runner` on the launcher as upstream's tests do, several times, and prints where the time of the fastest
-run went: what else this machine does at the moment only ever adds. QEMU's boot is measured by itself, with a program
-that ends at once; the other parts are what `--stat` says.
+times your own runner.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
 
 from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.render import console
 from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, Fvp
 from ethos_hil.harness.virtual.qemu import MACHINE, find_qemu
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.suites.lab.command import start
+from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most, table
 
-LIMIT_SECONDS = 0.5
-"""More than QEMU's boot, the NPU model and the program with its semihosting take together."""
+LIMIT = at_most(0.5)
+"""Seconds beyond QEMU's boot, the NPU model and the program with its semihosting."""
 _RUNS = 5
 _TIMEOUT = 120.0
 _ROW = re.compile(r"^ *(.+?) +: ([0-9.]+)s$", re.MULTILINE)
@@ -76,7 +88,7 @@ class LauncherTimes:
             ("register accesses", self.accesses),
             ("NPU model", self.model),
             ("total", self.total),
-            (f"over boot, program and NPU model (limit {LIMIT_SECONDS:g})", self.over),
+            (f"over boot, program and NPU model (limit {LIMIT.limit:g})", self.over),
         )
         return "".join(f"{name:55} {seconds:7.3f} s\n" for name, seconds in rows)
 
@@ -156,16 +168,37 @@ def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boo
     )
 
 
-def main() -> int:
-    """The command."""
-    if len(sys.argv) < 3:
-        sys.stderr.write(f"{(__doc__ or '').split(chr(10))[2].strip()}\n")
-        return 2
-    runner, program, *inputs = (Path(argument) for argument in sys.argv[1:])
-    budget = measure(runner, program.read_bytes(), [path.read_bytes() for path in inputs])
-    sys.stdout.write(budget.table())
-    return 0 if budget.over <= LIMIT_SECONDS else 1
+def measure_digits(live: Live) -> BenchPart:
+    """What the launcher adds to a run of the digits model on our own firmware."""
+    live.stage("Timing runs of a launcher")
+    artifact = lower("ethos_hil.suites.models.digits:digits", NpuName("u55", 128))
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Path(folder) / "runner.elf"
+        runner.write_bytes(find_firmware())
+        inputs = [np.ascontiguousarray(values).tobytes() for values in artifact.example_inputs]
+        return part(measure(runner, artifact.pte, inputs))
+
+
+def part(times: LauncherTimes) -> BenchPart:
+    """The figures of a run."""
+    names = [each.name for each in fields(times)]
+    provenance = f"wall, of the fastest of {_RUNS} runs"
+    figure = Figure("a launcher, beyond QEMU's boot, program and NPU model", times.over, "s", provenance, LIMIT)
+    return BenchPart((figure,), (times.table(),), {name: getattr(times, name) for name in names})
+
+
+def main(
+    runner: Annotated[Path, typer.Argument(metavar="RUNNER.elf", help="Behaves as upstream's arm_executor_runner.")],
+    program: Annotated[Path, typer.Argument(metavar="PROGRAM.pte", help="For ethos-u55-128.")],
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(metavar="INPUT.bin...", help="Raw bytes of each input.")
+    ] = None,
+) -> None:
+    """Time a runner on the launcher. Exit status 1 when the launcher adds more than its limit."""
+    made = part(measure(runner, program.read_bytes(), [path.read_bytes() for path in inputs or ()]))
+    console().print(*made.details, table("launcher", made.figures), sep="\n")
+    raise typer.Exit(int(any(figure.short for figure in made.figures)))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start(main)

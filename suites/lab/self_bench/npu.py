@@ -1,49 +1,43 @@
 """The functional NPU's speed against tosa_reference_model: networks, operator programs, slices, and the process.
 
-`python -m ethos_hil.suites.lab.self_bench.npu [--json]`; part of `make bench`. Graphs are those of the conformance run.
-Everything is timed in this process, in turn with the reference, and the best of several runs counts, so that what else
-the machine is doing matters little. "Cold" starts from bytes: it decodes the command stream and the weights, and runs;
-the process that decodes weights is there already, as it is from a process' first program on ("once"). "Warm" runs
-again.
+Graphs are those of the conformance run. Everything is timed in this process, in turn with the reference, and the best
+of several runs counts, so that other work on the machine matters little. "Cold" starts from bytes: it decodes the
+command stream and the weights, and runs. The process that decodes weights is there already, as it is from the first
+program of a process on. "Warm" runs again.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import tosa_reference_model
+from rich.console import RenderableType
 from rich.table import Table
 
-from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.npu import Configuration, Fault, Npu, forget
 from ethos_hil.harness.npu.compute import blas
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.errors import UndefinedAnswer
+from ethos_hil.lowering.oracle.reference import evaluate, reference_model
 from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.compiled import (
-    CompiledGraph,
-    NotComparableError,
-    NotCompiledError,
-    compile_graph,
-    reference_arrays,
-)
-from ethos_hil.suites.lab.conformance.operators.networks import NETWORKS
+from ethos_hil.lowering.vela import VelaRefusal
+from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least
 
 COMPARED = ("MobileNetV2", "pointwise", "depthwise")  # a network, one of 1x1 convolutions, one of depthwise ones
 NPUS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-512", "ethos-u85-256", "ethos-u85-1024")
 ONE_OF_EACH = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 SLICED = (((1, 3, 224, 224), (0, 3, 1, 2)), ((1, 3, 512, 512), (0, 3, 1, 2)), ((1, 1024, 1024, 1), (0, 3, 2, 1)))
 ROUNDS = 5
+LEAST = f"wall, least of {ROUNDS}"
 WORST = 8
 LARGE = 1024  # rows, columns and depth of the product of matrices that stands for what the machine can do
 
@@ -100,18 +94,19 @@ def macs(compiled: CompiledGraph) -> int:
     return total
 
 
-def measure(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
+def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
     """Times one graph on its configurations and the reference, in turn. Raises Fault."""
+    model = reference_model()
     npus = [Npu(Configuration.parse(one.npu)) for one in compiled]
     reference: list[float] = []
-    times: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
+    taken: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
     for _ in range(ROUNDS):
         with quiet():
-            reference.append(best(lambda: tosa_reference_model.run(tosa, list(inputs)), 1))
-        for one, npu, (cold, warm) in zip(compiled, npus, times, strict=True):
+            reference.append(best(lambda: model.run(tosa, list(inputs)), 1))
+        for one, npu, (cold, warm) in zip(compiled, npus, taken, strict=True):
             cold.append(inference(one, npu, inputs, cold=True))
             warm.append(inference(one, npu, inputs, cold=False))
-    for one, (cold, warm) in zip(compiled, times, strict=True):
+    for one, (cold, warm) in zip(compiled, taken, strict=True):
         operations = len(one.program().ops)
         yield Speed(name, one.npu, operations, macs(one), min(reference), min(cold), min(warm))
 
@@ -122,14 +117,14 @@ def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
     for npu in npus:
         try:
             compiled.append(compile_graph(program.tosa, npu, *program.flags))
-        except NotCompiledError:
+        except VelaRefusal:
             continue
     for _, inputs in program.input_sets():
         arrays = [np.ascontiguousarray(values) for values in inputs]
         try:
-            reference_arrays(program.tosa, arrays)
-            yield from measure(program.name, program.tosa, compiled, arrays)
-        except (NotComparableError, Fault):
+            evaluate(program.tosa, arrays, "the graph")
+            yield from times(program.name, program.tosa, compiled, arrays)
+        except (UndefinedAnswer, Fault):
             continue
         return
 
@@ -142,7 +137,7 @@ def slices() -> Iterator[Speed]:
         tosa = graph.serialize()
         values = np.random.default_rng(0).integers(-128, 128, shape, np.int8)
         name = f"transpose {'x'.join(map(str, shape))} to {' '.join(map(str, axes))}"
-        yield from measure(name, tosa, [compile_graph(tosa, ONE_OF_EACH[0])], [values])
+        yield from times(name, tosa, [compile_graph(tosa, ONE_OF_EACH[0])], [values])
 
 
 def process_start() -> float:
@@ -180,7 +175,7 @@ def speed_table(title: str, rows: Sequence[Speed], bound: float | None = None) -
 
 def summary(rows: Sequence[Speed], of: Callable[[Speed], float]) -> str:
     """How far behind the reference programs are, and how much faster all of them together."""
-    behind = [of(row) - row.reference for row in rows if row.operations == 1 and of(row) > row.reference]
+    behind = [of(row) - row.reference for row in rows if row.operations == 1 and of(row) > row.reference] or [0.0]
     faster = sum(of(row) <= row.reference for row in rows)
     total = sum(row.reference for row in rows) / sum(map(of, rows))
     each = max((of(row) - row.reference) / row.operations for row in rows)
@@ -196,37 +191,54 @@ def milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:,.2f} ms"
 
 
-def main() -> int:
-    """Print the tables, or with --json everything measured."""
-    with Live() as live:
-        live.stage("Timing networks on the NPU model and tosa_reference_model")
-        codec.start()
-        bound, start = multiplications(), process_start()
-        networks = [row for name in COMPARED for row in speeds(NETWORKS[name], NPUS)]
-        sliced = list(slices())
-        programs: list[Speed] = []
-        live.stage(f"Timing {len(PROGRAMS)} programs")
-        for number, program in enumerate(PROGRAMS.values(), 1):
-            programs += speeds(program, ONE_OF_EACH)
-            live.step(number, len(PROGRAMS))
-    if "--json" in sys.argv[1:]:
-        found = {"networks": networks, "slices": sliced, "programs": programs}
-        rows = {what: [asdict(row) for row in of] for what, of in found.items()}
-        sys.stdout.write(json.dumps({"multiplications_per_second": bound, "process_start": start, **rows}, indent=1))
-        return 0
-    out = console()
-    out.print(speed_table("network", networks, bound))
-    out.print(speed_table("\nslices", sliced))
-    for what, of in (("cold", lambda row: row.cold), ("warm", lambda row: row.warm)):
+def measure(live: Live) -> BenchPart:
+    """All figures."""
+    live.stage("Timing networks on the NPU model and tosa_reference_model")
+    codec.start()
+    bound, start = multiplications(), process_start()
+    networks = [row for name in COMPARED for row in speeds(NETWORKS[name], NPUS)]
+    sliced = list(slices())
+    programs: list[Speed] = []
+    live.stage(f"Timing {len(PROGRAMS)} programs")
+    for number, program in enumerate(PROGRAMS.values(), 1):
+        programs += speeds(program, ONE_OF_EACH)
+        live.step(number, len(PROGRAMS))
+    return part(networks, sliced, programs, bound, start)
+
+
+def part(
+    networks: Sequence[Speed], sliced: Sequence[Speed], programs: Sequence[Speed], bound: float, start: float
+) -> BenchPart:
+    """The figures of what was timed.
+
+    Args:
+        networks, sliced, programs: the rows of the tables.
+        bound: multiplications a second that BLAS reaches.
+        start: seconds that the process which decodes weights takes to start.
+    """
+    figures = []
+    details: list[RenderableType] = [speed_table("network", networks, bound), speed_table("\nslices", sliced)]
+    for what, of in (("cold", _cold), ("warm", _warm)):
+        # The reference is what every answer waits for, so the model must not be slower.
+        for row in networks:
+            name = f"{row.program}, {row.npu}, {what}: tosa_reference_model's time / NPU model's"
+            figures.append(Figure(name, row.reference / of(row), "times", LEAST, at_least(1)))
+        together = sum(row.reference for row in programs) / sum(map(of, programs))
+        name = f"all programs together, {what}: tosa_reference_model's time / NPU model's"
+        figures.append(Figure(name, together, "times", LEAST, at_least(1)))
         worst = sorted(programs, key=lambda row: of(row) - row.reference, reverse=True)
-        out.print(speed_table(f"\nfurthest behind the reference, {what}", worst[:WORST]))
-        out.print(f"{what}: {summary(programs, of)}")
-    out.print(
-        f"\nBLAS multiplies {bound / 1e9:.1f} G/s with one thread. "
-        f"Starting the process that decodes weights takes {milliseconds(start)}, once."
-    )
-    return 0
+        details.append(speed_table(f"\nfurthest behind the reference, {what}", worst[:WORST]))
+        details.append(f"{what}: {summary(programs, of)}")
+    figures.append(Figure("BLAS, one thread", bound / 1e9, "G multiplications/s", LEAST))
+    figures.append(Figure("start of the process that decodes weights", start * 1e3, "ms", LEAST))
+    found = {"networks": networks, "slices": sliced, "programs": programs}
+    data = {what: [asdict(row) for row in rows] for what, rows in found.items()}
+    return BenchPart(tuple(figures), tuple(details), data)
 
 
-if __name__ == "__main__":
-    guard(main)
+def _cold(row: Speed) -> float:
+    return row.cold
+
+
+def _warm(row: Speed) -> float:
+    return row.warm

@@ -1,11 +1,10 @@
 """What a test of the suites takes, against ExecuTorch's own test of the same operator.
 
-`python -m ethos_hil.suites.lab.self_bench.suite_tests`; part of `make bench`. Ours lowers an operator for an Ethos-U55,
-packs it, boots it on the virtual board and compares every output; upstream's lowers it to TOSA INT and compares the
-reference model's answer. Both are run by pytest, operator by operator in turn. What counts is the median time of the
-tests themselves, but for the first one of each session, in which torch is imported. "Warm" is our session again, with
-what it lowered. Wall times are what was asked for; ratios of CPU times tell as much where other programs want the
-machine, too.
+Ours lowers an operator for an Ethos-U55, packs it, boots it on the virtual board and compares every output; upstream's
+lowers it to TOSA INT and compares the reference model's answer. pytest runs both, operator by operator in turn. The
+median time of the tests counts, without the first test of each session, which imports torch. "Warm" is our session
+again, with what it lowered. Thresholds are of wall times. Ratios of CPU times say as much, and do not depend on what
+else the machine does.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from rich.table import Table
 
-from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least, at_most
 from ethos_hil.suites.lab.self_bench.stopwatch import Timed, read
 from ethos_hil.suites.lab.upstream.setting import Setting, tests_root
 
@@ -172,10 +170,9 @@ def total(rows: Sequence[Compared]) -> Compared:
     return Compared("one of each", *sums)
 
 
-def main() -> int:
-    """Print the tables."""
-    out = console()
-    with tempfile.TemporaryDirectory() as name, Live() as live:
+def measure(live: Live) -> BenchPart:
+    """All figures."""
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         setting = Setting.without(folder)
         rows = []
@@ -194,23 +191,49 @@ def main() -> int:
         filling = nightly(folder, jobs=jobs)
         live.stage("Running all operators in all profiles")
         whole = nightly(folder, jobs=jobs)
-    out.print(table(rows))
+    return part(rows, Sessions(seconds[0], seconds[1], listing, filling, whole, jobs))
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Wall seconds of sessions.
+
+    Attributes:
+        one_worker, two_workers: a quarter of the operators' tests, from an empty cache.
+        listing: of all tests.
+        filling: all operators in all profiles, lowering what the cache lacks.
+        cached: the same again.
+        jobs: workers of these two.
+    """
+
+    one_worker: float
+    two_workers: float
+    listing: float
+    filling: float
+    cached: float
+    jobs: int
+
+
+def part(rows: Sequence[Compared], sessions: Sessions) -> BenchPart:
+    """The figures of what was timed."""
     one = total(rows)
-    wall, cpu = one.cold.over(one.upstream)
-    out.print(f"cold against upstream: {wall:.2f} times its time ({cpu:.2f} times its CPU time); asked: at most 1.3")
-    wall, cpu = one.upstream.over(one.warm)
-    out.print(f"warm: {wall:.1f} times faster than upstream ({cpu:.1f} in CPU time); asked: at least 8")
-    out.print(
-        f"two workers: {seconds[0]:.0f} s become {seconds[1]:.0f} s, {seconds[0] / seconds[1]:.2f} times faster; "
-        "asked: at least 1.7"
+    slower, faster = one.cold.over(one.upstream), one.upstream.over(one.warm)
+    medians = f"sum of medians of {TESTS} tests"
+    whole = f"all operators in all profiles, {sessions.jobs} workers"
+    figures = (
+        Figure("a test, cold: our time / upstream's", slower[0], "times", f"wall, {medians}", at_most(1.3)),
+        Figure("a test, cold: our CPU time / upstream's", slower[1], "times", f"CPU, {medians}"),
+        Figure("a test, warm: upstream's time / ours", faster[0], "times", f"wall, {medians}", at_least(8)),
+        Figure("a test, warm: upstream's CPU time / ours", faster[1], "times", f"CPU, {medians}"),
+        Figure(
+            "a session: time with one worker / with two",
+            sessions.one_worker / sessions.two_workers,
+            "times",
+            "wall, one session each",
+            at_least(1.7),
+        ),
+        Figure("pytest suites --collect-only", sessions.listing, "s", "wall, median of 5", at_most(1.5)),
+        Figure(f"{whole}, lowering what the cache lacks", sessions.filling, "s", "wall, one session"),
+        Figure(f"{whole}, cached", sessions.cached, "s", "wall, one session", at_most(180)),
     )
-    out.print(f"pytest suites --collect-only: {listing:.2f} s; asked: less than 1.5")
-    out.print(
-        f"all operators in all profiles, cached, {jobs} workers: {whole:.0f} s; asked: less than 180 "
-        f"(the run before, which lowered what was not cached: {filling:.0f} s)"
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    guard(main)
+    return BenchPart(figures, (table(rows),), {"tests": [asdict(row) for row in rows]})

@@ -54,6 +54,7 @@ def main(
     document: Annotated[Path | None, typer.Option("--table", metavar="FILE", help="Write the table there.")] = None,
 ) -> None:
     """Run upstream's Arm backend tests, unchanged, on the virtual boards, and print what came of them per file."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
     unknown = [one for one in npu or () if one not in NPUS]
     if unknown:
         raise UsageError(f"no NPU is called {unknown[0]}", hint=f"there are {', '.join(NPUS)}")
@@ -131,5 +132,4 @@ def _report(out: Path, results: list[TestResult], document: Path | None) -> None
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
     start(main)

@@ -19,10 +19,10 @@ from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.conformance.compiled import TARGETS
+from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.fuzz.streams import report
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
-from ethos_hil.suites.lab.fuzz.streams.crew import BLOCK, CaseRange, Crew, Examined, limit_memory
+from ethos_hil.suites.lab.fuzz.streams.jobs import BLOCK, HANG_SECONDS, CaseJob, CaseRange, Examined, limit_memory
 from ethos_hil.suites.lab.fuzz.streams.trial import examine
 
 
@@ -45,11 +45,12 @@ def main(
     if replay:
         examined = _replayed(replay)
     else:
-        blocks = shares([NpuName.parse(name).name for name in npu] if npu else list(TARGETS), seed, count, program)
+        npus = [NpuName.parse(name).name for name in npu] if npu else list(NpuName.VALID)
+        work = [CaseJob(block, folder) for block in shares(npus, seed, count, program)]
         examined = []
         with Live() as live:
             live.stage(f"Running {count:,} damaged programs")
-            for one in Crew(jobs, folder).run(blocks):
+            for one in Crew(jobs, HANG_SECONDS).run(work):
                 examined.append(one)
                 live.step(len(examined), count)
     seconds = monotonic() - started

@@ -12,10 +12,13 @@ import numpy as np
 
 from ethos_hil.harness.npu import Fault, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Access
+from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER
 from ethos_hil.harness.npu.isa.stream import commands
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
+from ethos_hil.harness.verdict.run_delegate import WEIGHTS
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tosa_program import draw
-from ethos_hil.suites.lab.conformance.catalogue import PROGRAMS
-from ethos_hil.suites.lab.conformance.compiled import WEIGHTS, CompiledGraph, NotCompiledError, compile_graph, modes_of
+from ethos_hil.lowering.vela import VelaRefusal
 
 MAX_BYTES = 1 << 20  # of memory; larger programs take too much of the time
 KINDS = ("random", "extremes", "ramp")  # of inputs, see `program.draw`
@@ -38,6 +41,22 @@ class CompiledSeed:
 
     name: str
     compiled: CompiledGraph
+
+    @property
+    def data(self) -> bytes:
+        """Its stream."""
+        return self.compiled.stream
+
+    def span(self, rng: random.Random) -> tuple[int, int]:
+        """Where some commands in a row begin and end."""
+        first = rng.randrange(len(self.commands))
+        part = self.commands[first : first + rng.choice((1, 2, 10, 60))]
+        return part[0].begin, part[-1].end
+
+    @cached_property
+    def operations(self) -> tuple[CommandSpan, ...]:
+        """The commands that are operations."""
+        return tuple(command for command in self.commands if not command.long and command.code < FIRST_REGISTER)
 
     @cached_property
     def commands(self) -> tuple[CommandSpan, ...]:
@@ -97,7 +116,7 @@ def _drawn(npu: str, rng: random.Random, count: int, names: list[str]) -> Iterat
         program = PROGRAMS[name]
         try:
             compiled = compile_graph(program.tosa, npu, *program.flags, mode=rng.choice(modes_of(npu)))
-        except NotCompiledError:
+        except VelaRefusal:
             continue
         if compiled.weights.size + compiled.scratch_bytes + compiled.fast_bytes > MAX_BYTES:
             continue

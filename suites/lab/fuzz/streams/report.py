@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.suites.lab.conformance.compiled import TARGETS
-from ethos_hil.suites.lab.fuzz.streams.crew import CRASHED, Examined
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.suites.lab.fuzz.streams.jobs import CRASHED, Examined
 from ethos_hil.suites.lab.fuzz.streams.trial import FAULT_KINDS, RESULT
 
 OUTCOMES = (RESULT, *FAULT_KINDS, CRASHED)
@@ -30,7 +30,7 @@ def summary(cases: Sequence[Examined], seconds: float) -> RenderableType:
     table.add_column("configuration", footer="total")
     for outcome in (*OUTCOMES, "decoded"):
         table.add_column(outcome, justify="right", footer=f"{total[outcome]:,}")
-    for npu in sorted(counts, key=TARGETS.index):
+    for npu in sorted(counts, key=NpuName.VALID.index):
         row = counts[npu]
         table.add_row(npu, *(f"{row[outcome]:,}" for outcome in (*OUTCOMES, "decoded")))
     slowest = max((case.verdict.seconds for case in cases), default=0.0)

@@ -16,12 +16,13 @@ from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.lab.conformance.compiled import TARGETS
+from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.fuzz.streams import trial
 from ethos_hil.suites.lab.fuzz.streams.__main__ import shares
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
-from ethos_hil.suites.lab.fuzz.streams.crew import CRASHED, CaseRange, Crew, Examined
+from ethos_hil.suites.lab.fuzz.streams.jobs import CRASHED, CaseJob, CaseRange, Examined
 from ethos_hil.suites.lab.fuzz.streams.trial import GUARD, CaseEnding, examine
 
 CASES = 40  # of each configuration
@@ -29,9 +30,10 @@ NPU = "ethos-u55-128"
 
 
 def test_damaged_programs_end_in_a_result_or_a_fault(tmp_path: Path) -> None:
-    examined = list(Crew(2, tmp_path).run(shares(list(TARGETS), 1, CASES * len(TARGETS))))
+    blocks = shares(list(NpuName.VALID), 1, CASES * len(NpuName.VALID))
+    examined = list(Crew(2, 15).run([CaseJob(block, tmp_path) for block in blocks]))
     assert [one for one in examined if one.verdict.finding] == []
-    assert len(examined) == CASES * len(TARGETS)
+    assert len(examined) == CASES * len(NpuName.VALID)
     outcomes = [one.verdict.outcome for one in examined]
     # Damage that never gets beyond the decoder, or never does anything, tests nothing.
     assert outcomes.count("result") > len(outcomes) // 5
@@ -183,8 +185,8 @@ def hoard() -> None:
 
 
 def found(tmp_path: Path, prepare: Any) -> list[Examined]:
-    crew = Crew(1, tmp_path, prepare=prepare, hang=4)
-    return [one for one in crew.run([CaseRange(NPU, 1, 0, 3, "add int16")]) if one.verdict.finding]
+    job = CaseJob(CaseRange(NPU, 1, 0, 3, "add int16"), tmp_path)
+    return [one for one in Crew(1, 4, prepare).run([job]) if one.verdict.finding]
 
 
 @pytest.mark.parametrize(

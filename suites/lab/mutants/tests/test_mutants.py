@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,9 +18,11 @@ from ethos_hil.harness.virtual.tests.programs import DATA, NPU
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.lab.mutants import fields, trial
-from ethos_hil.suites.lab.mutants.mutate import WAYS, Mutant, Original, make
-from ethos_hil.suites.lab.mutants.session import MutantSession
+from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.mutants import fields, jobs, trial
+from ethos_hil.suites.lab.mutants.jobs import MutantJob, MutantSession
+from ethos_hil.suites.lab.mutants.mutate import WEIGHTS, Mutant, Original, make
+from ethos_hil.suites.lab.mutants.trial import Ending
 
 SOC = "corstone-300"
 
@@ -38,7 +42,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Original, ...]:
 def test_the_same_seed_makes_the_same_mutants(originals: tuple[Original, ...]) -> None:
     first, again = ([make(3, number, originals) for number in range(60)] for _ in range(2))
     assert first == again
-    assert {mutant.way for mutant in first} == set(WAYS)
+    assert {mutant.way for mutant in first} == set(WEIGHTS)
     assert sum(mutant.pte != mutant.original.pte for mutant in first) > 55
     assert [make(4, number, originals).pte for number in range(60)] != [mutant.pte for mutant in first]
 
@@ -120,3 +124,30 @@ def test_a_sample_ends_in_results_and_named_refusals(
     assert found[trial.RESULT] > 10
     assert found[trial.REFUSED_PROGRAM] > 10
     assert len(found) > 4
+
+
+def die() -> None:
+    """Makes a boot end the process. It runs in the workers."""
+
+    def boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = 0) -> Ending:
+        if mutant.number == 2:
+            os._exit(9)
+        return Ending(mutant.number, str(mutant), mutant.way, trial.RESULT, "", 0.0)
+
+    jobs.examine = boot
+
+
+def test_a_boot_that_ends_the_process_costs_that_boot(originals: tuple[Original, ...], tmp_path: Path) -> None:
+    session = MutantSession(originals, {}, 1, tmp_path)
+    work = [MutantJob(session, (0, 2, 4)), MutantJob(session, (1, 3))]
+    endings = {ending.number: ending for ending in Crew(2, 20.0, die).run(work)}
+    assert {number: ending.ending for number, ending in endings.items()} == {
+        0: trial.RESULT,
+        1: trial.RESULT,
+        2: trial.BUG,
+        3: trial.RESULT,
+        4: trial.RESULT,
+    }
+    assert "process ended with 9" in endings[2].words
+    (kept,) = tmp_path.iterdir()
+    assert kept.read_bytes() == make(1, 2, originals).pte

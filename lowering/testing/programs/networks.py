@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ethos_hil.lowering.testing.programs.pieces import added, depthwise_layer, layer, per_channel, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import added, depthwise_layer, layer, per_channel, weights
 
 NETWORKS = ProgramCatalogue()
 Function = Callable[[np.ndarray], np.ndarray]

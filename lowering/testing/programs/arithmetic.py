@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ethos_hil.lowering.testing.programs.pieces import added, widened
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import added, widened
 
 ARITHMETIC = ProgramCatalogue()
 SHAPE = (1, 5, 6, 7)

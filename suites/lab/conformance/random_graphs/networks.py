@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ethos_hil.lowering.testing.programs.pieces import ADD_SHIFT, added, depthwise_layer, layer
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.suites.lab.conformance.explore.dice import Dice
-from ethos_hil.suites.lab.conformance.operators.pieces import ADD_SHIFT, added, depthwise_layer, layer
+from ethos_hil.suites.lab.conformance.random_graphs.dice import Dice
 
 LARGEST = 300  # positions of a map that a network still enlarges
 LAYERS = ("3x3", "1x1", "depthwise", "max", "average", "add", "concat", "table", "axes", "larger", "cut", "pad")

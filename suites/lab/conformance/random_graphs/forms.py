@@ -6,8 +6,8 @@ import numpy as np
 
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Limits, Rng, TosaProgram
-from ethos_hil.suites.lab.conformance.explore import elementwise, layouts, networks, windows
-from ethos_hil.suites.lab.conformance.explore.dice import Dice, Form
+from ethos_hil.suites.lab.conformance.random_graphs import elementwise, layouts, networks, windows
+from ethos_hil.suites.lab.conformance.random_graphs.dice import Dice, Form
 
 # Consecutive seeds take these in turn, so that a run of as many seeds has them all.
 FORMS: tuple[Form, ...] = (

@@ -16,20 +16,20 @@ import typer
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.decode import fields_u55
 from ethos_hil.harness.npu.isa.scaling import Rounding
+from ethos_hil.harness.testing.compiled_graph import modes_of
+from ethos_hil.lowering.testing.programs.pieces import requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, Rng, TosaProgram
+from ethos_hil.suites.lab.conformance import __main__ as command
 from ethos_hil.suites.lab.conformance.check import CheckEnding, Checker, CheckResult
-from ethos_hil.suites.lab.conformance.compiled import modes_of
-from ethos_hil.suites.lab.conformance.explore import __main__ as command
-from ethos_hil.suites.lab.conformance.explore.forms import FORMS, named, program, seed_of
-from ethos_hil.suites.lab.conformance.operators.pieces import requantized, spread, weights
-from ethos_hil.suites.lab.conformance.pool import Find, Place
+from ethos_hil.suites.lab.conformance.jobs import Find, Place
+from ethos_hil.suites.lab.conformance.random_graphs.forms import FORMS, named, program, seed_of
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 
 def test_random_graphs_are_exact() -> None:
-    """One of each form; what they are made of is in suites/lab/conformance/explore."""
+    """One of each form; what they are made of is in suites/lab/conformance/random_graphs."""
     outcomes: dict[str, Counter[CheckEnding]] = {npu: Counter() for npu in NPUS}
     for seed in range(len(FORMS)):
         checker = Checker(program(seed))
@@ -104,7 +104,7 @@ def cold() -> Iterator[None]:
 
 
 def here(programs: Sequence[str], places: Sequence[Place], jobs: int, find: Find) -> Iterator[CheckResult]:
-    """Instead of pool.run: in this process, which has the sabotage."""
+    """Instead of jobs.run: in this process, which has the sabotage."""
     for name in programs:
         yield from (Checker(find(name)).check(*place) for place in places)
 
@@ -115,7 +115,7 @@ def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
 ) -> None:
     file = tmp_path / "all.json"
     monkeypatch.setattr(command, "run", here)
-    command.main(count=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
+    command.main(random=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
     assert "mismatch:" not in capfd.readouterr().out
 
     rounding: Callable[..., Rounding] = fields_u55.FieldsU55.rounding
@@ -126,7 +126,7 @@ def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
     )
     forget()
     with pytest.raises(typer.Exit) as ended:
-        command.main(count=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
+        command.main(random=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
     assert ended.value.exit_code == 1
     written = json.loads(file.read_text())
     wrong = {seed_of(one["program"]) for one in written["verdicts"] if one["outcome"] == "mismatch"}
@@ -134,30 +134,15 @@ def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
     said = capfd.readouterr().out
     for seed in wrong:
         assert f"mismatch: {program(seed).name}: " in said
-        assert f"explore --seed {seed} --count 1 --npu ethos-u55-128" in said
+        assert f"conformance --random 1 --seed {seed} --npu ethos-u55-128" in said
     # The seed by itself brings it back.
     with pytest.raises(typer.Exit):
-        command.main(count=1, seed=min(wrong), npu=["ethos-u55-128"], jobs=1, json_file=None)
+        command.main(random=1, seed=min(wrong), npu=["ethos-u55-128"], jobs=1)
 
 
 def test_the_command_works_in_processes() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ethos_hil.suites.lab.conformance.explore",
-            "--count",
-            "3",
-            "--npu",
-            "ethos-u85-128",
-            "-j",
-            "2",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    command = [sys.executable, "-m", "ethos_hil.suites.lab.conformance", "--random", "70", "--npu", "ethos-u85-128"]
+    done = subprocess.run([*command, "-j", "2", "--program", "0,"], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("ethos")]
-    assert rows == [["ethos-u85-128", mode, *"300000"] for mode in modes_of("ethos-u85-128")]
-    assert "Checking 3 random graphs at 3 places" in done.stderr
+    assert rows == [["ethos-u85-128", mode, *"700000"] for mode in modes_of("ethos-u85-128")]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ethos_hil.lowering.testing.programs.pieces import one
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, Limits, ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import one
 
 LOGIC = ProgramCatalogue()
 SHAPE = (1, 5, 6, 7)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ethos_hil.lowering.testing.programs.pieces import convolution, depthwise, per_channel, requantized, weights
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import convolution, depthwise, per_channel, requantized, weights
 
 CONVOLUTIONS = ProgramCatalogue()
 EDGE = (1, 1, 1, 1)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ethos_hil.lowering.testing.programs.pieces import added, depthwise_layer, layer, per_channel, weights
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import added, depthwise_layer, layer, per_channel, weights
 
 SCHEDULES = ProgramCatalogue()
 # Vela cascades, in rolling buffers, what else would not fit; for size, as long as it can.

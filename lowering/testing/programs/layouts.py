@@ -6,9 +6,9 @@ from itertools import permutations
 
 import numpy as np
 
+from ethos_hil.lowering.testing.programs.pieces import layer, one
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import layer, one
 
 LAYOUTS = ProgramCatalogue()
 SHAPE = (1, 5, 6, 19)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.suites.lab.conformance.explore.dice import WIDTHS, Dice
+from ethos_hil.suites.lab.conformance.random_graphs.dice import WIDTHS, Dice
 
 
 def transposition(dice: Dice, graph: Graph) -> Value:

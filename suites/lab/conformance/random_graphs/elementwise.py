@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ethos_hil.lowering.testing.programs.pieces import ADD_SHIFT, per_channel
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.suites.lab.conformance.explore.dice import WIDTHS, Dice
-from ethos_hil.suites.lab.conformance.operators.pieces import ADD_SHIFT, per_channel
+from ethos_hil.suites.lab.conformance.random_graphs.dice import WIDTHS, Dice
 
 INT16_SHIFT = 12  # how far ExecuTorch 1.4.1 shifts int16 operands of ADD and SUB to the left
 RANKS = (1, 2, 3, 4, 4, 4, 5)

@@ -6,9 +6,9 @@ shows it. Not drawn either are weights that are an input: with per-channel scale
 
 from __future__ import annotations
 
+from ethos_hil.lowering.testing.programs.pieces import requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
-from ethos_hil.suites.lab.conformance.explore.dice import Dice
-from ethos_hil.suites.lab.conformance.operators.pieces import requantized, spread, weights
+from ethos_hil.suites.lab.conformance.random_graphs.dice import Dice
 
 INT16_SUMS = 1 / 250  # the scale of products of two int16 relative to that of two int8, so that results fit
 

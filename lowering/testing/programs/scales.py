@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ethos_hil.lowering.testing.programs.pieces import one, per_channel
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import one, per_channel
 
 SCALES = ProgramCatalogue()
 SHAPE = (1, 5, 6, 7)

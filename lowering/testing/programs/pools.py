@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.lowering.testing.programs.pieces import one
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
-from ethos_hil.suites.lab.conformance.operators.pieces import one
 
 POOLS = ProgramCatalogue()
 FLAT = (0, 0, 0, 0)

@@ -1,0 +1,100 @@
+"""A TOSA graph as Vela compiled it, ready to run on the functional NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
+from ethos_hil.harness.verdict.run_delegate import SCRATCH, regions
+from ethos_hil.lowering.formats.vela_blob import VelaIo
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela import flags, run_vela
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What Vela made of a graph: everything a run needs. Tests replace parts of it.
+
+    Attributes:
+        npu: the configuration it was compiled for.
+        mode: the memory mode.
+        stream: the register command stream, without driver actions.
+        weights: region 0.
+        scratch_bytes: size of region 1.
+        inputs: in the graph's order, all in region 1; they may share memory with outputs.
+        outputs: the same for outputs.
+        listing: what Vela printed, with --verbose-register-command-stream its disassembly.
+        fast_bytes: size of region 2, zero when there is none.
+        database: Vela's debug database, with --enable-debug-db.
+    """
+
+    npu: str
+    mode: str
+    stream: bytes
+    weights: npt.NDArray[np.uint8]
+    scratch_bytes: int
+    inputs: tuple[VelaIo, ...]
+    outputs: tuple[VelaIo, ...]
+    listing: str
+    fast_bytes: int = 0
+    database: str = ""
+
+    def program(self) -> NpuProgram:
+        """The decoded stream."""
+        return Npu(Configuration.parse(self.npu)).decode(self.stream)
+
+    def memory(self, inputs: Sequence[Array]) -> dict[int, npt.NDArray[np.uint8]]:
+        """Regions with poison everywhere but in weights and inputs (no inputs: all poison)."""
+        data = [np.ascontiguousarray(values).tobytes() for values in inputs]
+        return regions(self.weights, self.scratch_bytes, self.fast_bytes, self.inputs if inputs else (), data)
+
+    def run(self, inputs: Sequence[Array]) -> tuple[list[bytes], Execution]:
+        """Executes on a fresh NPU that tolerates no hazards; the outputs' bytes."""
+        npu = Npu(Configuration.parse(self.npu), strict=True)
+        memory = self.memory(inputs)
+        execution = npu.run(npu.decode(self.stream), memory)
+        return [place.of(memory[SCRATCH]).tobytes() for place in self.outputs], execution
+
+
+def modes_of(npu: str) -> tuple[str, ...]:
+    """The memory modes to try on a configuration, one of each kind, ExecuTorch's default first."""
+    return tuple(mode.name for mode in MemoryMode.one_of_each_kind(NpuName.parse(npu)))
+
+
+def compile_graph(tosa: bytes, npu: str, *more: str, mode: str | None = None) -> CompiledGraph:
+    """Compiles a graph with Vela, in this process.
+
+    Args:
+        tosa: the graph's flatbuffer.
+        npu: the configuration, as "ethos-u55-128".
+        more: further arguments of Vela.
+        mode: the memory mode; ExecuTorch's default for the NPU when it is None.
+
+    Raises:
+        VelaRefusal: the NPU cannot run the graph; CompileError: Vela fails in another way.
+    """
+    name = NpuName.parse(npu)
+    chosen = MemoryMode.chosen(mode, name)
+    output = run_vela(tosa, [*flags(name, chosen), *more])
+    blob = output.parsed
+    assert {place.region for place in (*blob.inputs, *blob.outputs)} == {SCRATCH}, blob
+    return CompiledGraph(
+        npu,
+        chosen.name,
+        blob.command_stream,
+        np.frombuffer(blob.weights, np.uint8),
+        blob.scratch_size,
+        blob.inputs,
+        blob.outputs,
+        output.listing,
+        output.fast_bytes,
+        output.database,
+    )

@@ -1,0 +1,1 @@
+"""TOSA programs that say what the NPUs can be asked for: every operator alone, schedules, and whole networks."""

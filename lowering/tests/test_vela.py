@@ -1,0 +1,84 @@
+"""The one call of Vela: what it compiles is what ExecuTorch's call compiles, and its failures are told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaRefusal, flags, run_vela
+
+U55 = NpuName("u55", 128)
+PLACES = (
+    (U55, MemoryMode("Shared_Sram")),
+    (NpuName("u65", 512), MemoryMode("Dedicated_Sram_384KB")),
+    (NpuName("u85", 256), MemoryMode("Sram_Only")),
+)
+
+
+def products() -> bytes:
+    """Two layers: constants, two inputs of different types and shapes, and an output."""
+    graph = Graph()
+    first = graph.rescale(graph.input((1, 5, 6, 8)), 1.0, dtype="int32")
+    second = graph.rescale(graph.input((1, 1, 1, 8), "int16"), 0.5, dtype="int32")
+    return graph.output(graph.table(graph.rescale(graph.binary("MUL", first, second), 0.01), np.arange(-128, 128)))\
+        .serialize()  # fmt: skip
+
+
+def bitwise() -> bytes:
+    """What an Ethos-U55 cannot do."""
+    graph = Graph()
+    return graph.output(graph.binary("BITWISE_XOR", graph.input((1, 4)), graph.input((1, 4)))).serialize()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("npu", "mode"), PLACES, ids=str)
+def test_it_compiles_what_executorchs_call_compiles(npu: NpuName, mode: MemoryMode) -> None:
+    from executorch.backends.arm.arm_vela import vela_compile
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    tosa = products()
+    arguments = EthosUCompileSpec(npu.name, memory_mode=mode.name).compiler_flags
+    assert flags(npu, mode) == tuple(arguments)
+    theirs = vela_compile(tosa, list(arguments))
+    ours = run_vela(tosa, arguments)
+    assert ours.blob == theirs
+    assert run_vela(tosa, [*arguments, *DEBUG_FLAGS]).blob == theirs
+    assert len(ours.parsed.inputs) == 2
+    assert ours.parsed.weights
+
+
+def test_it_leaves_a_summary_a_listing_and_with_the_flags_a_database() -> None:
+    chosen = flags(U55, MemoryMode("Shared_Sram"))
+    plain, debugged = run_vela(products(), chosen), run_vela(products(), [*chosen, *DEBUG_FLAGS])
+    assert plain.database == ""
+    assert "<debug" in debugged.database
+    assert plain.summary["memory_mode"] == "Shared_Sram"
+    assert plain.summary["cycles_total"] == debugged.summary["cycles_total"]
+    assert "Network summary" in plain.listing
+
+
+def test_what_the_npu_cannot_run_is_a_refusal() -> None:
+    with pytest.raises(VelaRefusal, match="could not run on NPU"):
+        run_vela(bitwise(), flags(U55, MemoryMode("Shared_Sram")))
+
+
+@pytest.mark.parametrize(
+    ("tosa", "more", "said"),
+    [
+        (b"", (), "Vela"),
+        (products(), ("--no-such-flag",), "SystemExit: 2"),
+        (products(), ("--system-config=None_Such",), "None_Such"),
+    ],
+    ids=["no program", "no such flag", "no such system"],
+)
+def test_other_failures_are_no_refusals(
+    tosa: bytes, more: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(CompileError, match=said) as caught:
+        run_vela(tosa, [*flags(U55, MemoryMode("Shared_Sram")), *more])
+    assert not isinstance(caught.value, VelaRefusal)
+    assert capfd.readouterr() == ("", "")

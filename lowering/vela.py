@@ -1,0 +1,153 @@
+"""Vela, the compiler of Ethos-U: the one way to call it, and what a run of it leaves.
+
+ExecuTorch's backend calls Vela itself when it lowers a model (`ethos_hil.lowering.upstream.ethosu` reads what that
+leaves). Everything else that compiles TOSA for an NPU comes here. ExecuTorch's own wrapper is not used for it, because
+importing that takes seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ethos_hil.lowering.errors import CompileError, raise_if_interrupted
+from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import Family, NpuName
+from ethos_hil.lowering.silence_tools import quiet
+
+# The system of Arm/vela.ini that EthosUCompileSpec (executorch 1.4.1, backends/arm/ethosu/compile_spec.py) chooses for
+# each family; a test compares.
+SYSTEMS: Mapping[Family, str] = {
+    "u55": "Ethos_U55_High_End_Embedded",
+    "u65": "Ethos_U65_High_End",
+    "u85": "Ethos_U85_SYS_DRAM_Mid",
+}
+# Neither changes the compiled blob (a test compares with upstream's); they make Vela write its databases.
+DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
+_SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
+_SUMMARY_NUMBERS = (
+    "core_clock", "sram_memory_used", "dram_memory_used", "on_chip_flash_memory_used", "off_chip_flash_memory_used",
+    "total_original_weights", "total_npu_encoded_weights", "nn_macs", "cycles_npu", "cycles_sram_access",
+    "cycles_dram_access", "cycles_on_chip_flash_access", "cycles_off_chip_flash_access", "cycles_total",
+)  # fmt: skip
+
+
+class VelaRefusal(CompileError):
+    """Vela says that it cannot compile the program for the NPU, or would leave a part of it to the CPU."""
+
+
+@dataclass(frozen=True)
+class VelaOutput:
+    """What one run of Vela left.
+
+    Attributes:
+        blob: the delegate, as ExecuTorch packs it.
+        tosa: the TOSA program that Vela read, with its locations.
+        database: the debug database, XML; "" unless Vela was given `DEBUG_FLAGS`.
+        summary: its totals, under Vela's names.
+        fast_bytes: what the program needs of fast memory (region 2), which the blob does not say; 0 without a
+            dedicated SRAM.
+        listing: what Vela printed; "" when ExecuTorch called it.
+    """
+
+    blob: bytes
+    tosa: bytes
+    database: str
+    summary: Mapping[str, float | str]
+    fast_bytes: int = 0
+    listing: str = ""
+
+    @classmethod
+    def read(cls, blob: bytes, folder: Path, listing: str = "") -> VelaOutput:
+        """Reads the files of a run in `folder`, laid out as ExecuTorch lays them out."""
+        output = folder / "output"
+        database = output / "out_debug.xml"
+        with np.load(output / "out_vela.npz", allow_pickle=False) as arrays:
+            fast_bytes = int(arrays["scratch_fast_size"])
+        return cls(
+            blob,
+            (folder / "out.tosa").read_bytes(),
+            database.read_text("utf-8") if database.exists() else "",
+            _summary(next(output.glob("out_summary_*.csv")).read_text("utf-8")),
+            fast_bytes,
+            listing,
+        )
+
+    @cached_property
+    def parsed(self) -> VelaBlob:
+        return VelaBlob.parse(self.blob, "Vela's output")
+
+
+def flags(npu: NpuName, mode: MemoryMode) -> tuple[str, ...]:
+    """The arguments that ExecuTorch gives Vela for an NPU in a memory mode."""
+    return (
+        f"--accelerator-config={npu}",
+        "--config=Arm/vela.ini",
+        "--output-format=raw",
+        f"--system-config={SYSTEMS[npu.family]}",
+        f"--memory-mode={mode}",
+    )
+
+
+def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
+    """Compiles a TOSA program, in this process.
+
+    Args:
+        tosa: the program's flatbuffer.
+        arguments: Vela's, as `flags` or an Artifact's `vela_flags` have them.
+
+    Raises:
+        VelaRefusal: the NPU cannot run the program.
+        CompileError: Vela fails in another way.
+    """
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name:
+        folder = Path(name)
+        (folder / "out.tosa").write_bytes(tosa)
+        try:
+            with quiet() as said:
+                from ethosu.vela import vela
+
+                status = vela.main([*arguments, f"--output-dir={folder / 'output'}", str(folder / "out.tosa")])
+                listing = said(None)
+        except RuntimeError as error:  # its back end's only exception
+            raise VelaRefusal(" ".join(str(error).split())) from error
+        except (Exception, SystemExit) as error:
+            raise_if_interrupted(error)
+            lines = [*str(error).splitlines(), ""]
+            raise CompileError(f"Vela failed with {type(error).__name__}: {lines[0]}") from error
+        if status:
+            raise CompileError(f"Vela ended with status {status}: {' '.join(listing.split())[-300:]}")
+        return VelaOutput.read(_packed(folder / "output" / "out_vela.npz"), folder, listing)
+
+
+def _packed(path: Path) -> bytes:
+    with np.load(path, allow_pickle=False) as arrays:
+
+        def places(kind: str) -> list[VelaIo]:
+            columns = (arrays[f"{kind}_{name}"] for name in ("shape", "elem_size", "offset", "region"))
+            return [
+                VelaIo(tuple(map(int, shape)), int(size), int(offset), int(region))
+                for shape, size, offset, region in zip(*columns, strict=True)
+            ]
+
+        return pack(
+            arrays["cmd_data"].tobytes(),
+            arrays["weight_data"].tobytes(),
+            int(arrays["scratch_size"]),
+            places("input"),
+            places("output"),
+        )
+
+
+def _summary(text: str) -> dict[str, float | str]:
+    """The columns of Vela's summary that describe the network, under Vela's names."""
+    row = next(csv.DictReader(text.splitlines()))
+    numbers: dict[str, float | str] = {name: float(row[name]) for name in _SUMMARY_NUMBERS if row.get(name)}
+    return {**{name: row[name] for name in _SUMMARY_TEXTS if row.get(name)}, **numbers}

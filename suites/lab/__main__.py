@@ -1,0 +1,171 @@
+"""`make lab`: everything that proves the product rather than protects it, with one table of how it ended.
+
+It is for nightly use and takes hours. Exit status: 0 all parts ended well, 1 some did not, 2 unusable arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.harness.render import console
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.suites.lab.command import start
+from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES as FUZZERS
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS = "build/fuzz/seeds/board"
+Command = Sequence[str]
+
+
+@dataclass(frozen=True)
+class LabOptions:
+    """What parts are told.
+
+    Attributes:
+        jobs: worker processes.
+        seed: of the parts that draw at random.
+    """
+
+    jobs: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class PartEnding:
+    """How a part ended.
+
+    Attributes:
+        name: the part's.
+        failed: the command that failed, or None.
+        status: its exit status.
+        seconds: of all its commands together.
+    """
+
+    name: str
+    failed: Command | None
+    status: int
+    seconds: float
+
+
+def _module(name: str, *arguments: str | int) -> Command:
+    return (sys.executable, "-m", f"ethos_hil.suites.lab.{name}", *map(str, arguments))
+
+
+def _conformance(options: LabOptions) -> list[Command]:
+    return [_module("conformance", "-j", options.jobs)]
+
+
+def _random(options: LabOptions) -> list[Command]:
+    return [_module("conformance", "--random", 300, "--seed", options.seed, "-j", options.jobs)]
+
+
+def _fuzz(options: LabOptions) -> list[Command]:
+    targets = [f"fuzz-{name}" for name in FUZZERS]
+    return [
+        _module("fuzz.streams", "--seed", options.seed, "-j", options.jobs),
+        ("cmake", "-S", "firmware", "--preset", "host", "--log-level", "WARNING"),
+        ("cmake", "--build", "build/firmware/host", "--target", *targets, "--", "--quiet"),
+        _module("fuzz.firmware", "--seconds", 60, "--seed", options.seed),
+    ]
+
+
+def _mutants(options: LabOptions) -> list[Command]:
+    return [
+        _module("fuzz.firmware", "--only-seeds"),
+        _module("mutants", SEEDS, "-n", 500, "--seed", options.seed, "-j", options.jobs),
+    ]
+
+
+def _upstream(options: LabOptions) -> list[Command]:
+    return [_module("upstream", "--sample", 60, "--seed", options.seed, "-j", options.jobs)]
+
+
+def _stress(options: LabOptions) -> list[Command]:
+    return [_module("stress", "--rounds", 2)]
+
+
+def _bench(options: LabOptions) -> list[Command]:
+    return [_module("self_bench")]
+
+
+PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
+    "conformance": _conformance,
+    "random": _random,
+    "fuzz": _fuzz,
+    "mutants": _mutants,
+    "upstream": _upstream,
+    "stress": _stress,
+    "bench": _bench,
+}
+"""The commands of each part. A part ends at the first one that fails."""
+
+
+def main(
+    parts: Annotated[
+        list[str] | None, typer.Argument(metavar="[PART]...", help=f"{', '.join(PARTS)}; default: all.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    seed: Annotated[
+        int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
+    ] = None,
+) -> None:
+    """Run conformance, fuzzing, mutants, ExecuTorch's own tests, stress and the benchmark, one after the other."""
+    unknown = [name for name in parts or () if name not in PARTS]
+    if unknown:
+        raise UsageError(f"the laboratory has no part {unknown[0]!r}", hint=f"there are {', '.join(PARTS)}")
+    options = LabOptions(jobs, seed or int(f"{datetime.now(UTC):%Y%m%d}"))
+    endings: list[PartEnding] = []
+    try:
+        for name in parts or PARTS:
+            endings.append(run(name, PARTS[name](options)))
+    finally:
+        console().print("", table(endings), sep="\n")
+    if any(ending.failed for ending in endings):
+        raise typer.Exit(1)
+
+
+def run(name: str, commands: Sequence[Command]) -> PartEnding:
+    """Runs the commands of a part until one fails. What they print goes where ours goes."""
+    started = time.monotonic()
+    for command in commands:
+        sys.stderr.write(f"\n== {name}: {_shown(command)}\n")
+        status = subprocess.run(command, cwd=ROOT, check=False).returncode
+        if status:
+            return PartEnding(name, command, status, time.monotonic() - started)
+    return PartEnding(name, None, 0, time.monotonic() - started)
+
+
+def table(endings: Sequence[PartEnding]) -> Table:
+    """A row for each part. Those that failed are red on a terminal."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    made.add_column("part")
+    made.add_column("ended")
+    made.add_column("took", justify="right")
+    made.add_column("failed command")
+    for each in endings:
+        ended = f"failed, status {each.status}" if each.failed else "passed"
+        minutes, seconds = divmod(round(each.seconds), 60)
+        cells = (each.name, ended, f"{minutes}:{seconds:02}", _shown(each.failed) if each.failed else "")
+        made.add_row(*(Text(cell, style="bold red" if each.failed else "") for cell in cells))
+    return made
+
+
+def _shown(command: Command) -> str:
+    return shlex.join("python" if word == sys.executable else word for word in command)
+
+
+if __name__ == "__main__":
+    start(main)

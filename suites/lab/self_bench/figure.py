@@ -1,0 +1,121 @@
+"""One number that the benchmark measures, and whether it is as good as it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+SCHEMA_VERSION = 1
+SHORT = "falls short"
+
+
+class Direction(StrEnum):
+    """On which side of its limit a value must be."""
+
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """How good a value must be.
+
+    Attributes:
+        direction: the side of the limit.
+        limit: in the value's unit; the limit itself is good enough.
+    """
+
+    direction: Direction
+    limit: float
+
+    def met_by(self, value: float) -> bool:
+        """Whether a value is good enough. One that is not a number never is."""
+        return value <= self.limit if self.direction is Direction.AT_MOST else value >= self.limit
+
+
+def at_most(limit: float) -> Threshold:
+    """The threshold that a value must not exceed."""
+    return Threshold(Direction.AT_MOST, limit)
+
+
+def at_least(limit: float) -> Threshold:
+    """The threshold that a value must reach."""
+    return Threshold(Direction.AT_LEAST, limit)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number.
+
+    Attributes:
+        what: what it is the number of.
+        value: in `unit`.
+        unit: "ms", "s", "KiB", or "times" for a ratio.
+        provenance: how it was found, as "wall, median of 7".
+        threshold: how good it must be; None where there is nothing to hold it against.
+    """
+
+    what: str
+    value: float
+    unit: str
+    provenance: str
+    threshold: Threshold | None = None
+
+    @property
+    def short(self) -> bool:
+        """Whether it falls short of its threshold."""
+        return self.threshold is not None and not self.threshold.met_by(self.value)
+
+
+@dataclass(frozen=True)
+class BenchPart:
+    """What one part of the benchmark measured.
+
+    Attributes:
+        figures: its numbers.
+        details: tables that say more, for people.
+        data: the same for programs.
+    """
+
+    figures: tuple[Figure, ...]
+    details: tuple[RenderableType, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def table(title: str, figures: Sequence[Figure]) -> Table:
+    """A row for each figure. Rows that fall short say so, and are red on a terminal."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    made.add_column(title)
+    made.add_column("measured now", justify="right")
+    for column in ("threshold", "", "provenance"):
+        made.add_column(column)
+    for each in figures:
+        limit = f"{each.threshold.direction} {shown(each.threshold.limit, each.unit)}" if each.threshold else ""
+        cells = (each.what, shown(each.value, each.unit), limit, SHORT if each.short else "", each.provenance)
+        made.add_row(*(Text(cell, style="bold red" if each.short else "") for cell in cells))
+    return made
+
+
+def shown(value: float, unit: str) -> str:
+    """A value for people, with three digits or more."""
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
+    return f"{value:,.{digits}f} {unit}"
+
+
+def to_json(parts: Mapping[str, BenchPart]) -> dict[str, Any]:
+    """All parts for programs."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "figures": [
+            {"part": name, **asdict(figure), "short": figure.short}
+            for name, part in parts.items()
+            for figure in part.figures
+        ],
+        "details": {name: part.data for name, part in parts.items() if part.data},
+    }

@@ -1,0 +1,132 @@
+"""Worker processes: every item has a result, whatever becomes of the process that was at it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.suites.lab.crew import Crew
+
+_begun = False
+
+
+def begin() -> None:
+    """Leaves a mark in a worker."""
+    global _begun
+    _begun = True
+
+
+@dataclass(frozen=True)
+class Deeds:
+    """A job whose items say what they do."""
+
+    deeds: tuple[str, ...]
+    preparation: str = "fine"
+
+    @property
+    def count(self) -> int:
+        return len(self.deeds)
+
+    def prepare(self) -> Callable[[int], tuple[str, str]]:
+        do(self.preparation)
+        return lambda item: (self.deeds[item], do(self.deeds[item]))
+
+    def lost(self, item: int, reason: str) -> tuple[str, str]:
+        return self.deeds[item], reason
+
+
+def do(deed: str) -> str:
+    """Does it."""
+    match deed:
+        case "exit":
+            os._exit(3)
+        case "crash":
+            ctypes.string_at(0)
+        case "hang":
+            time.sleep(1000)
+        case "raise":
+            raise ZeroDivisionError("oh")
+        case "print":
+            os.write(1, b"chatter\n")
+        case "begun":
+            return str(_begun)
+    return f"by {os.getpid()}"
+
+
+def test_an_item_that_is_lost_costs_no_other() -> None:
+    found = list(Crew(2, 1.0).run([Deeds(("a", "exit", "b", "crash", "c", "hang", "d", "raise", "e"))] * 2))
+    assert len(found) == 18
+    for deed in "abcde":
+        assert [said.startswith("by ") for name, said in found if name == deed] == [True, True]
+    reasons = {name: said for name, said in found if len(name) > 1}
+    assert reasons["exit"] == "the process ended with 3: it said nothing"
+    assert reasons["crash"].startswith("the process ended with -11: File")
+    assert "test_crew.py" in reasons["crash"]
+    assert reasons["hang"] == "no end within 1 seconds"
+    assert reasons["raise"].startswith("ZeroDivisionError: oh (test_crew.py:")
+
+
+def test_a_preparation_that_raises_or_crashes_loses_its_items_only() -> None:
+    found = list(Crew(1, 5.0).run([Deeds(("a", "b"), "raise"), Deeds(("c", "d"), "exit"), Deeds(("e",))]))
+    assert [name for name, _ in found] == list("abcde")
+    said = dict(found)
+    assert said["a"] == said["b"]
+    assert said["a"].startswith("preparing: ZeroDivisionError")
+    assert said["c"] == said["d"] == "the process ended with 3: it said nothing"
+    assert said["e"].startswith("by ")
+
+
+def test_results_of_a_job_are_in_order_and_a_worker_serves_many_jobs() -> None:
+    names = tuple(str(number) for number in range(50))
+    found = list(Crew(2, 5.0).run([Deeds(names)] * 4))
+    assert len(found) == 200
+    processes = {said for _, said in found}
+    assert len(processes) <= 2
+    for process in processes:
+        numbers = [int(name) for name, said in found if said == process]
+        assert numbers == list(range(50)) * (len(numbers) // 50)
+
+
+def test_what_workers_print_is_not_shown_and_each_begins_as_told() -> None:
+    assert [said for _, said in Crew(1, 5.0, begin).run([Deeds(("print", "begun"))])][1] == "True"
+
+
+def test_no_jobs_are_no_results() -> None:
+    assert list(Crew(2, 1.0).run([])) == list(Crew(2, 1.0).run([Deeds(())])) == []
+
+
+def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    program = (
+        "from ethos_hil.suites.lab.crew import Crew\n"
+        "from ethos_hil.suites.lab.tests.test_crew import Deeds\n"
+        "if __name__ == '__main__':\n"
+        "    for name, said in Crew(1, 100.0).run([Deeds(('a', 'hang'))]):\n"
+        "        print(said, flush=True)\n"
+    )
+    script = tmp_path / "starts_a_crew.py"
+    script.write_text(program)
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    worker = int(process.stdout.readline().removeprefix("by "))
+    assert alive(worker)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 10
+    while alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(worker)
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs. One that has ended may stay in the list until its parent asks for its status."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

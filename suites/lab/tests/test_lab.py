@@ -1,0 +1,82 @@
+"""`make lab`: a part that fails is seen, the others run nevertheless, and the table says what became of each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import typer
+from rich.console import Console
+
+from ethos_hil.suites.lab import __main__ as lab
+from ethos_hil.suites.lab.__main__ import PARTS, Command, LabOptions, PartEnding
+
+OPTIONS = LabOptions(jobs=2, seed=20270131)
+
+
+def python(code: str) -> Command:
+    return (sys.executable, "-c", code)
+
+
+def parts(**commands: list[Command]) -> dict[str, Callable[[LabOptions], list[Command]]]:
+    def part(listed: list[Command]) -> Callable[[LabOptions], list[Command]]:
+        return lambda _options: listed
+
+    return {name: part(listed) for name, listed in commands.items()}
+
+
+def test_a_part_that_fails_ends_with_1_and_the_others_run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fine, broken = python("print('it works')"), python("raise SystemExit(3)")
+    monkeypatch.setattr(lab, "PARTS", parts(first=[fine], second=[fine, broken, fine], third=[fine]))
+    with pytest.raises(typer.Exit) as ended:
+        lab.main(None, 2, 1)
+    assert ended.value.exit_code == 1
+    out, said = capfd.readouterr()
+    assert out.count("it works") == 3
+    rows = [line.split() for line in out.splitlines()[-3:]]
+    assert [row[:2] for row in rows] == [["first", "passed"], ["second", "failed,"], ["third", "passed"]]
+    assert rows[1][2:4] == ["status", "3"]
+    assert "raise SystemExit(3)" in out
+    assert "== second: python -c" in said
+
+
+def test_only_parts_that_are_named_run_and_all_passing_ends_with_0(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lab, "PARTS", parts(first=[python("raise SystemExit(1)")], second=[python("pass")]))
+    lab.main(["second"], 2, 1)
+    out = capfd.readouterr().out
+    assert "second" in out
+    assert "first" not in out
+
+
+def test_a_terminal_shows_a_failed_part_in_red() -> None:
+    terminal = Console(force_terminal=True, color_system="standard", width=150)
+    with terminal.capture() as text:
+        terminal.print(lab.table([PartEnding("good", None, 0, 61.0), PartEnding("bad", ("make",), 2, 3600.0)]))
+    good, bad = text.get().splitlines()[1:]
+    assert "1:01" in good
+    assert "60:00" in bad
+    assert "\x1b[1;31m" in bad
+    assert "\x1b[1;31m" not in good
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_commands_of_each_part_exist_and_know_their_options(name: str) -> None:
+    for command in PARTS[name](OPTIONS):
+        if command[0] == "cmake":
+            continue
+        done = subprocess.run([*command, "--help"], cwd=lab.ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "Usage" in done.stdout
+
+
+def test_an_unknown_part_is_named() -> None:
+    command = [sys.executable, "-m", "ethos_hil.suites.lab", "conformity"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("ethos-hil: the laboratory has no part 'conformity' (there are conformance, random,")
