@@ -17,6 +17,7 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.lowering.errors import ToolError
 
 FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
@@ -37,7 +38,7 @@ def find_firmware(soc: str = "corstone-300") -> bytes:
     """
     path = Path(os.environ.get(FIRMWARE_VARIABLE) or _BUILD)
     if path.is_dir() or path == _BUILD:
-        path = path / soc.replace("-", "") / "ethos-hil.elf"
+        path = path / find_soc(soc).firmware.name / "ethos-hil.elf"
     try:
         status = path.stat()
         return _content(path, status.st_mtime_ns, status.st_size)

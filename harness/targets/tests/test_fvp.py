@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.socs.fvps import CORSTONE_320
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
@@ -82,7 +82,7 @@ def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("wire")
     (folder / "image.elf").write_bytes(add_image.elf)
     settings = ("-C", "ethosu.num_macs=128", "-C", f"mps3_board.uart0.out_file={folder / 'uart'}")
-    command = [str(launchers / MODELS["corstone-300"].executable), *settings, "-a", str(folder / "image.elf")]
+    command = [str(launchers / MODELS["corstone-300"].fvp.executable), *settings, "-a", str(folder / "image.elf")]
     collector, taken = Collector(add_image), 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + TIMEOUT
@@ -136,7 +136,7 @@ def test_several_run_at_once(use_launchers: Path) -> None:
 
 
 def test_the_fvps_own_words_are_in_the_console(fake: Fake, launchers: Path, add_image: Image) -> None:
-    launcher = shlex.quote(str(launchers / MODELS["corstone-300"].executable))
+    launcher = shlex.quote(str(launchers / MODELS["corstone-300"].fvp.executable))
     fake(f'echo "terminal_1: Listening for serial connection on port 5001"; exec {launcher} "$@"')
     assert "terminal_1: Listening for serial connection on port 5001" in run(add_image).console
 
