@@ -49,7 +49,7 @@ MODEL = Annotated[
     ),
 ]
 NPU = Annotated[str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.")]
-TARGET = Annotated[str, typer.Option(help="Where to run: virtual, corstone-300 or corstone-320 (FVPs).")]
+TARGET = Annotated[str, typer.Option(help="Where to run; `ethos-hil targets` lists what there is.")]
 MEMORY_MODE = Annotated[
     str | None,
     typer.Option(

@@ -17,9 +17,7 @@ class FvpModel:
     fvp: Fvp
 
 
-MODELS = {
-    npu.fvp.executable: FvpModel(soc, npu, npu.fvp) for soc in SOCS for npu in soc.npus if npu.fvp is not None
-}
+MODELS = {npu.fvp.executable: FvpModel(soc, npu, npu.fvp) for soc in SOCS for npu in soc.npus if npu.fvp is not None}
 """By executable."""
 
 

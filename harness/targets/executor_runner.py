@@ -22,6 +22,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.link.failure import KINDS
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.results.verdict import FailureKind
@@ -117,7 +118,8 @@ def run_program(
             memory |= {name: int(found[1]) for name, where in _MEMORY.items() if (found := where.search(said))}
             stack = _STACK.search(said)
             used = 0 if stack is None else int(stack[1])
-            runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=_cycles(said)))
+            counted = _cycles(said) if Capability.NPU_CYCLES in board.capabilities() else None
+            runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=counted))
             if progress is not None:
                 progress(len(runs), planned)
     return Outcome(

@@ -10,15 +10,13 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.outcome import Ended
-from ethos_hil.harness.socs.memory_map import missing
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.targets.fvp import model_for
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
+from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
 
 
@@ -48,7 +46,6 @@ def boot(
         TargetNotAvailable: QEMU is missing.
     """
     file = io.BytesIO(elf)
-    model = model_for(soc.name, NpuName.parse(configuration.name))
     try:
         loaded = segments(file)
     except ElfError as error:
@@ -57,7 +54,7 @@ def boot(
         ) from error
     for segment in loaded:
         for address, size in ((segment.load_address, segment.file_size), (segment.address, segment.memory_size)):
-            why = missing(address, size, model) if size else None
+            why = missing(address, size, soc) if size else None
             if why is not None:
                 raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
     console = _Console()

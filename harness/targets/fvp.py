@@ -17,16 +17,21 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Ended, Outcome, Progress
-from ethos_hil.harness.socs.fvps import MODELS, Fvp
-from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.socs.fvps import fvp_model
+from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
 from ethos_hil.harness.targets.fvp_process import Simulation
+from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
@@ -40,23 +45,6 @@ _SPARE_SECONDS = 5
 """By which the FVP's own limit is later than ours, so that it ends even if we cannot end it."""
 _VERSION_SECONDS = 60.0
 _CONSOLE_LINES = 5
-_CORSTONE_320 = "corstone-320"
-
-
-def model_for(soc: str, npu: NpuName) -> Fvp:
-    """The FVP of `soc` that has `npu`.
-
-    Raises:
-        UsageError: there is none; says which NPUs there are.
-    """
-    models = [model for model in MODELS.values() if model.soc == soc]
-    for model in models:
-        if npu.name.startswith(model.npu) and npu.macs in model.macs:
-            return model
-    possible = ", ".join(f"{model.npu}-{macs}" for model in models for macs in model.macs)
-    other = next((m.soc for m in MODELS.values() if npu.name.startswith(m.npu)), soc)
-    where = f"use --target {other}, or " if other != soc else ""
-    raise UsageError(f"--target {soc} cannot have an {npu}", hint=f"{where}one of {possible}")
 
 
 def find_fvp(executable: str) -> Path:
@@ -119,8 +107,11 @@ class FvpTarget(Target):
             UsageError: that Corstone has no such NPU.
             TargetNotAvailable: the FVP is missing or does not start.
         """
-        self._model = model_for(soc, npu)
-        self._executable = find_fvp(self._model.executable)
+        model = fvp_model(soc, npu.name)
+        if model is None:
+            raise UsageError(f"no FVP of a {soc} has an {npu}", hint="`ethos-hil targets` lists what each target has")
+        self._fvp = model.fvp
+        self._executable = find_fvp(self._fvp.executable)
         version = version_text(self._executable)
         self.launcher = LAUNCHER_MARK in version
         self.version = version.splitlines()[0]
@@ -130,7 +121,6 @@ class FvpTarget(Target):
         self.cycle_provenance = "modelled" if self.launcher else "fvp"
         self._macs = npu.macs
         self._fast = fast
-        self._image: Image | None = None
         self._running = contextlib.ExitStack()
 
     def capabilities(self) -> frozenset[Capability]:
@@ -138,16 +128,11 @@ class FvpTarget(Target):
         counted = set() if self._fast else {Capability.NPU_CYCLES}
         return frozenset({Capability.SEMIHOSTING, *counted})
 
-    def load(self, image: Image) -> None:
-        """Take `image` for the next run."""
-        self.reset()
-        self._image = image
+    def _load(self, image: Image) -> None:
+        """Each run starts the FVP anew, with its image."""
 
-    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
-        """Boot the image and collect its plan. See `Target.run`; every way out of here ends and reaps the FVP."""
-        if self._image is None:
-            raise UsageError(f"{self.name}.run was called in state idle", hint="load an image first")
-        image, self._image = self._image, None
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        """Every way out of here ends and reaps the FVP."""
         started = time.perf_counter()
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
@@ -155,8 +140,8 @@ class FvpTarget(Target):
         with self._private_folder() as folder:
             uart = folder / "uart"
             settings = {
-                f"{self._model.board_path}.uart0.out_file": str(uart),
-                f"{self._model.board_path}.uart0.unbuffered_output": "1",
+                f"{self._fvp.board_path}.uart0.out_file": str(uart),
+                f"{self._fvp.board_path}.uart0.unbuffered_output": "1",
             }
             with self._started(image.elf, settings, folder, timeout) as simulation, _Tail(uart) as tail:
                 try:
@@ -167,10 +152,9 @@ class FvpTarget(Target):
         outcome = collector.outcome(seconds)
         return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines))
 
-    def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
-        """Boot an ELF that talks by semihosting. See `Target.boot`."""
+    def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         deadline = Deadline(timeout)
-        cpu, board = self._model.cpu_path, self._model.board_path
+        cpu, board = self._fvp.cpu_path, self._fvp.board_path
         settings = {
             f"{board}.uart0.out_file": "'-'",
             f"{cpu}.semihosting-enable": "1",
@@ -179,8 +163,7 @@ class FvpTarget(Target):
             f"{cpu}.semihosting-cwd": str(folder),
             f"{cpu}.semihosting-cmd_line": f"'{command_line}'",
         }
-        if self.soc == _CORSTONE_320:
-            settings |= {f"{board}.uart0.unbuffered_output": "1", f"{board}.uart0.shutdown_on_eot": "1"}
+        settings |= dict(self._fvp.runner_settings)
         with self._private_folder() as own, self._started(elf, settings, own, timeout) as simulation:
             while simulation.watch(deadline.remaining):
                 if deadline.passed:
@@ -198,9 +181,7 @@ class FvpTarget(Target):
             )
         return Ended(status, tuple(lines))
 
-    def reset(self) -> None:
-        """Back to idle."""
-        self._image = None
+    def _reset(self) -> None:
         self._running.close()
 
     def command(self, settings: dict[str, str], image: Path, timeout: float) -> list[str]:
@@ -211,16 +192,15 @@ class FvpTarget(Target):
             image: the ELF to boot.
             timeout: our own limit, wall seconds.
         """
-        model = self._model
+        fvp = self._fvp
         parameters = {
-            f"{model.npu_path}.num_macs": str(self._macs),
-            f"{model.board_path}.visualisation.disable-visualisation": "1",
-            f"{model.board_path}.telnetterminal0.start_telnet": "0",
+            f"{fvp.npu_path}.num_macs": str(self._macs),
+            f"{fvp.board_path}.visualisation.disable-visualisation": "1",
+            f"{fvp.board_path}.telnetterminal0.start_telnet": "0",
+            **dict(fvp.settings),
         }
-        if self.soc == _CORSTONE_320:
-            parameters["vis_hdlcd.disable_visualisation"] = "1"
         if self._fast:
-            parameters[f"{model.npu_path}.extra_args"] = "'--fast'"
+            parameters[f"{fvp.npu_path}.extra_args"] = "'--fast'"
         command = [str(self._executable)]
         for name, value in (parameters | settings).items():
             command += ["-C", f"{name}={value}"]
@@ -351,3 +331,35 @@ def _quoted(lines: list[str]) -> str:
 def _last(lines: list[str]) -> str:
     said = [line for line in lines if line.strip()]
     return f"the console's last lines: {' | '.join(said[-_CONSOLE_LINES:])}" if said else "the console is empty"
+
+
+def _find(soc: str, npu: NpuName) -> TargetNotAvailable | None:
+    model = fvp_model(soc, npu.name)
+    assert model is not None
+    try:
+        find_fvp(model.fvp.executable)
+    except TargetNotAvailable as error:
+        return error
+    return None
+
+
+def _plugin(soc: Soc) -> TargetPlugin:
+    def make(npu: NpuName, settings: TargetSettings) -> FvpTarget:
+        return FvpTarget(soc.name, npu, fast=settings.fast)
+
+    return TargetPlugin(
+        name=soc.name,
+        kind="fvp",
+        description=f"Arm's FVP: {soc.summary}",
+        socs=(soc.name,),
+        npus=tuple(name for npu in soc.npus if npu.fvp is not None for name in npu.names),
+        make=make,
+        find=functools.partial(_find, soc.name),
+        options=frozenset({TargetOption.FAST}),
+    )
+
+
+PLUGINS = SimpleNamespace(
+    **{soc.name.replace("-", "_"): _plugin(soc) for soc in SOCS if any(npu.fvp is not None for npu in soc.npus)}
+)
+"""A plug-in for each system on chip that has FVPs, under its name: corstone_300 and so on."""

@@ -1,7 +1,7 @@
 """QEMU's machine mps3-an547: what it has, and what of another system the host has to serve in its place.
 
-The machine is a Corstone-300 (SSE-300 on AN547). It serves as other systems as well: the processor and the memories that
-images use are at the same addresses, and what is elsewhere (the NPU in any case) is intercepted.
+The machine is a Corstone-300 (SSE-300 on AN547). It serves as other systems as well: the processor and the memories
+that images use are at the same addresses, and what is elsewhere (the NPU in any case) is intercepted.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.targets.registry import FVPS, TARGETS
+from ethos_hil.harness.targets.plugin import TargetOption
+from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
@@ -56,10 +57,9 @@ class Options:
     def _of(cls, config: pytest.Config) -> Options:
         given: Any = config.getoption
         target = given("--target")
-        if target not in TARGETS:
-            raise UsageError(f"--target {target!r} is none", hint=f"targets: {', '.join(TARGETS)}")
-        if given("--strict-waits") and target in FVPS:
-            raise UsageError("--strict-waits looks into the NPU, which an FVP does not allow", hint="leave one out")
+        check_name(target)
+        if given("--strict-waits"):
+            check_option(find_plugin(target), TargetOption.STRICT, "--strict-waits")
         if given("--record") and given("--replay"):
             raise UsageError("--record runs tests and --replay does not", hint="give one of them")
         if given("--compile-only") and (given("--record") or given("--replay")):
@@ -103,7 +103,7 @@ def add(parser: pytest.Parser) -> None:
     option("--suffix", action="append", default=[], metavar="PROFILE", help=f"run tests of {names}; repeatable")
     option("--npu", action="append", default=[], metavar="NPU", help="configuration of its family's tests; repeatable")
     option("--memory-mode", metavar="MODE", help="by Vela's name; by default ExecuTorch's for the NPU")
-    option("--target", default="virtual", help=f"where NPU profiles run: {', '.join(TARGETS)}")
+    option("--target", default="virtual", help="where NPU profiles run; `ethos-hil targets` lists them")
     option("--strict-waits", action="store_true", help="fail where a command stream lacks a wait")
     option("--compile-only", action="store_true", help="run nothing; no test is verified then")
     option("--one-in", type=int, default=1, metavar="N", help="run every Nth case of each file only")

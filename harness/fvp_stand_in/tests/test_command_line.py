@@ -17,8 +17,8 @@ from ethos_hil.harness.fvp_stand_in.command_line import (
     parse,
 )
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Treatment, listing
-from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_300_U65, CORSTONE_320
+from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
 

@@ -23,7 +23,7 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.targets.base import Capability
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
@@ -413,9 +413,3 @@ def test_an_fvp_that_ignores_sigterm_is_ended_all_the_same(fake: Fake, add_image
     started = time.monotonic()
     assert fails(add_image, timeout=0.3).kind == "timeout"
     assert time.monotonic() - started < 10
-
-
-def test_run_without_load_names_the_state(fake: Fake) -> None:
-    fake("exit 0")
-    with pytest.raises(UsageError, match="state idle"):
-        FvpTarget("corstone-300", U55).run(timeout=1)
