@@ -237,6 +237,41 @@ def list_runs(
     commands.list_runs(runs, as_json=as_json)
 
 
+@app.command()
+def export(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN_OR_RECORD",
+            help="A record, as `run --json` writes it; or a run folder, or a folder of these: its last record.",
+        ),
+    ],
+    to: Annotated[
+        str, typer.Option(metavar="FORMAT", help="json, csv, or the exporter of another installed distribution.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path("-"),
+    debug: DEBUG = False,
+) -> None:
+    """Write a record in the format of another tool.
+
+    Example: ethos-hil export results/runs --to csv -o operations.csv
+    """
+    from ethos_hil.harness.cli import export as command
+
+    command.export(path, to, output)
+
+
+@app.command("targets")
+def list_targets(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    debug: DEBUG = False,
+) -> None:
+    """List where models can run: every target that is installed, its NPUs, and what is missing to run there."""
+    from ethos_hil.harness.cli import targets
+
+    targets.show(as_json=as_json)
+
+
 @app.command("fvp-launchers")
 def fvp_launchers(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write them to; put it on PATH.")],

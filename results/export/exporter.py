@@ -1,0 +1,31 @@
+"""What an exporter is, and which there are: those of ethos-hil and of other distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ethos_hil.results.plugins import PluginGroup
+from ethos_hil.results.record import Record
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A format that a record can be written in. A distribution registers it in the entry point group
+    `ethos_hil.exporters`.
+
+    Attributes:
+        name: what `ethos-hil export --to` takes.
+        suffix: what names of such files end in, e.g. ".csv".
+        description: one line about it.
+        write: the content of a file with the record. It gets the record alone, reads no other file, and never changes
+            what the record says.
+    """
+
+    name: str
+    suffix: str
+    description: str
+    write: Callable[[Record], bytes | str]
+
+
+EXPORTERS = PluginGroup("ethos_hil.exporters", Exporter, "exporter")
