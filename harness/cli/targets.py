@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ethos_hil.harness.render import console
 from ethos_hil.harness.targets.listing import ListedTarget, families, list_targets
+from ethos_hil.harness.targets.plugin import TargetOption
 
 SCHEMA_VERSION = 1
 
@@ -33,10 +34,11 @@ def show(*, as_json: bool) -> None:
 
 def _table(targets: list[ListedTarget]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("target", "kind", "what it is", "NPUs", "options", "here"):
+    for name in ("target", "kind", "what it is", "SoC", "NPUs", "options", "here"):
         table.add_column(name)
     for target in targets:
-        options = ", ".join(f"--{option}" for option in target.options if option != "pool")
+        options = ", ".join(f"--{option}" for option in target.options if option != TargetOption.POOL)
         status = Text(target.status, "green" if target.missing is None else "yellow")
-        table.add_row(target.name, target.kind, target.description, families(target.npus), options, status)
+        socs, npus = ", ".join(target.socs), families(target.npus)
+        table.add_row(target.name, target.kind, target.description, socs, npus, options, status)
     return table

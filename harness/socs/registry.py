@@ -14,9 +14,9 @@ _OTHERS = ("firmware_files", "fvps", "registry", "soc")
 
 
 def _declared() -> tuple[Soc, ...]:
-    names = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    modules = (importlib.import_module(f"{__package__}.{name}") for name in names if name not in _OTHERS)
-    found: tuple[Soc, ...] = tuple(module.SOC for module in modules)
+    files = pkgutil.iter_modules([str(Path(__file__).parent)])
+    names = sorted(file.name for file in files if not file.ispkg and file.name not in _OTHERS)
+    found: tuple[Soc, ...] = tuple(importlib.import_module(f"{__package__}.{name}").SOC for name in names)
     for what in ("name", "number"):
         values = [getattr(soc, what) for soc in found]
         assert len(set(values)) == len(values), f"two systems on chip have one {what}: {values}"

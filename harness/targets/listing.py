@@ -16,7 +16,7 @@ class ListedTarget:
 
     Attributes:
         name, kind, description, socs, npus: as TargetPlugin has them.
-        options: the flags it honours, without dashes, in alphabetical order.
+        options: what it honours (`TargetOption`), in alphabetical order.
         distribution: which one registers it.
         available: those of `npus` that it can run with here.
         missing: what the others need, or None where nothing is missing.

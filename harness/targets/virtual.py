@@ -203,7 +203,7 @@ def _make(npu: NpuName, settings: TargetSettings) -> VirtualTarget:
 PLUGIN = TargetPlugin(
     name="virtual",
     kind="virtual",
-    description="QEMU with a functional NPU: no licence, no board, no cycle accuracy",
+    description="QEMU with a functional NPU",
     socs=tuple(soc.name for soc in SOCS if soc.virtual),
     npus=tuple(name for soc in SOCS if soc.virtual for name in soc.npu_names),
     make=_make,

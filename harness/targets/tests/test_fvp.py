@@ -24,6 +24,7 @@ from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.contract_programs import endless
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
@@ -322,20 +323,6 @@ def test_a_program_without_end_meets_the_launchers_time_limit(
     monkeypatch.setattr("ethos_hil.harness.targets.fvp._SPARE_SECONDS", 60)  # ours first
     error = fails(endless(add_image), timeout=1.0)
     assert "no end within 1 s" in error.message
-
-
-def endless(image: Image) -> Image:
-    """The image with its firmware's reset handler turned into a loop."""
-    import io
-    from dataclasses import replace
-
-    from elftools.elf.elffile import ELFFile
-
-    file = ELFFile(io.BytesIO(image.elf))
-    entry = file.header["e_entry"] & ~1
-    segment = next(s for s in file.iter_segments() if s["p_vaddr"] <= entry < s["p_vaddr"] + s["p_filesz"])
-    at = segment["p_offset"] + entry - segment["p_vaddr"]
-    return replace(image, elf=image.elf[:at] + b"\xfe\xe7" + image.elf[at + 2 :])  # b .
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
