@@ -100,7 +100,7 @@ PLUGIN = TargetPlugin(
 def listing(data: bytes) -> list[str]:
     """What was sent, frame by frame: name and size of its payload, and the text between frames."""
     decoder = FrameDecoder()
-    lines = []
+    lines: list[str] = []
     try:
         for item in decoder.feed(data):
             lines += item.lines if isinstance(item, Text) else [f"{item.type.name:10} {len(item.payload):6} bytes"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import signal
 import tempfile
@@ -213,17 +212,6 @@ class FlippingWire:
 def test_one_bit_flipped_on_the_wire_is_noticed(make_image: MakeImage, byte: int) -> None:
     target = VirtualTarget(NPU, wire=FlippingWire(8 * byte + 3))
     assert fails(make_image("add"), target).kind == "link"
-
-
-def test_an_answer_to_another_run_is_stale(make_image: MakeImage) -> None:
-    older, newer = make_image("add"), make_image("add")
-    assert fails(dataclasses.replace(newer, elf=older.elf)).kind == "stale-output"
-
-
-def test_a_wrong_program_is_noticed(make_image: MakeImage) -> None:
-    asked, other = make_image("add"), make_image("convolutions")
-    error = fails(dataclasses.replace(other, run_id=other.run_id, program_hash=asked.program_hash))
-    assert error.kind == "wrong-program"
 
 
 def test_an_npu_fault_is_explained(make_image: MakeImage) -> None:
