@@ -1,12 +1,13 @@
-"""Plug-ins: objects that installed distributions name in their metadata, found by name and imported when asked for.
+"""Plug-ins: objects that installed distributions name in their metadata. They are imported when they are asked for.
 
 A distribution registers one under an entry point group, in its pyproject.toml:
 
     [project.entry-points."ethos_hil.targets"]
     my-board = "my_package.my_board:PLUGIN"
 
-ethos-hil registers its own in the same way. Names are unique within a group: nobody replaces another's plug-in by
-accident. This module is in the lowest room because the rooms above have plug-ins as well.
+ethos-hil registers its own in the same way. A name that two distributions register is an error, so that nobody replaces
+a plug-in of another by accident. This module is in `results`, the lowest room, because the rooms above have plug-ins
+too.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ T = TypeVar("T")
 
 
 class PluginError(Exception):
-    """A plug-in cannot be had.
+    """A plug-in cannot be used.
 
     Attributes:
-        message: what is wrong, and whose fault it is.
+        message: what is wrong, and with which distribution.
         hint: what to do about it.
     """
 
@@ -37,7 +38,7 @@ class PluginError(Exception):
 
 
 class UnknownPlugin(PluginError):
-    """Nobody registers a plug-in of this name."""
+    """No distribution registers a plug-in of this name."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class PluginGroup(Generic[T]):
 
     Attributes:
         group: the entry point group.
-        kind: what each plug-in is an instance of. It has an attribute `name`.
-        noun: what messages call one of them.
+        kind: the class of each plug-in. It has an attribute `name`.
+        noun: the word for one of them in messages.
     """
 
     group: str
@@ -55,14 +56,14 @@ class PluginGroup(Generic[T]):
     noun: str
 
     def names(self) -> tuple[str, ...]:
-        """All that are registered, in alphabetical order. Nothing is imported."""
+        """Return all registered names in alphabetical order. Nothing is imported."""
         return tuple(sorted(self._entries()))
 
     def known(self, name: str) -> None:
-        """Check that somebody registers `name`. Nothing is imported.
+        """Check that a distribution registers `name`. Nothing is imported.
 
         Raises:
-            UnknownPlugin: nobody does; says which names there are.
+            UnknownPlugin: none does; lists the known names.
         """
         names = self.names()
         if name in names:
@@ -76,11 +77,11 @@ class PluginGroup(Generic[T]):
         raise UnknownPlugin(f"no {self.noun} is called {name!r}", hint)
 
     def distributions(self, name: str) -> tuple[str, ...]:
-        """The distributions that register `name`."""
+        """Return the distributions that register `name`."""
         return tuple(_distribution(entry) for entry in self._entries().get(name, ()))
 
     def get(self, name: str) -> T:
-        """The plug-in called `name`.
+        """Return the plug-in called `name`.
 
         Raises:
             UnknownPlugin: there is none.
@@ -114,7 +115,7 @@ class PluginGroup(Generic[T]):
         return found
 
     def all(self) -> Iterator[tuple[str, T | PluginError]]:
-        """Every name with its plug-in, or with why it cannot be had."""
+        """Yield every name with its plug-in, or with the error of one that cannot be used."""
         for name in self.names():
             try:
                 yield name, self.get(name)
@@ -132,7 +133,7 @@ def _distribution(entry: EntryPoint) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _registered(group: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    """Entry points by name. Looking through all distributions takes 15 ms, and a suite asks for every test."""
+    """Return the entry points by name. A search of all distributions takes 15 ms, and a suite asks for every test."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=group):
         found[entry.name] = (*found.get(entry.name, ()), entry)

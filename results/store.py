@@ -125,8 +125,8 @@ def read(root: Path) -> Iterator[StoredRecord | Skipped]:
 
 
 def find_record(path: Path) -> Record:
-    """The record in a file (JSON, or the last line of JSON lines), or the last one of a run folder, or of a folder of
-    run folders.
+    """Return a record: of a file (JSON, or the last line of JSON lines), or the last one of a run folder or of a folder
+    of run folders.
 
     Raises:
         OSError: the file or folder cannot be read.

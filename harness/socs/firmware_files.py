@@ -1,8 +1,8 @@
-"""What the firmware's build has to know of a system on chip, as files of C++, the linker and CMake.
+"""The facts of a system on chip as files for the firmware's build: C++, linker and CMake.
 
     python -m ethos_hil.harness.socs.firmware_files
 
-writes them into firmware/, and a test keeps the files there equal to what this module makes of the declarations.
+writes them into firmware/. A test keeps the files there equal to the declarations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COMMAND = "python -m ethos_hil.harness.socs.firmware_files"
 
 
 def firmware_files(socs: Sequence[Soc] = SOCS) -> dict[str, str]:
-    """Text by path below firmware/.
+    """Return the text of each file by its path below firmware/.
 
     Raises:
         KeyError: a system's firmware is to be in a memory that the system does not have.
@@ -69,7 +69,7 @@ def _grouped(number: int) -> str:
 
 
 def _memory(soc: Soc) -> str:
-    """Every memory that a part of the firmware goes into, what may be in it, and which part that is."""
+    """Return the memories of the firmware, and which part of it goes into each."""
     board = soc.firmware
     lines = [f"/* {_origin(soc)} */", "MEMORY", "{"]
     for name in dict.fromkeys((board.boot, board.code, board.data, board.stack, board.pool)):
@@ -132,7 +132,7 @@ def _presets(socs: Sequence[Soc]) -> str:
 
 
 def main() -> None:
-    """Write the files into firmware/, and name them."""
+    """Write the files into firmware/ and print their names."""
     for name, text in firmware_files().items():
         path = _FOLDER / name
         path.parent.mkdir(exist_ok=True)

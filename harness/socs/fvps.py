@@ -10,7 +10,7 @@ from ethos_hil.harness.socs.soc import Fvp, NpuChoice, Soc
 
 @dataclass(frozen=True)
 class FvpModel:
-    """One FVP with the system and the NPU it models."""
+    """An FVP with the system and the NPU that it models."""
 
     soc: Soc
     npu: NpuChoice
@@ -22,5 +22,5 @@ MODELS = {npu.fvp.executable: FvpModel(soc, npu, npu.fvp) for soc in SOCS for np
 
 
 def fvp_model(soc: str, npu: str) -> FvpModel | None:
-    """The FVP of the system `soc` that has `npu`, e.g. "ethos-u55-128", or None."""
+    """Return the FVP of the system `soc` that has `npu`, e.g. "ethos-u55-128", or None."""
     return next((model for model in MODELS.values() if model.soc.name == soc and npu in model.npu.names), None)

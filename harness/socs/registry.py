@@ -1,4 +1,4 @@
-"""The systems on chip there are: every file of this folder that declares one."""
+"""All systems on chip: every file of this folder that declares one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOCS = _declared()
 
 
 def find_soc(name: str) -> Soc:
-    """The system called `name`.
+    """Return the system called `name`.
 
     Raises:
         ToolError: there is none; says which there are.
@@ -42,7 +42,7 @@ def find_soc(name: str) -> Soc:
 
 
 def virtual_soc(npu: str) -> Soc:
-    """The system that the virtual board is with `npu`, e.g. "ethos-u55-128": the first one that has it.
+    """Return the system that the virtual board is with `npu`, e.g. "ethos-u55-128": the first one that has it.
 
     Raises:
         UsageError: none has it; says which NPUs there are.

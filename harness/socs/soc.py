@@ -1,8 +1,9 @@
-"""What a system on chip is, for everything here that has to know: the virtual board, the FVPs, preflight, firmware.
+"""The words to declare a system on chip with.
 
-A file of this folder declares one system as `SOC`. Addresses are those that secure code uses, because the firmware runs
-in the secure state. Where non-secure code uses another address for the same bytes, `alias` says which: systems differ
-in how the two relate, so neither is computed from the other.
+A file of this folder declares one system as `SOC`. The virtual board, the FVP targets, the launchers, preflight and the
+firmware's build read it. Addresses are those of secure code, because the firmware runs in the secure state. Where
+non-secure code has another address for the same bytes, `alias` names it. Systems differ in how the two addresses
+relate, so neither is computed from the other.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ class Window:
 
     @property
     def bases(self) -> tuple[int, ...]:
-        """All addresses at which it begins, the lowest first."""
+        """Return all addresses at which it begins, the lowest first."""
         return (self.base,) if self.alias is None else tuple(sorted((self.base, self.alias)))
 
     def holds(self, address: int, size: int) -> bool:
-        """Whether all of `size` bytes at `address` are in it."""
+        """Return whether all of `size` bytes at `address` are in it."""
         return any(base <= address and address + size <= base + self.size for base in self.bases)
 
     def offset_of(self, address: int) -> int | None:
-        """How far `address` is behind the beginning, in bytes, or None when it is outside."""
+        """Return how many bytes `address` is behind the beginning, or None where it is outside."""
         return next((address - base for base in self.bases if base <= address < base + self.size), None)
 
 
@@ -45,7 +46,7 @@ class Memory(Window):
     """A memory. The processor reaches all of them.
 
     Attributes:
-        name: what messages and linker scripts call it.
+        name: its name in messages and linker scripts.
         npu: whether the NPU reaches it too.
     """
 
@@ -80,7 +81,7 @@ class NpuChoice:
     Attributes:
         family: its name without the MAC count, as Vela spells it: "ethos-u55".
         macs: the MAC counts it comes with.
-        default_macs: the one of an FVP that is not told.
+        default_macs: the MAC count of an FVP without a setting.
         fvp: the FVP that has it, or None.
     """
 
@@ -91,7 +92,7 @@ class NpuChoice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its configurations: "ethos-u55-32" and so on."""
+        """Return the names of its configurations: "ethos-u55-32" and so on."""
         return tuple(f"{self.family}-{macs}" for macs in self.macs)
 
 
@@ -107,8 +108,8 @@ class FirmwareBoard:
         code: the rest of the code, and constants.
         data: variables and the stack of the fault handler.
         stack: the main stack.
-        pool: the memory next to the NPU. What nothing is linked into is a pool for programs.
-        package: where the host puts program and inputs. Behind them begins the second pool, to the window's end.
+        pool: the memory next to the NPU. The part that nothing is linked into is a pool for programs.
+        package: where the host puts program and inputs. The rest of the window is the second pool.
     """
 
     name: str
@@ -124,11 +125,11 @@ class FirmwareBoard:
 
 @dataclass(frozen=True)
 class Soc:
-    """A system on chip, with the board around it as far as programs see it.
+    """A system on chip, and its board as far as programs see it.
 
     Attributes:
-        name: what targets and records call it.
-        number: what the firmware says it runs on (`Hello.board`).
+        name: its name in targets and records.
+        number: the number that the firmware reports in its HELLO frame.
         summary: subsystem, board and processor, in a few words.
         boot: address of the vector table that the processor starts from.
         cpu_hz, peripheral_hz: clocks of the processor and of the UART.
@@ -139,8 +140,8 @@ class Soc:
         timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories. FPGA images
             may leave them out.
         timing_adapter_ports: first address of the adapter at each port.
-        uarts: UART 0, a CMSDK APB UART. Where sources disagree about its address, all that they name; the firmware uses
-            the first one.
+        uarts: UART 0, a CMSDK APB UART. Where sources disagree about its address, all of these; the firmware uses the
+            first one.
         firmware: how the firmware is built for it.
         virtual: whether the virtual board can be it: QEMU's machine has the memories that its firmware needs.
     """
@@ -162,7 +163,7 @@ class Soc:
     virtual: bool = False
 
     def memory(self, name: str) -> Memory:
-        """The memory called `name`.
+        """Return the memory called `name`.
 
         Raises:
             KeyError: there is none.
@@ -174,5 +175,5 @@ class Soc:
 
     @property
     def npu_names(self) -> tuple[str, ...]:
-        """Of all configurations of NPUs it can have."""
+        """Return the names of all configurations of NPUs that it can have."""
         return tuple(name for npu in self.npus for name in npu.names)

@@ -1,4 +1,4 @@
-"""The contract every target keeps: virtual board, FVP or board.
+"""The contract that every target keeps: virtual board, FVP or board.
 
 A target loads a packed image, runs its plan and returns an Outcome. It never judges: `ethos_hil.harness.verdict.verify`
 does. `harness/targets/contract.py` tests the contract, for targets of this repository and of others.
@@ -21,11 +21,11 @@ MAX_COMMAND_LINE = 255
 
 
 class TargetState(enum.StrEnum):
-    """What a target is doing."""
+    """What a target does at the moment."""
 
     IDLE = "idle"
     LOADED = "loaded"
-    """It has an image, and has not run it."""
+    """It has an image and has not run it."""
     RUNNING = "running"
 
 
@@ -61,12 +61,12 @@ class Target(abc.ABC):
 
     @property
     def state(self) -> TargetState:
-        """What it is doing."""
+        """Return what the target does at the moment."""
         return self._state
 
     @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:
-        """What this target can do, and so what it is obliged to do."""
+        """Return what this target can do. Each capability obliges it to something (see Capability)."""
 
     def load(self, image: Image) -> None:
         """Take the image that the next run executes. Idle, then loaded.
@@ -88,12 +88,11 @@ class Target(abc.ABC):
 
         Args:
             timeout: wall seconds for the whole plan.
-            progress: told after every finished execution.
+            progress: called after every finished execution.
 
         Raises:
             StateError: nothing is loaded.
-            TargetError: the run did not end as it should; nothing of it is to be used. Its kind is "timeout" when the
-                time was up.
+            TargetError: the run failed, and no part of its answer may be used. Kind "timeout" when the time was up.
             TargetNotAvailable: the target could not be started.
         """
         self._expect("run", TargetState.LOADED)
@@ -110,8 +109,8 @@ class Target(abc.ABC):
 
         Args:
             elf: the program.
-            command_line: what it is told as its arguments, at most MAX_COMMAND_LINE characters.
-            folder: where its relative file names start from.
+            command_line: its arguments, at most MAX_COMMAND_LINE characters.
+            folder: the folder that its relative file names are in.
             timeout: wall seconds.
 
         Raises:
@@ -129,25 +128,25 @@ class Target(abc.ABC):
             self.reset()
 
     def reset(self) -> None:
-        """Back to idle; leaves no process, socket or file behind, save in its pool. May be called in any state."""
+        """Go back to idle, and leave no process, socket or file behind, except in the pool. Allowed in any state."""
         self._state, self._image = TargetState.IDLE, None
         self._reset()
 
     @abc.abstractmethod
     def _load(self, image: Image) -> None:
-        """Prepare for `image`: find tools, flash. `_run` is given it as well."""
+        """Prepare for `image`: find tools, flash it. `_run` gets the image too."""
 
     @abc.abstractmethod
     def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-        """See `run`. `_reset` is called after it, however it ends."""
+        """Do what `run` says. `_reset` is called afterwards, also after an error."""
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
-        """See `boot`. `_reset` is called after it, however it ends. For targets with Capability.SEMIHOSTING."""
+        """Do what `boot` says. `_reset` is called afterwards, also after an error. Needs Capability.SEMIHOSTING."""
         raise NotImplementedError(f"{type(self).__name__} claims {Capability.SEMIHOSTING} and has no _boot")
 
     @abc.abstractmethod
     def _reset(self) -> None:
-        """End and release everything. Called in any state, also when nothing was started, and again."""
+        """End and release everything. It may be called when nothing was started, and more than once."""
 
     def _expect(self, method: str, state: TargetState) -> None:
         if self._state is not state:
@@ -158,7 +157,7 @@ class Target(abc.ABC):
 
 
 def _only_claimed(outcome: Outcome, able: frozenset[Capability]) -> Outcome:
-    """`outcome` without the numbers that the target does not vouch for."""
+    """Return `outcome` without the numbers that the target does not claim to have."""
     if able >= {Capability.NPU_CYCLES, Capability.OP_EVENTS}:
         return outcome
     return dataclasses.replace(outcome, runs=tuple(_of_run(run, able) for run in outcome.runs))

@@ -1,6 +1,6 @@
-"""What a target may be able to do, and what it owes to those who rely on that.
+"""What a target may be able to do, and what each ability obliges it to.
 
-`harness/targets/contract.py` tests every obligation that is named here.
+`harness/targets/contract.py` tests every obligation.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import enum
 
 
 class Capability(enum.Enum):
-    """One thing that some targets can do and others cannot."""
+    """Something that some targets can do and others cannot."""
 
     NPU_CYCLES = "npu-cycles"
     """The target counts the NPU's cycles.
@@ -33,6 +33,7 @@ class Capability(enum.Enum):
     STAYS_UP = "stays-up"
     """The target need not start anew for every run.
 
-    With it: given a pool, it keeps what took long to start, and each run still finds memories, processor and devices as
-    after a start, whatever the last run did. A run that failed keeps nothing. Its plug-in honours TargetOption.POOL.
+    With it: given a pool, the target keeps what takes long to start. Each run still finds memories, processor and
+    devices as after a start, whatever the last run did. After a failed run nothing is kept. The plug-in honours
+    TargetOption.POOL.
     """

@@ -1,6 +1,6 @@
-"""The contract of a target as tests: what `Target`, `Capability` and `TargetOption` promise, tried on one target.
+"""The contract of a target as tests of one target: the promises of `Target`, `Capability` and `TargetOption`.
 
-Any target can be tested, also one of another distribution. A test file says which:
+Any target can be tested, also one of another distribution. A test file names it:
 
     from ethos_hil.harness.targets.contract import TargetContract
 

@@ -49,11 +49,11 @@ _CLOCK_SLACK = 0.05
 
 @dataclass(frozen=True)
 class RunnerJob:
-    """What a runner is to do.
+    """The work of a runner.
 
     Attributes:
         program: the .pte.
-        input_sets: for each input set the raw bytes of its tensors.
+        input_sets: the raw bytes of each tensor, for each input set.
         outputs: the program's outputs.
         repeat: executions of each input set.
     """
@@ -65,10 +65,10 @@ class RunnerJob:
 
 
 def command_line(inputs: int) -> str:
-    """The runner's arguments, as upstream's tests write them.
+    """Return the runner's arguments, as upstream's tests write them.
 
     Raises:
-        UsageError: they are longer than FVPs pass on.
+        UsageError: they are longer than what FVPs pass on.
     """
     text = "executor_runner -m program.pte -o out" + "".join(f" -i i{index}.bin" for index in range(inputs))
     if len(text) > MAX_COMMAND_LINE:
@@ -86,11 +86,11 @@ def run_program(
     """Execute a job, one boot for each execution.
 
     Args:
-        board: with Capability.SEMIHOSTING.
+        board: a target with Capability.SEMIHOSTING.
         elf: the runner.
-        job: what to do.
+        job: the work.
         timeout: wall seconds for all of it.
-        progress: told after every execution.
+        progress: called after every execution.
 
     Raises:
         UsageError: too many inputs for a command line.
@@ -146,7 +146,7 @@ def _execute(
 
 
 def _check(ended: Ended) -> None:
-    """Raises TargetError when the runner says that it failed, in words or by its exit status."""
+    """Check the console and the exit status. Raises TargetError when one of them reports a failure."""
     said = _FAILURES.findall("\n".join(ended.console))
     status = f" (exit status {ended.status})" if ended.status else ""
     if said:
@@ -187,7 +187,7 @@ def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarr
 
 
 def _cycles(said: str) -> int | None:
-    """NPU cycles of one inference, if the runner logs them."""
+    """Return the NPU cycles of one inference, or None where the runner logs none."""
     cycles, inferences = _CYCLES.search(said), _INFERENCES.search(said)
     if cycles is None:
         return None

@@ -30,18 +30,18 @@ def boot(
     engine: EngineFactory,
     strict: bool = False,
 ) -> Ended:
-    """Run a program to its end. Its UART and its console become one text, as an FVP shows them.
+    """Run a program to its end. The result has the text of its UART and its console as one, as an FVP shows it.
 
     Args:
         elf: the program.
-        semihosting: what it is told.
-        configuration: of the NPU.
-        soc: of the board.
+        semihosting: the answers to its calls.
+        configuration: the NPU's.
+        soc: the system on chip.
         timeout: wall seconds.
-        engine, strict: as `Machine` takes them.
+        engine, strict: see `Machine`.
 
     Raises:
-        UsageError: it is no ELF that this board can run.
+        UsageError: it is not an ELF that this board can run.
         TargetError: it did not end by itself.
         TargetNotAvailable: QEMU is missing.
     """

@@ -1,7 +1,7 @@
-"""Arm's FVPs of Corstone-300 and Corstone-320 as targets, driven by their command line alone.
+"""Arm's FVPs as targets, driven by their command line alone.
 
-The launchers that `ethos-hil fvp-launchers` writes have the same command line, and are driven in the same way. Where
-the parameters come from, and why each is set, is in docs/targets.md.
+The launchers that `ethos-hil fvp-launchers` writes have the same command line, and are driven in the same way.
+docs/targets.md says where each parameter comes from and why it is set.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from ethos_hil.results.verdict import FailureKind
 
 PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
 LAUNCHER_MARK = "ethos-hil"
-"""In the version text of our launchers, and in no other's."""
+"""A word in the version text of our launchers, and of no other FVP."""
 _POLL_SECONDS = 0.005
-"""How often the UART's file is looked at: FVPs write one, and nobody tells when."""
+"""Between two looks at the UART's file: an FVP does not say when it writes."""
 _SPARE_SECONDS = 5
-"""By which the FVP's own limit is later than ours, so that it ends even if we cannot end it."""
+"""The FVP's own limit is this much later than ours: it ends even if we cannot end it."""
 _VERSION_SECONDS = 60.0
 _CONSOLE_LINES = 5
 
 
 def find_fvp(executable: str) -> Path:
-    """Where an FVP is: in a folder of $ETHOS_HIL_FVP_PATH, else on PATH.
+    """Return the path of an FVP: in a folder of $ETHOS_HIL_FVP_PATH, otherwise on PATH.
 
     Raises:
         TargetNotAvailable: it is in neither.
@@ -65,7 +65,7 @@ def find_fvp(executable: str) -> Path:
 
 
 def version_text(executable: Path) -> str:
-    """What the FVP says of itself; asked once for each file.
+    """Return the FVP's version text. Each file is asked once.
 
     Raises:
         TargetNotAvailable: it does not start; kind "licence" if it lacks one.
@@ -85,23 +85,23 @@ def _version_text(executable: Path, changed: int) -> str:
     trouble = complaint(lines) if status else None
     if trouble is not None:
         raise trouble
-    # A version it refuses to tell is no reason not to try; that it cannot even run is.
+    # An FVP that refuses to tell its version may still run; one that says nothing, or crashes, does not.
     if status < 0 or not lines:
         raise TargetNotAvailable(f"{executable} --version {_end(status)} and said {_quoted(lines)}")
     return "\n".join(lines)
 
 
 class FvpTarget(Target):
-    """A Corstone of Arm's, in Arm's FVP or in our launcher of the same name.
+    """A Corstone in Arm's FVP, or in our launcher of the same name.
 
-    Cycles are those of the NPU's PMU in there: of the FVP's timing model, or of ours in a launcher. With `fast` the FVP
-    counts none, so none are claimed.
+    Cycles come from the PMU of its NPU: from the FVP's timing model, or from ours in a launcher. With `fast` the FVP
+    counts none.
     """
 
     kind = "fvp"
 
     def __init__(self, soc: str, npu: NpuName, *, fast: bool = False) -> None:
-        """The FVP of `soc` with `npu`; `fast`: as fast as it can, without timing.
+        """Take the FVP of `soc` that has `npu`. With `fast` it leaves out timing.
 
         Raises:
             UsageError: that Corstone has no such NPU.
@@ -124,15 +124,15 @@ class FvpTarget(Target):
         self._running = contextlib.ExitStack()
 
     def capabilities(self) -> frozenset[Capability]:
-        """Cycles unless fast; no events of operations, which an FVP does not tell."""
+        """Return semihosting, and cycles unless it is fast. An FVP tells nothing of single operations."""
         counted = set() if self._fast else {Capability.NPU_CYCLES}
         return frozenset({Capability.SEMIHOSTING, *counted})
 
     def _load(self, image: Image) -> None:
-        """Each run starts the FVP anew, with its image."""
+        """Do nothing: each run starts the FVP with its image."""
 
     def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-        """Every way out of here ends and reaps the FVP."""
+        """Run the image. The FVP is ended and reaped in any case."""
         started = time.perf_counter()
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
@@ -185,7 +185,7 @@ class FvpTarget(Target):
         self._running.close()
 
     def command(self, settings: dict[str, str], image: Path, timeout: float) -> list[str]:
-        """The command line: what every run has, then `settings`.
+        """Return the command line: the parameters of every run, then `settings`.
 
         Args:
             settings: further parameters, by full name.
@@ -215,7 +215,7 @@ class FvpTarget(Target):
         started: float,
         seconds: dict[str, float],
     ) -> None:
-        """Feed the collector until it is complete."""
+        """Feed the collector until its answer is complete."""
         while True:
             running = simulation.watch(min(_POLL_SECONDS, deadline.remaining))
             collector.feed(tail.read())
@@ -233,7 +233,7 @@ class FvpTarget(Target):
 
     @contextlib.contextmanager
     def _started(self, elf: bytes, settings: dict[str, str], folder: Path, timeout: float) -> Iterator[Simulation]:
-        """The FVP, running `elf`; it has ended when this is left, or `reset`."""
+        """Start the FVP with `elf`. It is ended on leaving the context, or by `reset`."""
         image = folder / "image.elf"
         image.write_bytes(elf)
         simulation = Simulation(self.command(settings, image, timeout), folder)
@@ -250,7 +250,7 @@ class FvpTarget(Target):
 
 
 class _Tail:
-    """A file that somebody else writes, and may not have made yet."""
+    """The end of a file that another process writes. The file may not be there yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -264,7 +264,7 @@ class _Tail:
             os.close(self._descriptor)
 
     def read(self) -> bytes:
-        """What was added since the last call."""
+        """Return the bytes that were added since the last call."""
         if self._descriptor is None:
             try:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
@@ -277,7 +277,7 @@ class _Tail:
 
 
 def _ended_early(simulation: Simulation, collector: Collector) -> EthosHilError:
-    """Why there is no END, of an FVP that has ended."""
+    """Return why an FVP ended before its END frame."""
     lines, status = simulation.lines, simulation.status
     assert status is not None
     trouble = None if collector.started else complaint(lines)

@@ -36,7 +36,7 @@ class ListedTarget:
 
     @property
     def status(self) -> str:
-        """Whether it can run, in words."""
+        """Return whether the target can run here, in words."""
         if self.missing is None:
             return "available"
         return f"with {families(self.available)} only: {self.missing}" if self.available else self.missing
@@ -53,7 +53,7 @@ class UnusableTarget:
 
 
 def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
-    """All that are registered, in alphabetical order: those that can be used, and those that cannot."""
+    """Return the registered targets in alphabetical order: first those that can be used, then those that cannot."""
     usable: list[ListedTarget] = []
     unusable: list[UnusableTarget] = []
     for name, found in TARGETS.all():
@@ -89,7 +89,7 @@ def _listed(plugin: TargetPlugin, distribution: str) -> ListedTarget:
 
 
 def families(npus: tuple[str, ...]) -> str:
-    """Names of NPUs, shorter: "ethos-u55-32, -64, ethos-u65-256"."""
+    """Return names of NPUs in short: "ethos-u55-32, -64, ethos-u65-256"."""
     words: list[str] = []
     before = ""
     for npu in npus:

@@ -1,4 +1,4 @@
-"""How a target is registered: what it is, which NPUs it can have, what it honours, and how it is found and made."""
+"""How a target is registered: its name, its NPUs, the options it honours, and how it is found and made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = ("virtual", "fvp", "board")
 
 
 class TargetOption(enum.StrEnum):
-    """What a user may ask of a target besides an NPU, and what a target that honours it owes."""
+    """What a user may ask of a target besides an NPU, and what honouring it obliges the target to."""
 
     STRICT = "strict"
     """`--strict`: a run whose command stream lacks a wait ends in a TargetError of kind "hazard"."""
@@ -30,7 +30,7 @@ class TargetOption(enum.StrEnum):
 
 @dataclass(frozen=True)
 class TargetSettings:
-    """What is asked of a target. A target is given nothing that its plug-in does not honour.
+    """What a user asks of a target. A target never gets a setting that its plug-in does not honour.
 
     Attributes:
         strict: see TargetOption.STRICT.
@@ -45,7 +45,7 @@ class TargetSettings:
 
 @dataclass(frozen=True)
 class TargetPlugin:
-    """A target that can be asked for by name. A distribution registers it in the entry point group `ethos_hil.targets`.
+    """A target that users name with `--target`. A distribution registers it under the entry points `ethos_hil.targets`.
 
     Attributes:
         name: what `--target` takes.
@@ -53,10 +53,10 @@ class TargetPlugin:
         description: one line for `ethos-hil targets`.
         socs: names of the systems on chip it can be (harness/socs).
         npus: names of the NPUs it can have, e.g. "ethos-u55-128".
-        make: makes the target with an NPU, one of `npus`. It may start a program to ask its version, but no run.
-            It may raise TargetNotAvailable.
-        find: what is missing on this computer to run with an NPU, or None. It starts nothing.
-        options: what it honours.
+        make: makes the target with one of `npus`. It may ask a program for its version. It may raise
+            TargetNotAvailable.
+        find: returns what this computer lacks to run with an NPU, or None. It starts nothing.
+        options: the options it honours.
     """
 
     name: str
@@ -69,6 +69,6 @@ class TargetPlugin:
     options: frozenset[TargetOption] = frozenset()
 
     def __post_init__(self) -> None:
-        """Raises ValueError: it is of no kind that records know."""
+        """Check the kind. Raises ValueError when records have no such kind."""
         if self.kind not in KINDS:
             raise ValueError(f"the target {self.name!r} is of kind {self.kind!r}; there are {', '.join(KINDS)}")

@@ -33,11 +33,11 @@ def check_name(name: str) -> None:
 
 
 def find_plugin(name: str) -> TargetPlugin:
-    """The target registered as `name`.
+    """Return the plug-in of the target called `name`.
 
     Raises:
         UsageError: there is none; says which there are.
-        ToolError: its plug-in cannot be used; says whose it is.
+        ToolError: its plug-in cannot be used; names the distribution.
     """
     check_name(name)
     try:
@@ -47,7 +47,7 @@ def find_plugin(name: str) -> TargetPlugin:
 
 
 def kind_of(name: str) -> str:
-    """The kind of the target registered as `name`; "" where that cannot be told."""
+    """Return the kind of the target called `name`, or "" where that cannot be found out."""
     try:
         return find_plugin(name).kind
     except EthosHilError:
@@ -88,7 +88,7 @@ def check_npu(plugin: TargetPlugin, npu: NpuName) -> None:
 def make_target(
     name: str, npu: NpuName, *, strict: bool = False, fast: bool = False, pool: BoardPool | None = None
 ) -> Target:
-    """The target called `name`, with `npu` in it.
+    """Make the target called `name` with `npu` in it.
 
     Args:
         name: as registered; `ethos-hil targets` lists them.

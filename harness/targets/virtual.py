@@ -31,7 +31,7 @@ _CONSOLE_LINES = 10
 """Lines of console that go into the message of a timeout."""
 
 Wire = Callable[[bytes], bytes]
-"""Is called with each piece of what the board's UART sends; what it returns is read in its place."""
+"""A function that gets each piece of the UART's output, and returns what is read in its place."""
 
 
 def _unchanged(data: bytes) -> bytes:
@@ -58,15 +58,15 @@ class VirtualTarget(Target):
         engine: EngineFactory = Engine,
         wire: Wire = _unchanged,
     ) -> None:
-        """A board with `npu`, e.g. "ethos-u55-128".
+        """Make a board with `npu`, e.g. "ethos-u55-128".
 
         Args:
             npu: name of its configuration.
-            strict: fail on command streams with hazards.
+            strict: fail on command streams that lack a wait.
             pool: where boards wait for their next run; without one every run starts a board and ends it.
-            soc: which system to be; by default the first of harness/socs that has the NPU.
-            engine: makes what runs the NPU's jobs, in each run: the functional model, or another.
-            wire: what the board sends passes through it, to be kept or changed.
+            soc: the system on chip; by default the first one of harness/socs that has the NPU.
+            engine: makes the engine that runs the NPU's jobs, for each run; by default the functional model.
+            wire: gets what the board sends before it is read, to keep or to change it.
 
         Raises:
             UsageError: the functional model can't be that NPU; says which it can be.
@@ -82,14 +82,14 @@ class VirtualTarget(Target):
         self._machine: Machine | None = None
 
     def capabilities(self) -> frozenset[Capability]:
-        """Modelled cycles, and events for every operation."""
+        """Return all of them: its cycles are modelled, and it sees every operation."""
         return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS, Capability.SEMIHOSTING, Capability.STAYS_UP})
 
     def _load(self, image: Image) -> None:
         find_qemu()
 
     def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-        """Every way out of here ends and reaps QEMU; but with a pool it stays up after a complete run."""
+        """Run the image. QEMU is ended and reaped in any case, but stays up in the pool after a complete run."""
         started = time.perf_counter()
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
@@ -125,7 +125,7 @@ class VirtualTarget(Target):
             machine.stop()
 
     def _keep_board(self) -> None:
-        """Let the pool have the board, after a run in which all was as it should be."""
+        """Give the board to the pool, after a run that ended well."""
         if self._pool is None or self._machine is None:
             return
         board = self._machine.release()
@@ -149,9 +149,9 @@ class VirtualTarget(Target):
         )
 
     def _explained(self, error: TargetError, collector: Collector) -> TargetError:
-        """`error` with the console, and with what only the inside of the NPU knows."""
+        """Return `error` with the console, and with the NPU's fault where there is one."""
         if self._machine is not None and error.kind == FailureKind.CRASHED:
-            # What the guest said last matters more here than whether it is well-formed.
+            # The guest's last words say more than the crash, even when they are incomplete.
             try:
                 collector.feed(self._wire(self._machine.drain()))
                 collector.close()
@@ -166,7 +166,7 @@ class VirtualTarget(Target):
 
 
 def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple[Run, ...]:
-    """`runs` with each delegate call's operations. The NPU's jobs and the device's COUNTERS come in the same order."""
+    """Return `runs` with the operations of each delegate call. Jobs and COUNTERS frames come in the same order."""
     calls = sum(len(run.delegates) for run in runs)
     if calls != len(executions):
         raise TargetError(f"the NPU ran {len(executions)} jobs, the device reports {calls}", kind=FailureKind.LINK)

@@ -1,4 +1,4 @@
-"""QEMU's machine mps3-an547: what it has, and what of another system the host has to serve in its place.
+"""QEMU's machine mps3-an547: its memories and devices, and what the host serves where a system has more.
 
 The machine is a Corstone-300 (SSE-300 on AN547). It serves as other systems as well: the processor and the memories
 that images use are at the same addresses, and what is elsewhere (the NPU in any case) is intercepted.
@@ -31,22 +31,22 @@ RESETTABLE_DEVICES = (UART0, TIMING_ADAPTERS)
 
 
 def extra_uarts(soc: Soc) -> tuple[Window, ...]:
-    """The places of UART 0 in `soc` where the machine has none."""
+    """Return the windows of UART 0 in `soc` where the machine has no UART."""
     return tuple(uart for uart in soc.uarts if uart != UART0)
 
 
 def absent_devices(soc: Soc) -> tuple[Window, ...]:
-    """What a board may leave out, where the machine would fault."""
+    """Return the windows of devices that a board may leave out, where the machine would fault."""
     return () if soc.timing_adapters == TIMING_ADAPTERS else (soc.timing_adapters,)
 
 
 def intercepted(soc: Soc) -> tuple[Window, ...]:
-    """All that the host serves for `soc`."""
+    """Return all windows that the host serves for `soc`."""
     return (soc.npu_registers, *extra_uarts(soc), *absent_devices(soc))
 
 
 def missing(address: int, size: int, soc: Soc) -> str | None:
-    """Why `size` bytes at `address` are in no memory of the virtual board, or None when they are in one."""
+    """Return why `size` bytes at `address` are in no memory of the virtual board, or None where they are in one."""
     memories = (*RAMS, FLASH, DDR)
     if any(memory.holds(address, size) for memory in memories):
         return None

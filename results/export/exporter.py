@@ -1,4 +1,4 @@
-"""What an exporter is, and which there are: those of ethos-hil and of other distributions."""
+"""What an exporter is, and the exporters of ethos-hil and of other distributions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class Exporter:
         name: what `ethos-hil export --to` takes.
         suffix: what names of such files end in, e.g. ".csv".
         description: one line about it.
-        write: the content of a file with the record. It gets the record alone, reads no other file, and never changes
-            what the record says.
+        write: returns the content of a file with the record. It reads nothing else.
     """
 
     name: str

@@ -9,11 +9,11 @@ from ethos_hil.results.export.exporter import Exporter
 from ethos_hil.results.record import Op, Record
 
 COLUMNS = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance")
-"""Names of `Op`'s fields. Several operators or lines in one field are divided by blanks."""
+"""Names of the fields of `Op`. A field with several operators or lines separates them by blanks."""
 
 
 def write(record: Record) -> str:
-    """A header and the rows, in UTF-8 and with line feeds."""
+    """Return a header and a row for each operation. Lines end in a line feed."""
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)

@@ -1,4 +1,4 @@
-"""A record as JSON: what `ethos-hil run --json` writes (docs/formats.md)."""
+"""A record as JSON, as `ethos-hil run --json` writes it (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ethos_hil.results.record import Record
 
 
 def write(record: Record) -> str:
-    """The record, indented."""
+    """Return the record as indented JSON."""
     return json.dumps(record.to_json(), indent=2, allow_nan=False) + "\n"
 
 
