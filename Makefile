@@ -6,7 +6,8 @@ SHELL := /bin/bash
 # Any Python 3.11: the matched torch, tosa-tools and Vela wheels are used and tested on that one.
 PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
 BIN := .venv/bin
-BOARDS := corstone300 corstone320
+# The boards of harness/socs: what the firmware's build has to know of each is generated (harness/socs/firmware_files.py).
+BOARDS := $(patsubst firmware/boards/%/soc.h,%,$(sort $(wildcard firmware/boards/*/soc.h)))
 ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)
 JOBS ?= $(shell nproc)
 # Of `make fuzz`: for each fuzzer, and boots of damaged programs.
@@ -103,7 +104,7 @@ build/.apt: Makefile
 	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(ELFS): build/firmware/%/ethos-hil.elf: $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' -o -path '*/cmake/*.py' 2>/dev/null) | build/.apt .venv/.installed
+$(ELFS): build/firmware/%/ethos-hil.elf: $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' -o -name presets.json -o -path '*/cmake/*.py' 2>/dev/null) | build/.apt .venv/.installed
 	@echo "Building the firmware of $*" >&2
 	@cd firmware && cmake --preset $* >/dev/null && cmake --build --preset $* >/dev/null
 	@touch $@

@@ -16,3 +16,14 @@ class TargetNotAvailable(ToolError):
     """The target could not be started: `NOT_LAUNCHED`, or `LICENCE` where an FVP lacks one."""
 
     kind = FailureKind.NOT_LAUNCHED
+
+
+class HarnessError(EthosHilError):
+    """The harness, or what drives it, is at fault: not the user, a tool or the device."""
+
+    kind = FailureKind.INTERNAL
+    exit_status = 70  # as for any other defect (harness/cli/main.py)
+
+
+class StateError(HarnessError):
+    """A method was called in a state that it is not for."""

@@ -116,3 +116,36 @@ def read(root: Path) -> Iterator[StoredRecord | Skipped]:
                     yield StoredRecord(folder.name, created, Record.from_json(json.loads(line)))
                 except ValueError as error:
                     yield Skipped(f"{path}:{number}", f"not a complete record: {error}")
+
+
+def find_record(path: Path) -> Record:
+    """Return a record: of a file (JSON, or the last line of JSON lines), or the last one of a run folder or of a folder
+    of run folders.
+
+    Raises:
+        OSError: the file or folder cannot be read.
+        ValueError: there is no record in it.
+    """
+    if not path.is_dir():
+        text = path.read_text(encoding="utf-8")
+        return _parsed(text.rstrip("\n").rpartition("\n")[2] if path.suffix == ".jsonl" else text)
+    folders = [path] if (path / MANIFEST).exists() else sorted(path.iterdir(), reverse=True)
+    for folder in folders:
+        files = sorted(folder.glob("records-*.jsonl"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+        for file in files:
+            for line in reversed(file.read_bytes().split(b"\n")):
+                try:
+                    return _parsed(line)
+                except ValueError:
+                    continue  # a line that its writer did not finish
+    raise ValueError("no run in it has a record")
+
+
+def _parsed(text: str | bytes) -> Record:
+    try:
+        data = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("too deeply nested") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"a record is a JSON object, not a {type(data).__name__}")
+    return Record.from_json(data)

@@ -118,7 +118,7 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
 
 def _failed(request: RunRequest, error: EthosHilError) -> Record:
     from ethos_hil.harness.image.preflight import PreflightFailed
-    from ethos_hil.harness.targets.registry import FVPS
+    from ethos_hil.harness.targets.registry import kind_of
     from ethos_hil.harness.verdict.decide import Evidence, decide
     from ethos_hil.results import environment
 
@@ -127,7 +127,7 @@ def _failed(request: RunRequest, error: EthosHilError) -> Record:
         verdict=decision.verdict,
         model=request.label,
         npu=request.npu,
-        target=TargetInfo(request.target, "fvp" if request.target in FVPS else request.target, ""),
+        target=TargetInfo(request.target, kind_of(request.target), ""),
         failure=decision.failure,
         versions=environment.versions(),
         console=error.console,

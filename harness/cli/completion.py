@@ -14,7 +14,7 @@ def targets(incomplete: str) -> list[str]:
     """Every target."""
     from ethos_hil.harness.targets.registry import TARGETS
 
-    return [name for name in TARGETS if name.startswith(incomplete)]
+    return [name for name in TARGETS.names() if name.startswith(incomplete)]
 
 
 def memory_modes(incomplete: str) -> list[str]:

@@ -56,7 +56,7 @@ NPU = Annotated[
 ]
 TARGET = Annotated[
     str,
-    typer.Option(help="Where to run: virtual, corstone-300 or corstone-320 (FVPs).", autocompletion=completion.targets),
+    typer.Option(help="Where to run; `ethos-hil targets` lists what there is.", autocompletion=completion.targets),
 ]
 MEMORY_MODE = Annotated[
     str | None,
@@ -261,6 +261,41 @@ def doctor(
     from ethos_hil.harness.cli.doctor import doctor
 
     raise typer.Exit(doctor(as_json=as_json))
+
+
+@app.command()
+def export(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN_OR_RECORD",
+            help="A record, as `run --json` writes it; or a run folder, or a folder of these: its last record.",
+        ),
+    ],
+    to: Annotated[
+        str, typer.Option(metavar="FORMAT", help="json, csv, or the exporter of another installed distribution.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path("-"),
+    debug: DEBUG = False,
+) -> None:
+    """Write a record in the format of another tool.
+
+    Example: ethos-hil export results/runs --to csv -o operations.csv
+    """
+    from ethos_hil.harness.cli import export as command
+
+    command.export(path, to, output)
+
+
+@app.command("targets")
+def list_targets(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    debug: DEBUG = False,
+) -> None:
+    """List where models can run: every target that is installed, its NPUs, and what is missing to run there."""
+    from ethos_hil.harness.cli import targets
+
+    targets.show(as_json=as_json)
 
 
 @app.command("fvp-launchers")

@@ -14,7 +14,7 @@ from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.doctor.programs import FVP_PATH_VARIABLE
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE, IN_CHECKOUT, firmware_doubt, firmware_path, remedy
 from ethos_hil.harness.image.firmware_manifest import MANIFEST_NAME, FirmwareManifest
-from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.virtual.qemu import QEMU_VARIABLE
 from ethos_hil.lowering import byte_size
 from ethos_hil.lowering.cache_contents import CacheContents
@@ -37,7 +37,7 @@ _SCARCE, _NOTHING = 10**9, 10**8
 
 def firmware() -> list[Finding]:
     """That of each system on chip."""
-    return [_firmware(soc) for soc in sorted({model.soc for model in MODELS.values()})]
+    return [_firmware(soc) for soc in sorted(soc.name for soc in SOCS)]
 
 
 def _firmware(soc: str) -> Finding:

@@ -66,7 +66,7 @@ def fvps() -> list[Finding]:
     found = {name: path for name, path in places.items() if path is not None}
     if not found:
         where = f"on PATH, nor in {folders}" if folders else "on PATH"
-        targets = " and ".join(sorted({model.soc for model in MODELS.values()}))
+        targets = " and ".join(sorted({model.soc.name for model in MODELS.values()}))
         text = f"none {where}; needed only for the targets {targets}"
         remedy = f"set {FVP_PATH_VARIABLE} to the folder they are in; without them: ethos-hil fvp-launchers DIR"
         return [Finding("fvps", Status.NOTE, text, remedy)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.options import OPTIONS, Option
 from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
-from ethos_hil.harness.socs.fvps import Fvp
+from ethos_hil.harness.socs.fvps import FvpModel
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
 
 _MASK = 0xFFFFFFFF
@@ -74,7 +74,7 @@ class LaunchSettings:
         statistics: whether to print statistics.
     """
 
-    model: Fvp
+    model: FvpModel
     npu: str
     application: Path
     data: tuple[DataFile, ...]
@@ -87,7 +87,7 @@ class LaunchSettings:
     statistics: bool
 
 
-def parse(model: Fvp, arguments: Sequence[str]) -> LaunchSettings | Action:
+def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
     """Return the settings of the run that `arguments` ask of `model`, or the other action they ask for.
 
     Raises:
@@ -225,25 +225,26 @@ def _seconds(option: Option, text: str) -> float:
     return seconds
 
 
-def _npu(model: Fvp, values: Mapping[str, bool | int | str]) -> str:
-    macs = values.get("{npu}.num_macs", model.default_macs)
-    if macs not in model.macs:
-        valid = ", ".join(str(count) for count in model.macs)
-        raise CommandLineError(f"{model.npu_path}.num_macs is {macs}; {model.executable} has {valid}")
+def _npu(model: FvpModel, values: Mapping[str, bool | int | str]) -> str:
+    fvp = model.fvp
+    macs = values.get("{npu}.num_macs", model.npu.default_macs)
+    if macs not in model.npu.macs:
+        valid = ", ".join(str(count) for count in model.npu.macs)
+        raise CommandLineError(f"{fvp.npu_path}.num_macs is {macs}; {fvp.executable} has {valid}")
     for word in shlex.split(str(values.get("{npu}.extra_args", ""))):
         if word != "--fast":
             raise CommandLineError(
-                f"{model.npu_path}.extra_args has {word!r}; the virtual board knows --fast only (what the NPU does, "
+                f"{fvp.npu_path}.extra_args has {word!r}; the virtual board knows --fast only (what the NPU does, "
                 "`ethos-hil run --trace FILE` writes down)"
             )
-    return f"{model.npu}-{macs}"
+    return f"{model.npu.family}-{macs}"
 
 
-def _boot(model: Fvp, values: Mapping[str, bool | int | str]) -> int:
+def _boot(model: FvpModel, values: Mapping[str, bool | int | str]) -> int:
     addresses = {int(value) for name, value in values.items() if "INITSVTOR" in name}
     if len(addresses) > 1:
         raise CommandLineError("INITSVTOR and INITSVTOR_RST are not the same address")
-    boot = addresses.pop() if addresses else model.boot
+    boot = addresses.pop() if addresses else model.soc.boot
     if not 0 <= boot <= _MASK or boot % 128:
         raise CommandLineError(f"INITSVTOR is 0x{boot:x}; a vector table is at a multiple of 128")
     return boot

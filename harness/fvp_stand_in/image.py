@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ethos_hil.harness.fvp_stand_in.command_line import DataFile, LaunchSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
-from ethos_hil.harness.socs.memory_map import missing
+from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.semihosting import HeapInfoCalls
 
 
@@ -49,7 +49,7 @@ def load(settings: LaunchSettings) -> LaunchImage:
         raise ImageError(f"the application {path} cannot be run: {error}") from None
     for segment in loaded:
         for address, size in {(segment.load_address, segment.file_size), (segment.address, segment.memory_size)}:
-            why = missing(address, size, settings.model) if size else None
+            why = missing(address, size, settings.model.soc) if size else None
             if why is not None:
                 raise ImageError(f"the application {path} has {size} bytes at 0x{address:08x}: {why}")
     elf, data = _with_data(path, loaded, settings)
@@ -67,7 +67,7 @@ def _with_data(
     separate = []
     for data in settings.data:
         size = _size(data)
-        why = missing(data.address, size, settings.model)
+        why = missing(data.address, size, settings.model.soc)
         if why is not None:
             raise ImageError(f"the data file {data.path} has {size} bytes at 0x{data.address:08x}: {why}")
         overlapping = [s for s in loaded if _overlap(s, data.address, size)]

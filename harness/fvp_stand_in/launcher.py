@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, parse
-from ethos_hil.harness.socs.fvps import MODELS, Fvp
+from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory
@@ -50,7 +50,7 @@ def main(executable: str, arguments: Sequence[str], engine: EngineFactory | None
         return 128 + stopped.number
 
 
-def _answer(action: Action, model: Fvp) -> str:
+def _answer(action: Action, model: FvpModel) -> str:
     if action is Action.LIST:
         from ethos_hil.harness.fvp_stand_in.parameters import listing
 
@@ -59,11 +59,12 @@ def _answer(action: Action, model: Fvp) -> str:
         from ethos_hil.harness.fvp_stand_in.options import OPTIONS
 
         lines = [f"  {option.spelling:34} {option.treatment.value}: {option.note}" for option in OPTIONS]
-        return f"Usage: {model.executable} [options] [-a] FILE\n\n" + "\n".join(lines) + "\n"
+        return f"Usage: {model.fvp.executable} [options] [-a] FILE\n\n" + "\n".join(lines) + "\n"
     from importlib.metadata import version
 
     return (
-        f"{model.executable}: ethos-hil {version('ethos-hil')}, a virtual {model.soc} with a functional {model.npu}\n"
+        f"{model.fvp.executable}: ethos-hil {version('ethos-hil')}, a virtual {model.soc.name} with a functional "
+        f"{model.npu.family}\n"
         "This is not Arm's Fixed Virtual Platform: same command line, no licence, no cycle accuracy.\n"
     )
 

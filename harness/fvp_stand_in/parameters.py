@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ethos_hil.harness.socs.fvps import Fvp
+from ethos_hil.harness.socs.fvps import FvpModel
 
 MAX_COMMAND_LINE = 255
 """Characters of a semihosting command line; FVPs cut off longer ones (upstream's runner_utils.py)."""
@@ -46,13 +46,13 @@ class Parameter:
     note: str
     soc: str | None = None
 
-    def name(self, model: Fvp) -> str:
+    def name(self, model: FvpModel) -> str:
         """Return its name on `model`, with `#` kept."""
-        return self.pattern.format(cpu=model.cpu_path, npu=model.npu_path, board=model.board_path)
+        return self.pattern.format(cpu=model.fvp.cpu_path, npu=model.fvp.npu_path, board=model.fvp.board_path)
 
-    def matches(self, name: str, model: Fvp) -> bool:
+    def matches(self, name: str, model: FvpModel) -> bool:
         """Return whether `name` is this parameter on `model`."""
-        if self.soc not in (None, model.soc):
+        if self.soc not in (None, model.soc.name):
             return False
         pattern = re.escape(self.name(model)).replace(re.escape("#"), "[0-9]")
         return re.fullmatch(pattern, name) is not None
@@ -144,19 +144,19 @@ class ParameterError(Exception):
     """A setting that cannot be made. The message says which, why, and what to do."""
 
 
-def find(name: str, model: Fvp) -> Parameter:
+def find(name: str, model: FvpModel) -> Parameter:
     """Return the row for `name`. Raises ParameterError, which suggests the nearest name."""
     row = next((row for row in PARAMETERS if row.matches(name, model)), None)
     if row is not None:
         return row
-    known = [row.name(model).replace("#", digit) for row in PARAMETERS if row.soc in (None, model.soc)
+    known = [row.name(model).replace("#", digit) for row in PARAMETERS if row.soc in (None, model.soc.name)
              for digit in ("0125" if "#" in row.pattern else "0")]  # fmt: skip
     near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else "--list-params lists them"
-    raise ParameterError(f"{model.executable} has no parameter {name!r}; {hint}")
+    raise ParameterError(f"{model.fvp.executable} has no parameter {name!r}; {hint}")
 
 
-def check(settings: Mapping[str, str], model: Fvp) -> dict[str, bool | int | str]:
+def check(settings: Mapping[str, str], model: FvpModel) -> dict[str, bool | int | str]:
     """Return the values of all honoured parameters by pattern, defaults included.
 
     Args:
@@ -168,7 +168,7 @@ def check(settings: Mapping[str, str], model: Fvp) -> dict[str, bool | int | str
     """
     values: dict[str, bool | int | str] = {}
     for row in PARAMETERS:
-        if row.treatment is _HONOURED and row.soc in (None, model.soc) and row.default:
+        if row.treatment is _HONOURED and row.soc in (None, model.soc.name) and row.default:
             values[row.pattern] = row.value(row.default)
     for name, text in settings.items():
         row = find(name, model)
@@ -183,12 +183,12 @@ def check(settings: Mapping[str, str], model: Fvp) -> dict[str, bool | int | str
     return values
 
 
-def listing(model: Fvp) -> str:
+def listing(model: FvpModel) -> str:
     """Return the text that `--list-params` prints, in the form that `-f` reads."""
     lines = ["# Parameters:", "# instance.parameter=value  # (type) treatment: note"]
     for row in PARAMETERS:
-        if row.soc in (None, model.soc):
-            default = row.default or (str(model.default_macs) if row.pattern == "{npu}.num_macs" else "")
+        if row.soc in (None, model.soc.name):
+            default = row.default or (str(model.npu.default_macs) if row.pattern == "{npu}.num_macs" else "")
             value = f'"{default}"' if row.kind is str else default
             name = row.name(model).replace("#", "0")
             if row.treatment is _HONOURED and value:

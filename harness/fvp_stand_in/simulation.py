@@ -165,14 +165,12 @@ def _machine(settings: LaunchSettings, image: LaunchImage, deadline: Deadline, e
     qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data)
     try:
         from ethos_hil.harness.npu import Configuration
-        from ethos_hil.harness.socs.soc import SOCS
         from ethos_hil.harness.virtual.board import QemuBoard
         from ethos_hil.harness.virtual.engine import Engine
         from ethos_hil.harness.virtual.machine import Machine
 
-        soc = next(soc for soc in SOCS if soc.name == settings.model.soc)
         return Machine(
-            QemuBoard(replace(soc, vectors=settings.boot), qemu),
+            QemuBoard(replace(settings.model.soc, boot=settings.boot), qemu),
             Configuration.parse(settings.npu),
             deadline,
             engine=engine or Engine,
@@ -232,7 +230,7 @@ def _statistics(settings: LaunchSettings, machine: Machine, launch: float, rest:
         "  register accesses": machine.stopped - model,
         "  NPU model": model,
     }
-    lines = [f"--- {settings.model.executable} statistics: ".ljust(78, "-")]
+    lines = [f"--- {settings.model.fvp.executable} statistics: ".ljust(78, "-")]
     lines += [f"{name:40}: {seconds:f}s" for name, seconds in rows.items()]
     lines += [f"{'Register accesses':40}: {machine.accesses}", "-" * 78]
     return "\n" + "\n".join(lines)

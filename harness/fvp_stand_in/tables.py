@@ -9,7 +9,7 @@ import sys
 
 from ethos_hil.harness.fvp_stand_in.options import OPTIONS
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Parameter
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320
+from ethos_hil.harness.socs.fvps import MODELS
 
 
 def markdown() -> str:
@@ -23,7 +23,7 @@ def markdown() -> str:
 
 def _names(row: Parameter) -> str:
     """Return the parameter's names on the FVPs that have it."""
-    models = [model for model in (CORSTONE_300_U55, CORSTONE_320) if row.soc in (None, model.soc)]
+    models = [model for model in MODELS.values() if row.soc in (None, model.soc.name)]
     return "<br>".join(dict.fromkeys(f"`{row.name(model)}`" for model in models))
 
 

@@ -30,7 +30,9 @@ def firmware_path(soc: str) -> Path:
 
 def board_of(soc: str) -> str:
     """The board below firmware/boards that is this system on chip."""
-    return soc.replace("-", "")
+    from ethos_hil.harness.socs.registry import find_soc
+
+    return find_soc(soc).firmware.name
 
 
 def remedy() -> str:

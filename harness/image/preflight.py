@@ -17,7 +17,7 @@ from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, InputRef, PackageHeader
 from ethos_hil.harness.npu import Configuration
-from ethos_hil.harness.socs.soc import SOCS
+from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.results.record import Check
@@ -146,10 +146,11 @@ def _runner(artifact: Artifact, footprint: Footprint) -> Check:
 
 def _board(place: Destination, firmware: Firmware) -> Check:
     """Whether the firmware is the one of this system on chip: it begins where the processor does."""
-    found = next((soc.name for soc in SOCS if soc.vectors == firmware.start), "none that is known")
-    if found == place.soc:
-        return Check("firmware", place.soc, found, OK if firmware.doubt is None else NOTE, firmware.doubt)
-    return Check("firmware", place.soc, found, FAIL, f"`make firmware`, and {FIRMWARE_VARIABLE} unset")
+    found = [soc.name for soc in SOCS if soc.boot == firmware.start]
+    if place.soc in found:
+        return Check("firmware", place.soc, place.soc, OK if firmware.doubt is None else NOTE, firmware.doubt)
+    available = " or ".join(found) or "none that is known"
+    return Check("firmware", place.soc, available, FAIL, f"`make firmware`, and {FIRMWARE_VARIABLE} unset")
 
 
 def _kernels(artifact: Artifact, firmware: Firmware) -> Check:

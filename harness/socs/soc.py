@@ -1,97 +1,179 @@
-"""The systems on chip that the virtual board can be: where the NPU, its interrupt and its memories are.
+"""The words to declare a system on chip with.
 
-QEMU's machine is a Corstone-300 (SSE-300 on AN547). It serves as a Corstone-320 as well: the processor, the memories
-and the UART that images use are at the same addresses, and what is elsewhere (the NPU) is intercepted in any case.
-
-Addresses: the linker scripts and target descriptions of ExecuTorch and Zephyr (mps3_corstone300_fvp,
-mps4_corstone320_fvp) and Arm's core_platform.
+A file of this folder declares one system as `SOC`. The virtual board, the FVP targets, the launchers, preflight and the
+firmware's build read it. Addresses are those of secure code, because the firmware runs in the secure state. Where
+non-secure code has another address for the same bytes, `alias` names it. Systems differ in how the two addresses
+relate, so neither is computed from the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
-
-SECURE_ALIAS = 0x10000000
-"""What lies at an address can be reached that much higher as well, by secure code."""
-
-
-@dataclass(frozen=True)
-class Ram:
-    """A RAM behind the NPU's AXI ports. `size` in bytes; reachable at `base` and at its secure alias."""
-
-    name: str
-    base: int
-    size: int
+KIB, MIB = 1 << 10, 1 << 20
 
 
 @dataclass(frozen=True)
 class Window:
-    """Addresses that the host serves in place of QEMU. `base` is the secure alias, `size` in bytes."""
+    """A range of addresses.
+
+    Attributes:
+        base: its first address, for secure code.
+        size: bytes.
+        alias: its first address for non-secure code; None where that is the same.
+    """
 
     base: int
     size: int
+    alias: int | None = None
 
     @property
-    def bases(self) -> tuple[int, int]:
-        """Of both aliases, the non-secure one first."""
-        return self.base - SECURE_ALIAS, self.base
+    def bases(self) -> tuple[int, ...]:
+        """Return all addresses at which it begins, the lowest first."""
+        return (self.base,) if self.alias is None else tuple(sorted((self.base, self.alias)))
+
+    def holds(self, address: int, size: int) -> bool:
+        """Return whether all of `size` bytes at `address` are in it."""
+        return any(base <= address and address + size <= base + self.size for base in self.bases)
+
+    def offset_of(self, address: int) -> int | None:
+        """Return how many bytes `address` is behind the beginning, or None where it is outside."""
+        return next((address - base for base in self.bases if base <= address < base + self.size), None)
+
+
+@dataclass(frozen=True)
+class Memory(Window):
+    """A memory. The processor reaches all of them.
+
+    Attributes:
+        name: its name in messages and linker scripts.
+        npu: whether the NPU reaches it too.
+    """
+
+    name: str = field(kw_only=True)
+    npu: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Fvp:
+    """Arm's model of a system with one kind of NPU, as its command line names it.
+
+    Attributes:
+        executable: the program.
+        cpu_path, npu_path, board_path: instance paths of the processor, the NPU and the board's peripherals, which the
+            names of parameters begin with.
+        settings: parameters that every run gets besides those that all FVPs have, with their values.
+        runner_settings: parameters that only a run by semihosting gets.
+    """
+
+    executable: str
+    cpu_path: str
+    npu_path: str
+    board_path: str
+    settings: tuple[tuple[str, str], ...] = ()
+    runner_settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class NpuChoice:
+    """One kind of NPU that a system can have.
+
+    Attributes:
+        family: its name without the MAC count, as Vela spells it: "ethos-u55".
+        macs: the MAC counts it comes with.
+        default_macs: the MAC count of an FVP without a setting.
+        fvp: the FVP that has it, or None.
+    """
+
+    family: str
+    macs: tuple[int, ...]
+    default_macs: int
+    fvp: Fvp | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its configurations: "ethos-u55-32" and so on."""
+        return tuple(f"{self.family}-{macs}" for macs in self.macs)
+
+
+@dataclass(frozen=True)
+class FirmwareBoard:
+    """How the firmware is built for a system, and where its parts go. Each place is the name of a memory.
+
+    Attributes:
+        name: of its folder below firmware/boards and below build/firmware, and of its preset.
+        port: the folder below firmware/boards with the code for this kind of board.
+        driver: the file below firmware/npu for this generation of NPU, without its ending.
+        boot: where the processor finds its vector table; code and initial data that fit go there too.
+        code: the rest of the code, and constants.
+        data: variables and the stack of the fault handler.
+        stack: the main stack.
+        pool: the memory next to the NPU. The part that nothing is linked into is a pool for programs.
+        package: where the host puts program and inputs. The rest of the window is the second pool.
+    """
+
+    name: str
+    port: str
+    driver: str
+    boot: str
+    code: str
+    data: str
+    stack: str
+    pool: str
+    package: Window
 
 
 @dataclass(frozen=True)
 class Soc:
-    """A system on chip.
+    """A system on chip, and its board as far as programs see it.
 
     Attributes:
-        name: as targets report it.
-        generations: of the NPUs it can have.
-        vectors: address of the vector table that the processor starts from.
-        npu: the NPU's registers.
-        irq: number of its interrupt.
-        rams: RAMs that the NPU reaches, besides the DDR. The processor's TCMs are not among them.
-        uart: a UART that QEMU has nothing for, or None.
-        absent: windows where nothing answers: reads give zero, writes are ignored.
+        name: its name in targets and records.
+        number: the number that the firmware reports in its HELLO frame.
+        summary: subsystem, board and processor, in a few words.
+        boot: address of the vector table that the processor starts from.
+        cpu_hz, peripheral_hz: clocks of the processor and of the UART.
+        memories: all of them.
+        npus: the kinds of NPU it can have.
+        npu_registers: the NPU's registers.
+        npu_irq: number of its interrupt.
+        timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories. FPGA images
+            may leave them out.
+        timing_adapter_ports: first address of the adapter at each port.
+        uarts: UART 0, a CMSDK APB UART. Where sources disagree about its address, all of these; the firmware uses the
+            first one.
+        firmware: how the firmware is built for it.
+        virtual: whether the virtual board can be it: QEMU's machine has the memories that its firmware needs.
     """
 
     name: str
-    generations: tuple[Generation, ...]
-    vectors: int
-    npu: Window
-    irq: int
-    rams: tuple[Ram, ...]
-    uart: Window | None = None
-    absent: tuple[Window, ...] = ()
+    number: int
+    summary: str
+    boot: int
+    cpu_hz: int
+    peripheral_hz: int
+    memories: tuple[Memory, ...]
+    npus: tuple[NpuChoice, ...]
+    npu_registers: Window
+    npu_irq: int
+    timing_adapters: Window
+    timing_adapter_ports: tuple[int, ...]
+    uarts: tuple[Window, ...]
+    firmware: FirmwareBoard
+    virtual: bool = False
+
+    def memory(self, name: str) -> Memory:
+        """Return the memory called `name`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for memory in self.memories:
+            if memory.name == name:
+                return memory
+        raise KeyError(f"{self.name} has no memory {name!r}; it has {', '.join(each.name for each in self.memories)}")
 
     @property
-    def windows(self) -> tuple[Window, ...]:
-        """All that the host serves."""
-        return (self.npu, *(() if self.uart is None else (self.uart,)), *self.absent)
-
-
-CORSTONE_300 = Soc(
-    name="corstone-300",
-    generations=(Generation.U55, Generation.U65),
-    vectors=0x10000000,
-    npu=Window(0x58102000, 0x1000),
-    irq=56,
-    rams=(Ram("BRAM", 0x01000000, 1 << 20), Ram("SRAM", 0x21000000, 2 << 20)),
-)
-CORSTONE_320 = Soc(
-    name="corstone-320",
-    generations=(Generation.U85,),
-    vectors=0x11000000,
-    npu=Window(0x50004000, 0x2000),
-    irq=16,
-    rams=(Ram("SRAM", 0x21000000, 4 << 20),),
-    # Zephyr and Arm's board support package have it here; CMSIS has the one that QEMU knows, 0x59303000.
-    uart=Window(0x58203000, 0x1000),
-    # The NPU's timing adapters. Those of a Corstone-300 read as zero in QEMU itself.
-    absent=(Window(0x50006000, 0x1000),),
-)
-SOCS = (CORSTONE_300, CORSTONE_320)
-
-
-def soc_for(configuration: Configuration) -> Soc:
-    """The system on chip that has this NPU."""
-    return next(soc for soc in SOCS if configuration.generation in soc.generations)
+    def npu_names(self) -> tuple[str, ...]:
+        """Return the names of all configurations of NPUs that it can have."""
+        return tuple(name for npu in self.npus for name in npu.names)

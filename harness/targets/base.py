@@ -1,44 +1,54 @@
-"""The contract every target keeps: virtual board, FVP or board.
+"""The contract that every target keeps: virtual board, FVP or board.
 
 A target loads a packed image, runs its plan and returns an Outcome. It never judges: `ethos_hil.harness.verdict.verify`
-does.
+does. `harness/targets/contract.py` tests the contract, for targets of this repository and of others.
 """
 
 from __future__ import annotations
 
 import abc
+import dataclasses
 import enum
 from pathlib import Path
 
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.errors import StateError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import Ended, Outcome, Progress
-
-
-class Capability(enum.Enum):
-    """What a target may be able to do, and what claiming it obliges it to."""
-
-    NPU_CYCLES = "npu-cycles"
-    """`DelegateRun.cycles` is meaningful, with the provenance the target states."""
-    OP_EVENTS = "op-events"
-    """`DelegateRun.op_events` lists every NPU operation of the call, and their cycles sum to the call's cycles."""
-    SEMIHOSTING = "semihosting"
-    """`boot` runs programs that talk by semihosting."""
-    STAYS_UP = "stays-up"
-    """Given a pool it needs no start for every run. Each run finds it as after a start, whatever the last one did."""
-
+from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
+from ethos_hil.harness.targets.capability import Capability
 
 MAX_COMMAND_LINE = 255
 """Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""
 
 
+class TargetState(enum.StrEnum):
+    """What a target does at the moment."""
+
+    IDLE = "idle"
+    LOADED = "loaded"
+    """It has an image and has not run it."""
+    RUNNING = "running"
+
+
+_ADVICE = {
+    "load": "run the image it has, or reset it",
+    "run": "load an image first",
+    "boot": "reset it first",
+}
+
+
 class Target(abc.ABC):
-    """One board, simulated or real. States: idle -> load -> loaded -> run -> idle."""
+    """One board, simulated or real.
+
+    Its states are idle, loaded (after `load`) and running (during `run` and `boot`), and then idle again, however a run
+    ends. The public methods keep the states; a subclass implements `_load`, `_run`, `_boot` and `_reset`, which are
+    called in the right state only.
+    """
 
     name: str
     kind: str
     """"virtual", "fvp" or "board"."""
     soc: str
+    """Name of its system on chip, which decides on the firmware (harness/socs)."""
     npu: str
     """Name of its NPU's configuration, e.g. "ethos-u55-128"."""
     cycle_provenance: str
@@ -46,46 +56,118 @@ class Target(abc.ABC):
     version: str = ""
     """What its simulator says of itself, if it was asked."""
 
+    _state = TargetState.IDLE
+    _image: Image | None = None
+
+    @property
+    def state(self) -> TargetState:
+        """Return what the target does at the moment."""
+        return self._state
+
     @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:
-        """What this target can do."""
+        """Return what this target can do. Each capability obliges it to something (see Capability)."""
 
-    @abc.abstractmethod
     def load(self, image: Image) -> None:
-        """Take the image that the next run executes.
+        """Take the image that the next run executes. Idle, then loaded.
 
         Raises:
+            StateError: it is not idle.
             TargetNotAvailable: the target, or a tool it needs, is missing.
         """
+        self._expect("load", TargetState.IDLE)
+        try:
+            self._load(image)
+        except BaseException:
+            self.reset()
+            raise
+        self._image, self._state = image, TargetState.LOADED
 
-    @abc.abstractmethod
     def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
-        """Boot the loaded image and collect its whole plan.
+        """Boot the loaded image and collect its whole plan. Loaded, then idle, whatever happens.
 
         Args:
             timeout: wall seconds for the whole plan.
-            progress: told after every finished execution.
+            progress: called after every finished execution.
 
         Raises:
-            TargetError: the run did not end as it should; nothing of it is to be used.
+            StateError: nothing is loaded.
+            TargetError: the run failed, and no part of its answer may be used. Kind "timeout" when the time was up.
             TargetNotAvailable: the target could not be started.
         """
+        self._expect("run", TargetState.LOADED)
+        assert self._image is not None
+        self._state = TargetState.RUNNING
+        try:
+            outcome = self._run(self._image, timeout=timeout, progress=progress)
+        finally:
+            self.reset()
+        return _only_claimed(outcome, self.capabilities())
 
     def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
-        """Boot an ELF that talks by semihosting, and wait for its end. For targets with Capability.SEMIHOSTING.
+        """Boot an ELF that talks by semihosting, and wait for its end. Idle before and after.
 
         Args:
             elf: the program.
-            command_line: what it is told as its arguments, at most MAX_COMMAND_LINE characters.
-            folder: where its relative file names start from.
+            command_line: its arguments, at most MAX_COMMAND_LINE characters.
+            folder: the folder that its relative file names are in.
             timeout: wall seconds.
 
         Raises:
-            TargetError: it did not end by itself: kind "timeout", or "crashed" when the simulator did.
-            TargetNotAvailable: the target could not be started.
+            StateError: it is not idle.
+            TargetError: the program did not end by itself: kind "timeout", or "crashed" when the simulator did.
+            TargetNotAvailable: the target has no Capability.SEMIHOSTING, or could not be started.
         """
-        raise TargetNotAvailable(f"{self.name} has no semihosting, which a runner needs", hint="leave out --runner")
+        self._expect("boot", TargetState.IDLE)
+        if Capability.SEMIHOSTING not in self.capabilities():
+            raise TargetNotAvailable(f"{self.name} has no semihosting, which a runner needs", hint="leave out --runner")
+        self._state = TargetState.RUNNING
+        try:
+            return self._boot(elf, command_line, folder, timeout=timeout)
+        finally:
+            self.reset()
+
+    def reset(self) -> None:
+        """Go back to idle, and leave no process, socket or file behind, except in the pool. Allowed in any state."""
+        self._state, self._image = TargetState.IDLE, None
+        self._reset()
 
     @abc.abstractmethod
-    def reset(self) -> None:
-        """Back to idle; leaves no process, socket or file behind, save in its pool. May be called in any state."""
+    def _load(self, image: Image) -> None:
+        """Prepare for `image`: find tools, flash it. `_run` gets the image too."""
+
+    @abc.abstractmethod
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        """Do what `run` says. `_reset` is called afterwards, also after an error."""
+
+    def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
+        """Do what `boot` says. `_reset` is called afterwards, also after an error. Needs Capability.SEMIHOSTING."""
+        raise NotImplementedError(f"{type(self).__name__} claims {Capability.SEMIHOSTING} and has no _boot")
+
+    @abc.abstractmethod
+    def _reset(self) -> None:
+        """End and release everything. It may be called when nothing was started, and more than once."""
+
+    def _expect(self, method: str, state: TargetState) -> None:
+        if self._state is not state:
+            raise StateError(
+                f"{method} of the target {self.name} was called in state {self._state}; it is for state {state}",
+                hint=_ADVICE[method],
+            )
+
+
+def _only_claimed(outcome: Outcome, able: frozenset[Capability]) -> Outcome:
+    """Return `outcome` without the numbers that the target does not claim to have."""
+    if able >= {Capability.NPU_CYCLES, Capability.OP_EVENTS}:
+        return outcome
+    return dataclasses.replace(outcome, runs=tuple(_of_run(run, able) for run in outcome.runs))
+
+
+def _of_run(run: Run, able: frozenset[Capability]) -> Run:
+    delegates = run.delegates
+    if Capability.OP_EVENTS not in able:
+        delegates = tuple(dataclasses.replace(call, op_events=()) for call in delegates)
+    if Capability.NPU_CYCLES not in able:
+        delegates = tuple(dataclasses.replace(call, cycles=0) for call in delegates)
+        run = dataclasses.replace(run, counted=None)
+    return dataclasses.replace(run, delegates=delegates)

@@ -22,6 +22,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.link.failure import KINDS
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.results.verdict import FailureKind
@@ -48,11 +49,11 @@ _CLOCK_SLACK = 0.05
 
 @dataclass(frozen=True)
 class RunnerJob:
-    """What a runner is to do.
+    """The work of a runner.
 
     Attributes:
         program: the .pte.
-        input_sets: for each input set the raw bytes of its tensors.
+        input_sets: the raw bytes of each tensor, for each input set.
         outputs: the program's outputs.
         repeat: executions of each input set.
     """
@@ -64,10 +65,10 @@ class RunnerJob:
 
 
 def command_line(inputs: int) -> str:
-    """The runner's arguments, as upstream's tests write them.
+    """Return the runner's arguments, as upstream's tests write them.
 
     Raises:
-        UsageError: they are longer than FVPs pass on.
+        UsageError: they are longer than what FVPs pass on.
     """
     text = "executor_runner -m program.pte -o out" + "".join(f" -i i{index}.bin" for index in range(inputs))
     if len(text) > MAX_COMMAND_LINE:
@@ -85,11 +86,11 @@ def run_program(
     """Execute a job, one boot for each execution.
 
     Args:
-        board: with Capability.SEMIHOSTING.
+        board: a target with Capability.SEMIHOSTING.
         elf: the runner.
-        job: what to do.
+        job: the work.
         timeout: wall seconds for all of it.
-        progress: told after every execution.
+        progress: called after every execution.
 
     Raises:
         UsageError: too many inputs for a command line.
@@ -117,7 +118,8 @@ def run_program(
             memory |= {name: int(found[1]) for name, where in _MEMORY.items() if (found := where.search(said))}
             stack = _STACK.search(said)
             used = 0 if stack is None else int(stack[1])
-            runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=_cycles(said)))
+            counted = _cycles(said) if Capability.NPU_CYCLES in board.capabilities() else None
+            runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=counted))
             if progress is not None:
                 progress(len(runs), planned)
     return Outcome(
@@ -144,7 +146,7 @@ def _execute(
 
 
 def _check(ended: Ended) -> None:
-    """Raises TargetError when the runner says that it failed, in words or by its exit status."""
+    """Check the console and the exit status. Raises TargetError when one of them reports a failure."""
     said = _FAILURES.findall("\n".join(ended.console))
     status = f" (exit status {ended.status})" if ended.status else ""
     if said:
@@ -185,7 +187,7 @@ def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarr
 
 
 def _cycles(said: str) -> int | None:
-    """NPU cycles of one inference, if the runner logs them."""
+    """Return the NPU cycles of one inference, or None where the runner logs none."""
     cycles, inferences = _CYCLES.search(said), _INFERENCES.search(said)
     if cycles is None:
         return None

@@ -10,15 +10,13 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.outcome import Ended
-from ethos_hil.harness.socs.memory_map import missing
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.targets.fvp import model_for
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
+from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
 
 
@@ -32,23 +30,22 @@ def boot(
     engine: EngineFactory,
     strict: bool = False,
 ) -> Ended:
-    """Run a program to its end. Its UART and its console become one text, as an FVP shows them.
+    """Run a program to its end. The result has the text of its UART and its console as one, as an FVP shows it.
 
     Args:
         elf: the program.
-        semihosting: what it is told.
-        configuration: of the NPU.
-        soc: of the board.
+        semihosting: the answers to its calls.
+        configuration: the NPU's.
+        soc: the system on chip.
         timeout: wall seconds.
-        engine, strict: as `Machine` takes them.
+        engine, strict: see `Machine`.
 
     Raises:
-        UsageError: it is no ELF that this board can run.
+        UsageError: it is not an ELF that this board can run.
         TargetError: it did not end by itself.
         TargetNotAvailable: QEMU is missing.
     """
     file = io.BytesIO(elf)
-    model = model_for(soc.name, NpuName.parse(configuration.name))
     try:
         loaded = segments(file)
     except ElfError as error:
@@ -57,7 +54,7 @@ def boot(
         ) from error
     for segment in loaded:
         for address, size in ((segment.load_address, segment.file_size), (segment.address, segment.memory_size)):
-            why = missing(address, size, model) if size else None
+            why = missing(address, size, soc) if size else None
             if why is not None:
                 raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
     console = _Console()

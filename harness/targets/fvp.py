@@ -1,7 +1,7 @@
-"""Arm's FVPs of Corstone-300 and Corstone-320 as targets, driven by their command line alone.
+"""Arm's FVPs as targets, driven by their command line alone.
 
-The launchers that `ethos-hil fvp-launchers` writes have the same command line, and are driven in the same way. Where
-the parameters come from, and why each is set, is in docs/targets.md.
+The launchers that `ethos-hil fvp-launchers` writes have the same command line, and are driven in the same way.
+docs/targets.md says where each parameter comes from and why it is set.
 """
 
 from __future__ import annotations
@@ -17,50 +17,38 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Ended, Outcome, Progress
-from ethos_hil.harness.socs.fvps import MODELS, Fvp
-from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.socs.fvps import fvp_model
+from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
 from ethos_hil.harness.targets.fvp_process import Simulation
+from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
 
 PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
 LAUNCHER_MARK = "ethos-hil"
-"""In the version text of our launchers, and in no other's."""
+"""A word in the version text of our launchers, and of no other FVP."""
 _POLL_SECONDS = 0.005
-"""How often the UART's file is looked at: FVPs write one, and nobody tells when."""
+"""Between two looks at the UART's file: an FVP does not say when it writes."""
 _SPARE_SECONDS = 5
-"""By which the FVP's own limit is later than ours, so that it ends even if we cannot end it."""
+"""The FVP's own limit is this much later than ours: it ends even if we cannot end it."""
 _VERSION_SECONDS = 60.0
 _CONSOLE_LINES = 5
-_CORSTONE_320 = "corstone-320"
-
-
-def model_for(soc: str, npu: NpuName) -> Fvp:
-    """The FVP of `soc` that has `npu`.
-
-    Raises:
-        UsageError: there is none; says which NPUs there are.
-    """
-    models = [model for model in MODELS.values() if model.soc == soc]
-    for model in models:
-        if npu.name.startswith(model.npu) and npu.macs in model.macs:
-            return model
-    possible = ", ".join(f"{model.npu}-{macs}" for model in models for macs in model.macs)
-    other = next((m.soc for m in MODELS.values() if npu.name.startswith(m.npu)), soc)
-    where = f"use --target {other}, or " if other != soc else ""
-    raise UsageError(f"--target {soc} cannot have an {npu}", hint=f"{where}one of {possible}")
 
 
 def find_fvp(executable: str) -> Path:
-    """Where an FVP is: in a folder of $ETHOS_HIL_FVP_PATH, else on PATH.
+    """Return the path of an FVP: in a folder of $ETHOS_HIL_FVP_PATH, otherwise on PATH.
 
     Raises:
         TargetNotAvailable: it is in neither.
@@ -77,7 +65,7 @@ def find_fvp(executable: str) -> Path:
 
 
 def version_text(executable: Path) -> str:
-    """What the FVP says of itself; asked once for each file.
+    """Return the FVP's version text. Each file is asked once.
 
     Raises:
         TargetNotAvailable: it does not start; kind "licence" if it lacks one.
@@ -97,30 +85,33 @@ def _version_text(executable: Path, changed: int) -> str:
     trouble = complaint(lines) if status else None
     if trouble is not None:
         raise trouble
-    # A version it refuses to tell is no reason not to try; that it cannot even run is.
+    # An FVP that refuses to tell its version may still run; one that says nothing, or crashes, does not.
     if status < 0 or not lines:
         raise TargetNotAvailable(f"{executable} --version {_end(status)} and said {_quoted(lines)}")
     return "\n".join(lines)
 
 
 class FvpTarget(Target):
-    """A Corstone of Arm's, in Arm's FVP or in our launcher of the same name.
+    """A Corstone in Arm's FVP, or in our launcher of the same name.
 
-    Cycles are those of the NPU's PMU in there: of the FVP's timing model, or of ours in a launcher. With `fast` the FVP
-    counts none, so none are claimed.
+    Cycles come from the PMU of its NPU: from the FVP's timing model, or from ours in a launcher. With `fast` the FVP
+    counts none.
     """
 
     kind = "fvp"
 
     def __init__(self, soc: str, npu: NpuName, *, fast: bool = False) -> None:
-        """The FVP of `soc` with `npu`; `fast`: as fast as it can, without timing.
+        """Take the FVP of `soc` that has `npu`. With `fast` it leaves out timing.
 
         Raises:
             UsageError: that Corstone has no such NPU.
             TargetNotAvailable: the FVP is missing or does not start.
         """
-        self._model = model_for(soc, npu)
-        self._executable = find_fvp(self._model.executable)
+        model = fvp_model(soc, npu.name)
+        if model is None:
+            raise UsageError(f"no FVP of a {soc} has an {npu}", hint="`ethos-hil targets` lists what each target has")
+        self._fvp = model.fvp
+        self._executable = find_fvp(self._fvp.executable)
         version = version_text(self._executable)
         self.launcher = LAUNCHER_MARK in version
         self.version = version.splitlines()[0]
@@ -130,24 +121,18 @@ class FvpTarget(Target):
         self.cycle_provenance = "modelled" if self.launcher else "fvp"
         self._macs = npu.macs
         self._fast = fast
-        self._image: Image | None = None
         self._running = contextlib.ExitStack()
 
     def capabilities(self) -> frozenset[Capability]:
-        """Cycles unless fast; no events of operations, which an FVP does not tell."""
+        """Return semihosting, and cycles unless it is fast. An FVP tells nothing of single operations."""
         counted = set() if self._fast else {Capability.NPU_CYCLES}
         return frozenset({Capability.SEMIHOSTING, *counted})
 
-    def load(self, image: Image) -> None:
-        """Take `image` for the next run."""
-        self.reset()
-        self._image = image
+    def _load(self, image: Image) -> None:
+        """Do nothing: each run starts the FVP with its image."""
 
-    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
-        """Boot the image and collect its plan. See `Target.run`; every way out of here ends and reaps the FVP."""
-        if self._image is None:
-            raise UsageError(f"{self.name}.run was called in state idle", hint="load an image first")
-        image, self._image = self._image, None
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        """Run the image. The FVP is ended and reaped in any case."""
         started = time.perf_counter()
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
@@ -155,8 +140,8 @@ class FvpTarget(Target):
         with self._private_folder() as folder:
             uart = folder / "uart"
             settings = {
-                f"{self._model.board_path}.uart0.out_file": str(uart),
-                f"{self._model.board_path}.uart0.unbuffered_output": "1",
+                f"{self._fvp.board_path}.uart0.out_file": str(uart),
+                f"{self._fvp.board_path}.uart0.unbuffered_output": "1",
             }
             with self._started(image.elf, settings, folder, timeout) as simulation, _Tail(uart) as tail:
                 try:
@@ -167,10 +152,9 @@ class FvpTarget(Target):
         outcome = collector.outcome(seconds)
         return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines))
 
-    def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
-        """Boot an ELF that talks by semihosting. See `Target.boot`."""
+    def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         deadline = Deadline(timeout)
-        cpu, board = self._model.cpu_path, self._model.board_path
+        cpu, board = self._fvp.cpu_path, self._fvp.board_path
         settings = {
             f"{board}.uart0.out_file": "'-'",
             f"{cpu}.semihosting-enable": "1",
@@ -179,8 +163,7 @@ class FvpTarget(Target):
             f"{cpu}.semihosting-cwd": str(folder),
             f"{cpu}.semihosting-cmd_line": f"'{command_line}'",
         }
-        if self.soc == _CORSTONE_320:
-            settings |= {f"{board}.uart0.unbuffered_output": "1", f"{board}.uart0.shutdown_on_eot": "1"}
+        settings |= dict(self._fvp.runner_settings)
         with self._private_folder() as own, self._started(elf, settings, own, timeout) as simulation:
             while simulation.watch(deadline.remaining):
                 if deadline.passed:
@@ -198,29 +181,26 @@ class FvpTarget(Target):
             )
         return Ended(status, tuple(lines))
 
-    def reset(self) -> None:
-        """Back to idle."""
-        self._image = None
+    def _reset(self) -> None:
         self._running.close()
 
     def command(self, settings: dict[str, str], image: Path, timeout: float) -> list[str]:
-        """The command line: what every run has, then `settings`.
+        """Return the command line: the parameters of every run, then `settings`.
 
         Args:
             settings: further parameters, by full name.
             image: the ELF to boot.
             timeout: our own limit, wall seconds.
         """
-        model = self._model
+        fvp = self._fvp
         parameters = {
-            f"{model.npu_path}.num_macs": str(self._macs),
-            f"{model.board_path}.visualisation.disable-visualisation": "1",
-            f"{model.board_path}.telnetterminal0.start_telnet": "0",
+            f"{fvp.npu_path}.num_macs": str(self._macs),
+            f"{fvp.board_path}.visualisation.disable-visualisation": "1",
+            f"{fvp.board_path}.telnetterminal0.start_telnet": "0",
+            **dict(fvp.settings),
         }
-        if self.soc == _CORSTONE_320:
-            parameters["vis_hdlcd.disable_visualisation"] = "1"
         if self._fast:
-            parameters[f"{model.npu_path}.extra_args"] = "'--fast'"
+            parameters[f"{fvp.npu_path}.extra_args"] = "'--fast'"
         command = [str(self._executable)]
         for name, value in (parameters | settings).items():
             command += ["-C", f"{name}={value}"]
@@ -235,7 +215,7 @@ class FvpTarget(Target):
         started: float,
         seconds: dict[str, float],
     ) -> None:
-        """Feed the collector until it is complete."""
+        """Feed the collector until its answer is complete."""
         while True:
             running = simulation.watch(min(_POLL_SECONDS, deadline.remaining))
             collector.feed(tail.read())
@@ -253,7 +233,7 @@ class FvpTarget(Target):
 
     @contextlib.contextmanager
     def _started(self, elf: bytes, settings: dict[str, str], folder: Path, timeout: float) -> Iterator[Simulation]:
-        """The FVP, running `elf`; it has ended when this is left, or `reset`."""
+        """Start the FVP with `elf`. It is ended on leaving the context, or by `reset`."""
         image = folder / "image.elf"
         image.write_bytes(elf)
         simulation = Simulation(self.command(settings, image, timeout), folder)
@@ -270,7 +250,7 @@ class FvpTarget(Target):
 
 
 class _Tail:
-    """A file that somebody else writes, and may not have made yet."""
+    """The end of a file that another process writes. The file may not be there yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -284,7 +264,7 @@ class _Tail:
             os.close(self._descriptor)
 
     def read(self) -> bytes:
-        """What was added since the last call."""
+        """Return the bytes that were added since the last call."""
         if self._descriptor is None:
             try:
                 self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
@@ -297,7 +277,7 @@ class _Tail:
 
 
 def _ended_early(simulation: Simulation, collector: Collector) -> EthosHilError:
-    """Why there is no END, of an FVP that has ended."""
+    """Return why an FVP ended before its END frame."""
     lines, status = simulation.lines, simulation.status
     assert status is not None
     trouble = None if collector.started else complaint(lines)
@@ -351,3 +331,35 @@ def _quoted(lines: list[str]) -> str:
 def _last(lines: list[str]) -> str:
     said = [line for line in lines if line.strip()]
     return f"the console's last lines: {' | '.join(said[-_CONSOLE_LINES:])}" if said else "the console is empty"
+
+
+def _find(soc: str, npu: NpuName) -> TargetNotAvailable | None:
+    model = fvp_model(soc, npu.name)
+    assert model is not None
+    try:
+        find_fvp(model.fvp.executable)
+    except TargetNotAvailable as error:
+        return error
+    return None
+
+
+def _plugin(soc: Soc) -> TargetPlugin:
+    def make(npu: NpuName, settings: TargetSettings) -> FvpTarget:
+        return FvpTarget(soc.name, npu, fast=settings.fast)
+
+    return TargetPlugin(
+        name=soc.name,
+        kind="fvp",
+        description=f"Arm's FVP: {soc.summary}",
+        socs=(soc.name,),
+        npus=tuple(name for npu in soc.npus if npu.fvp is not None for name in npu.names),
+        make=make,
+        find=functools.partial(_find, soc.name),
+        options=frozenset({TargetOption.FAST}),
+    )
+
+
+PLUGINS = SimpleNamespace(
+    **{soc.name.replace("-", "_"): _plugin(soc) for soc in SOCS if any(npu.fvp is not None for npu in soc.npus)}
+)
+"""A plug-in for each system on chip that has FVPs, under its name: corstone_300 and so on."""

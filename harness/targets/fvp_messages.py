@@ -1,4 +1,4 @@
-"""What an FVP says when it does not run: told apart by its words, since its exit status does not.
+"""What an FVP says when it does not run. Its words tell the reasons apart, its exit status does not.
 
 Sources of the words: glibc's dynamic linker; FlexNet, which licenses Arm's tools, as public bug reports of tools that
 use it quote it ("License path:", "FlexNet Licensing error:-5,357"); Arm Compiler's licence messages, likewise ("Failed
@@ -35,8 +35,10 @@ _LICENCE = re.compile(
 
 
 def complaint(lines: Sequence[str]) -> TargetNotAvailable | None:
-    """Why the FVP did not start, if one of its lines says so: a library it lacks (kind "not-launched") or its licence
-    (kind "licence")."""
+    """Return why the FVP did not start, or None where its lines do not say.
+
+    The error names the missing library (kind "not-launched") or quotes the licence message (kind "licence").
+    """
     for line in lines:
         library = _LIBRARY.search(line)
         if library is not None:
@@ -56,5 +58,5 @@ def complaint(lines: Sequence[str]) -> TargetNotAvailable | None:
 
 
 def reached_time_limit(lines: Sequence[str]) -> bool:
-    """Whether the FVP ended at its --timelimit."""
+    """Return whether the FVP ended at its --timelimit."""
     return any(_TIME_LIMIT.search(line) for line in lines)

@@ -17,7 +17,7 @@ from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.process import dies_with, interrupts_deferred
 
 _GRACE_SECONDS = 1.0
-"""Between asking a simulator to end and ending it. It holds a licence, perhaps, that it should give back."""
+"""Between asking a simulator to end and killing it. It may hold a licence that it should give back."""
 _REAP_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
@@ -67,7 +67,7 @@ class Simulation:
 
     @property
     def status(self) -> int | None:
-        """Exit status (negative: the signal that ended it), or None while it runs."""
+        """Return the exit status (negative: the signal that ended it), or None while it runs."""
         # It is left unreaped until `stop`, which still needs its number: nobody else can have it until then.
         if self._process.returncode is not None:
             return self._process.returncode
@@ -77,7 +77,7 @@ class Simulation:
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def watch(self, seconds: float) -> bool:
-        """Read its console for at most `seconds`; whether it still runs. After False, all it wrote has been read."""
+        """Read its console for at most `seconds`. Return whether it still runs; after False, everything was read."""
         if self._console is None:
             end = time.monotonic() + seconds
             while self.status is None and time.monotonic() < end:
@@ -96,7 +96,7 @@ class Simulation:
         return self.status is None
 
     def stop(self) -> None:
-        """End it and all it started, and reap it; may be called again."""
+        """End it and all that it started, and reap it. May be called again."""
         if self._process.returncode is not None:
             return
         if self.status is None:

@@ -1,50 +1,117 @@
-"""Targets by name."""
+"""Targets by name: those of ethos-hil and of other distributions, from the entry point group `ethos_hil.targets`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
+from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.plugins import PluginError, PluginGroup, UnknownPlugin
 
 if TYPE_CHECKING:
     from ethos_hil.harness.targets.base import Target
     from ethos_hil.harness.virtual.pool import BoardPool
-    from ethos_hil.lowering.npu_name import NpuName
 
-FVPS = ("corstone-300", "corstone-320")
-TARGETS = ("virtual", *FVPS)
+TARGETS = PluginGroup("ethos_hil.targets", TargetPlugin, "target")
+_REFUSALS = {
+    TargetOption.STRICT: "{flag} needs to see into the NPU, which --target {name} does not allow",
+    TargetOption.FAST: "{flag} is for FVPs; --target {name} has one speed",
+}
+
+
+def check_name(name: str) -> None:
+    """Check that a target of this name is registered. Nothing is imported.
+
+    Raises:
+        UsageError: there is none; says which there are.
+    """
+    try:
+        TARGETS.known(name)
+    except UnknownPlugin as error:
+        raise UsageError(error.message, hint=error.hint) from None
+
+
+def find_plugin(name: str) -> TargetPlugin:
+    """Return the plug-in of the target called `name`.
+
+    Raises:
+        UsageError: there is none; says which there are.
+        ToolError: its plug-in cannot be used; names the distribution.
+    """
+    check_name(name)
+    try:
+        return TARGETS.get(name)
+    except PluginError as error:
+        raise ToolError(error.message, hint=error.hint) from error.__cause__
+
+
+def kind_of(name: str) -> str:
+    """Return the kind of the target called `name`, or "" where that cannot be found out."""
+    try:
+        return find_plugin(name).kind
+    except EthosHilError:
+        return ""
+
+
+def check_option(plugin: TargetPlugin, option: TargetOption, flag: str) -> None:
+    """Check that a target honours an option.
+
+    Args:
+        plugin: the target.
+        option: what is asked of it.
+        flag: how the user wrote that.
+
+    Raises:
+        UsageError: it does not; says which targets do.
+    """
+    if option in plugin.options:
+        return
+    able = [other.name for other in _usable() if option in other.options]
+    other = f"use --target {' or '.join(able)}, or " if able else ""
+    raise UsageError(_REFUSALS[option].format(flag=flag, name=plugin.name), hint=f"{other}leave out {flag}")
+
+
+def check_npu(plugin: TargetPlugin, npu: NpuName) -> None:
+    """Check that a target can have an NPU. Nothing is started.
+
+    Raises:
+        UsageError: it cannot; says which it can have, and which target can have that one.
+    """
+    if npu.name in plugin.npus:
+        return
+    able = sorted((other for other in _usable() if npu.name in other.npus), key=lambda it: it.kind != plugin.kind)
+    where = f"use --target {able[0].name}, or " if able else "use "
+    raise UsageError(f"--target {plugin.name} cannot have an {npu}", hint=f"{where}one of {', '.join(plugin.npus)}")
 
 
 def make_target(
     name: str, npu: NpuName, *, strict: bool = False, fast: bool = False, pool: BoardPool | None = None
 ) -> Target:
-    """The target called `name`, with `npu` in it.
+    """Make the target called `name` with `npu` in it.
 
     Args:
-        name: one of TARGETS.
+        name: as registered; `ethos-hil targets` lists them.
         npu: what it must have.
-        strict: fail on hazards in command streams; only the virtual board sees them.
-        fast: leave out the NPU's timing; only FVPs have such a mode.
-        pool: where boards wait between runs; only the virtual board can (Capability.STAYS_UP).
+        strict, fast: what is asked of it (`TargetOption`).
+        pool: where boards wait between runs; a target that cannot use it is made without.
 
     Raises:
         UsageError: there is no such target, or it cannot do what is asked; says which can.
-        TargetNotAvailable: its simulator is missing.
+        TargetNotAvailable: its simulator, or its board, is missing.
+        ToolError: its plug-in cannot be used.
     """
-    if name == "virtual":
-        from ethos_hil.harness.targets.virtual import VirtualTarget
-        from ethos_hil.harness.virtual.qemu import find_qemu
+    plugin = find_plugin(name)
+    for asked, option in ((strict, TargetOption.STRICT), (fast, TargetOption.FAST)):
+        if asked:
+            check_option(plugin, option, f"--{option}")
+    check_npu(plugin, npu)
+    missing = plugin.find(npu)  # now, not after a minute of lowering
+    if missing is not None:
+        raise missing
+    kept = pool if TargetOption.POOL in plugin.options else None
+    return plugin.make(npu, TargetSettings(strict=strict, fast=fast, pool=kept))
 
-        if fast:
-            raise UsageError("--fast is for FVPs; the virtual board has one speed", hint="leave out --fast")
-        find_qemu()  # now, not after a minute of lowering
-        return VirtualTarget(str(npu), strict=strict, pool=pool)
-    if name in FVPS:
-        from ethos_hil.harness.targets.fvp import FvpTarget
 
-        if strict:
-            raise UsageError(
-                "--strict needs to see into the NPU, which an FVP does not allow", hint="use --target virtual"
-            )
-        return FvpTarget(name, npu, fast=fast)
-    raise UsageError(f"no target is called {name!r}", hint=f"targets: {', '.join(TARGETS)}")
+def _usable() -> list[TargetPlugin]:
+    return [plugin for _, plugin in TARGETS.all() if isinstance(plugin, TargetPlugin)]

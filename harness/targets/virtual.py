@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ethos_hil.harness.clock import Deadline
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.npu import Configuration, Execution
 from ethos_hil.harness.outcome import Ended, OpEvent, Outcome, Progress, Run
-from ethos_hil.harness.socs.soc import soc_for
-from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.socs.registry import SOCS, virtual_soc
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.foreign_program import boot
+from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import EngineFactory, Machine
 from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
 
 _CONSOLE_LINES = 10
 """Lines of console that go into the message of a timeout."""
+
+Wire = Callable[[bytes], bytes]
+"""A function that gets each piece of the UART's output, and returns what is read in its place."""
+
+
+def _unchanged(data: bytes) -> bytes:
+    return data
 
 
 class VirtualTarget(Target):
@@ -37,60 +48,57 @@ class VirtualTarget(Target):
     kind = "virtual"
     cycle_provenance = "modelled"
 
-    engine: EngineFactory = Engine
-    """Runs the NPU's jobs. Tests put broken hardware here, in a subclass."""
-
-    def __init__(self, npu: str, *, strict: bool = False, pool: BoardPool | None = None) -> None:
-        """A board with `npu`, e.g. "ethos-u55-128".
+    def __init__(
+        self,
+        npu: str,
+        *,
+        strict: bool = False,
+        pool: BoardPool | None = None,
+        soc: Soc | None = None,
+        engine: EngineFactory = Engine,
+        wire: Wire = _unchanged,
+    ) -> None:
+        """Make a board with `npu`, e.g. "ethos-u55-128".
 
         Args:
             npu: name of its configuration.
-            strict: fail on command streams with hazards.
+            strict: fail on command streams that lack a wait.
             pool: where boards wait for their next run; without one every run starts a board and ends it.
+            soc: the system on chip; by default the first one of harness/socs that has the NPU.
+            engine: makes the engine that runs the NPU's jobs, for each run; by default the functional model.
+            wire: gets what the board sends before it is read, to keep or to change it.
 
         Raises:
             UsageError: the functional model can't be that NPU; says which it can be.
         """
         self._configuration = Configuration.parse(npu)
-        self._soc = soc_for(self._configuration)
+        self._soc = virtual_soc(npu) if soc is None else soc
         self.soc = self._soc.name
         self.npu = npu
         self._strict = strict
         self._pool = pool
-        self._image: Image | None = None
+        self._engine = engine
+        self._wire = wire
         self._machine: Machine | None = None
 
     def capabilities(self) -> frozenset[Capability]:
-        """Modelled cycles, and events for every operation."""
+        """Return all of them: its cycles are modelled, and it sees every operation."""
         return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS, Capability.SEMIHOSTING, Capability.STAYS_UP})
 
-    def load(self, image: Image) -> None:
-        """Take `image` for the next run.
-
-        Raises:
-            TargetNotAvailable: QEMU is missing.
-        """
-        self.reset()
+    def _load(self, image: Image) -> None:
         find_qemu()
-        self._image = image
 
-    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
-        """Boot the image and collect its plan. See `Target.run`.
-
-        Every way out of here ends and reaps QEMU; but with a pool it stays up after a complete run.
-        """
-        if self._image is None:
-            raise UsageError(f"{self.name}.run was called in state idle", hint="load an image first")
-        image, self._image = self._image, None
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        """Run the image. QEMU is ended and reaped in any case, but stays up in the pool after a complete run."""
         started = time.perf_counter()
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
         try:
             deadline = Deadline(timeout)
             board = new_board(self._soc, image.elf) if self._pool is None else self._pool.take(self._soc, image.elf)
-            self._machine = Machine(board, self._configuration, deadline, engine=type(self).engine, strict=self._strict)
+            self._machine = Machine(board, self._configuration, deadline, engine=self._engine, strict=self._strict)
             while not collector.complete:
-                collector.feed(self._received(self._machine.output()))
+                collector.feed(self._wire(self._machine.output()))
                 if collector.started:
                     seconds.setdefault("launch", time.perf_counter() - started)
             collector.close()
@@ -104,37 +112,26 @@ class VirtualTarget(Target):
             raise self._timed_out(collector, timeout) from error
         except TargetError as error:
             raise self._explained(error, collector) from error.__cause__
-        finally:
-            self.reset()
         return dataclasses.replace(outcome, seconds=seconds | {"total": time.perf_counter() - started})
 
-    def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
-        """Boot an ELF that talks by semihosting. See `Target.boot`."""
-        self.reset()
+    def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         find_qemu()
         told = Semihosting(command_line, folder)
-        engine = type(self).engine
-        return boot(elf, told, self._configuration, self._soc, timeout, engine=engine, strict=self._strict)
+        return boot(elf, told, self._configuration, self._soc, timeout, engine=self._engine, strict=self._strict)
 
-    def reset(self) -> None:
-        """Back to idle."""
-        self._image = None
+    def _reset(self) -> None:
         machine, self._machine = self._machine, None
         if machine is not None:
             machine.stop()
 
     def _keep_board(self) -> None:
-        """Let the pool have the board, after a run in which all was as it should be."""
+        """Give the board to the pool, after a run that ended well."""
         if self._pool is None or self._machine is None:
             return
         board = self._machine.release()
         self._machine = None
         if board is not None:
             self._pool.give(board)
-
-    def _received(self, data: bytes) -> bytes:
-        """Bytes from the board's UART. Tests damage them here, in a subclass."""
-        return data
 
     def _timed_out(self, collector: Collector, timeout: float) -> TargetError:
         if collector.failure is not None:
@@ -152,11 +149,11 @@ class VirtualTarget(Target):
         )
 
     def _explained(self, error: TargetError, collector: Collector) -> TargetError:
-        """`error` with the console, and with what only the inside of the NPU knows."""
+        """Return `error` with the console, and with the NPU's fault where there is one."""
         if self._machine is not None and error.kind == FailureKind.CRASHED:
-            # What the guest said last matters more here than whether it is well-formed.
+            # The guest's last words say more than the crash, even when they are incomplete.
             try:
-                collector.feed(self._received(self._machine.drain()))
+                collector.feed(self._wire(self._machine.drain()))
                 collector.close()
             except TargetError as end:
                 if collector.failure is not None:
@@ -169,7 +166,7 @@ class VirtualTarget(Target):
 
 
 def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple[Run, ...]:
-    """`runs` with each delegate call's operations. The NPU's jobs and the device's COUNTERS come in the same order."""
+    """Return `runs` with the operations of each delegate call. Jobs and COUNTERS frames come in the same order."""
     calls = sum(len(run.delegates) for run in runs)
     if calls != len(executions):
         raise TargetError(f"the NPU ran {len(executions)} jobs, the device reports {calls}", kind=FailureKind.LINK)
@@ -189,3 +186,27 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
             delegates.append(dataclasses.replace(call, op_events=events))
         complete.append(dataclasses.replace(run, delegates=tuple(delegates)))
     return tuple(complete)
+
+
+def _find(npu: NpuName) -> TargetNotAvailable | None:
+    try:
+        find_qemu()
+    except TargetNotAvailable as error:
+        return error
+    return None
+
+
+def _make(npu: NpuName, settings: TargetSettings) -> VirtualTarget:
+    return VirtualTarget(npu.name, strict=settings.strict, pool=settings.pool)
+
+
+PLUGIN = TargetPlugin(
+    name="virtual",
+    kind="virtual",
+    description="QEMU with a functional NPU",
+    socs=tuple(soc.name for soc in SOCS if soc.virtual),
+    npus=tuple(name for soc in SOCS if soc.virtual for name in soc.npu_names),
+    make=_make,
+    find=_find,
+    options=frozenset({TargetOption.STRICT, TargetOption.POOL}),
+)

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.socs.soc import SOCS
+from ethos_hil.harness.socs.registry import SOCS
 
 ROOT = Path(__file__).resolve().parents[2]
-BOARDS = [soc.name.replace("-", "") for soc in SOCS]
+BOARDS = [soc.firmware.name for soc in SOCS]
 NET = """
 import torch
 

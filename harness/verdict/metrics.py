@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.record import Metric, Op

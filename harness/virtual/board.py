@@ -20,23 +20,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.segments import ElfError, segments
-from ethos_hil.harness.socs.soc import SECURE_ALIAS, Soc, Window
+from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
 from ethos_hil.harness.virtual.memory import RamBlocks
-from ethos_hil.harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu, unavailable
+from ethos_hil.harness.virtual.mps3_an547 import (
+    DDR,
+    DEVICES,
+    RAMS,
+    RESETTABLE_DEVICES,
+    SECURE_ALIAS,
+    intercepted,
+)
+from ethos_hil.harness.virtual.qemu import Qemu, unavailable
 from ethos_hil.harness.virtual.qmp import Qmp, QmpError
 from ethos_hil.harness.virtual.qtest import Qtest, QtestError
 
-_RAMS = (
-    range(0x10000000, 0x10080000), range(0x11000000, 0x11200000), range(0x30000000, 0x30080000),
-    range(0x31000000, 0x31400000),
-)  # fmt: skip
-"""All RAM of QEMU's mps3-an547 except the DDR (from its `info mtree`), at its secure alias."""
-_DDR = range(DDR_BASE, DDR_BASE + DDR_SIZE)
-_DEVICES = range(0x40000000, 0x60000000)
-"""Addresses of the devices, except the processor's own."""
-_RESETTABLE_DEVICES = (Window(0x59303000, 0x1000), Window(0x58103000, 0x1000))
-"""QEMU's devices that programs may use: UART0, which a reset restores, and the timing adapters, which have no state."""
+_RAMS = tuple(range(ram.base, ram.base + ram.size) for ram in RAMS)
+_DDR = range(DDR.base, DDR.base + DDR.size)
 _THUMB = 1 << 24
 """XPSR.T: the processor executes only with this bit set."""
 _START_SECONDS = 20.0
@@ -120,11 +120,11 @@ class QemuBoard:
         """
         deadline = Deadline(_START_SECONDS)
         try:
-            table = self.gdb.read_memory(self.soc.vectors, 8, deadline)
+            table = self.gdb.read_memory(self.soc.boot, 8, deadline)
             stack, entry = (int.from_bytes(table[i : i + 4], "little") for i in (0, 4))
             if not entry & 1:
                 raise TargetNotAvailable(
-                    f"the image has no vector table at 0x{self.soc.vectors:08x}, where a {self.soc.name} starts",
+                    f"the image has no vector table at 0x{self.soc.boot:08x}, where a {self.soc.name} starts",
                     hint="an image is for one board: take the one for this NPU's",
                 )
             # QEMU starts at a Corstone-300's vector table, with the values from when it reset the processor.
@@ -149,7 +149,7 @@ class QemuBoard:
 
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)
-        for window in self.soc.windows:
+        for window in intercepted(self.soc):
             for base in window.bases:
                 self.gdb.watch(base, window.size, deadline)
         for guard in self._guards:
@@ -160,7 +160,7 @@ class QemuBoard:
         return address not in _DDR and self.blocks.read_known(address, len(data), deadline) == data
 
     def _empty(self, but: Sequence[range], deadline: Deadline) -> None:
-        used = [range(DDR_BASE + begin, DDR_BASE + end) for begin, end in self.qemu.ddr_used]
+        used = [range(DDR.base + begin, DDR.base + end) for begin, end in self.qemu.ddr_used]
         for ram in (*_RAMS, *used):
             for hole in _outside(ram, but):
                 self.qtest.fill(hole.start, len(hole), deadline)
@@ -189,8 +189,9 @@ def _contents(elf: bytes) -> dict[int, bytes]:
 
 def _guards(soc: Soc) -> list[range]:
     """Return the addresses of all devices except those that programs may use."""
-    used = [range(base, base + window.size) for window in (*soc.windows, *_RESETTABLE_DEVICES) for base in window.bases]
-    return list(_outside(_DEVICES, used))
+    windows = (*intercepted(soc), *RESETTABLE_DEVICES)
+    used = [range(base, base + window.size) for window in windows for base in window.bases]
+    return list(_outside(DEVICES, used))
 
 
 def _outside(whole: range, parts: Iterable[range]) -> Iterator[range]:

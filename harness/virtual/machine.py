@@ -24,6 +24,7 @@ from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
+from ethos_hil.harness.virtual.mps3_an547 import absent_devices, extra_uarts
 from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus, Uart
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
@@ -245,14 +246,13 @@ class Machine:
 
     def _peripherals(self) -> dict[Window, Peripheral]:
         soc = self._board.soc
-        peripherals: dict[Window, Peripheral] = dict.fromkeys(soc.absent, AbsentDevice())
-        peripherals[soc.npu] = self.device
-        if soc.uart is not None:
-            peripherals[soc.uart] = self._uart
+        peripherals: dict[Window, Peripheral] = dict.fromkeys(absent_devices(soc), AbsentDevice())
+        peripherals |= dict.fromkeys(extra_uarts(soc), self._uart)
+        peripherals[soc.npu_registers] = self.device
         return peripherals
 
     def _set_irq(self, level: bool, deadline: Deadline) -> None:
-        self._board.qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._board.soc.irq, level, deadline)
+        self._board.qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._board.soc.npu_irq, level, deadline)
         self._irq = level
 
     def _resume(self) -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from ethos_hil.harness.clock import Deadline
-from ethos_hil.harness.socs.soc import SECURE_ALIAS, Ram, Soc
+from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
-from ethos_hil.harness.virtual.qemu import DDR_BASE, DDR_SIZE, Qemu
+from ethos_hil.harness.virtual.mps3_an547 import DDR
+from ethos_hil.harness.virtual.qemu import Qemu
 
 _BLOCK = 2 << 20
 """QEMU allocates each RAM in blocks of at most this size, aligned to it (for huge pages)."""
@@ -29,14 +30,11 @@ class BusError(Exception):
     """The NPU accesses an address without RAM."""
 
 
-_DDR = Ram("DDR", DDR_BASE, DDR_SIZE)
-
-
 @dataclass(frozen=True)
 class RamAddress:
     """An address inside a RAM."""
 
-    ram: Ram
+    ram: Memory
     offset: int
     address: int
 
@@ -52,12 +50,10 @@ def locate(soc: Soc, address: int) -> RamAddress:
     Raises:
         BusError: there is no RAM.
     """
-    if _DDR.base <= address < _DDR.base + _DDR.size:
-        return RamAddress(_DDR, address - _DDR.base, address)
-    for ram in soc.rams:
-        for base in (ram.base, ram.base + SECURE_ALIAS):
-            if base <= address < base + ram.size:
-                return RamAddress(ram, address - base, address)
+    for ram in soc.memories:
+        offset = ram.offset_of(address) if ram.npu else None
+        if offset is not None:
+            return RamAddress(ram, offset, address)
     raise BusError(f"there is no RAM at 0x{address:08x}")
 
 
@@ -174,7 +170,7 @@ class GuestMemory:
 
     def shared(self, place: RamAddress, size: int, *, writable: bool) -> np.ndarray | None:
         """Return a view of `size` bytes at `place`, uint8, or None where that RAM can only be copied."""
-        if place.ram is not _DDR:
+        if place.ram.base != DDR.base:
             return None
         view = self._ddr[place.offset : place.offset + size]
         view.flags.writeable = writable
@@ -185,7 +181,7 @@ class GuestMemory:
         view = self.shared(place, size, writable=False)
         if view is not None:
             return view.tobytes()
-        return b"".join(self._read(*piece) for piece in _pieces(place.ram.base + SECURE_ALIAS, place.offset, size))
+        return b"".join(self._read(*piece) for piece in _pieces(place.ram.base, place.offset, size))
 
     def write(self, place: RamAddress, data: bytes | memoryview) -> None:
         """Overwrite bytes at `place`. They must not be code: QEMU would go on with its translation of the old code."""
@@ -194,7 +190,7 @@ class GuestMemory:
             view[:] = np.frombuffer(data, np.uint8)
             return
         remaining = memoryview(data)
-        for block, offset, length in _pieces(place.ram.base + SECURE_ALIAS, place.offset, len(data)):
+        for block, offset, length in _pieces(place.ram.base, place.offset, len(data)):
             self._write(block, offset, remaining[:length])
             remaining = remaining[length:]
 

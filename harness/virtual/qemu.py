@@ -28,13 +28,10 @@ from pathlib import Path
 
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.process import dies_with, interrupts_deferred
+from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
-MACHINE = "mps3-an547"
-DDR_BASE = 0x60000000
-DDR_SIZE = 2 << 30
-"""The size that the machine requires. The file is sparse: untouched pages cost nothing."""
 _HINT = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _STOP_SECONDS = 5.0
 _FATAL_PREFIX = b"qemu: fatal: "
@@ -101,8 +98,8 @@ class Qemu:
         self.process: subprocess.Popen[bytes] | None = None
         self.ddr: mmap.mmap | None = None
         try:
-            os.ftruncate(self._ddr_file, DDR_SIZE)
-            self.ddr = mmap.mmap(self._ddr_file, DDR_SIZE)
+            os.ftruncate(self._ddr_file, DDR.size)  # sparse: pages that nobody touches cost nothing
+            self.ddr = mmap.mmap(self._ddr_file, DDR.size)
             if isinstance(elf, bytes):
                 write_all(image, elf)
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
@@ -145,7 +142,7 @@ class Qemu:
         """The parts of the DDR touched since it was last emptied: begin and end as offsets, disjoint, in order."""
         used: list[tuple[int, int]] = []
         end = 0
-        while end < DDR_SIZE:
+        while end < DDR.size:
             try:
                 begin = os.lseek(self._ddr_file, end, os.SEEK_DATA)
             except OSError as error:
@@ -267,7 +264,7 @@ def _loader_options(kernel: Path | None, data: Sequence[tuple[Path, int]]) -> li
 def _arguments(ddr: int, gdb: int, qtest: int, qmp: int, uart: int) -> list[str]:
     return [
         *("-M", f"{MACHINE},memory-backend=ddr"),
-        *("-object", f"memory-backend-file,id=ddr,size={DDR_SIZE},mem-path=/proc/self/fd/{ddr},share=on"),
+        *("-object", f"memory-backend-file,id=ddr,size={DDR.size},mem-path=/proc/self/fd/{ddr},share=on"),
         *("-accel", "tcg"),
         *("-nodefaults", "-display", "none", "-monitor", "none"),
         *("-chardev", f"file,id=uart,path=/proc/self/fd/{uart}", "-serial", "chardev:uart"),

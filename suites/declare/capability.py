@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.util import find_spec
 
+from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
@@ -22,14 +23,8 @@ def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failur
     """
     try:
         MemoryMode.chosen(memory_mode, npu)
-        if target == "virtual":
-            from ethos_hil.harness.npu import Configuration
-
-            Configuration.parse(npu.name)
-        elif target is not None:
-            from ethos_hil.harness.targets.fvp import model_for
-
-            model_for(target, npu)
+        if target is not None:
+            check_npu(find_plugin(target), npu)
     except UsageError as error:
         return Failure(FailureKind.CAPABILITY, error.message, error.hint)
     return None

@@ -26,7 +26,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--suffix": {"action": "append", "metavar": "PROFILE", "help": f"run tests of {_SUFFIXES}; repeatable"},
     "--npu": {"action": "append", "metavar": "NPU", "help": "configuration of its family's tests; repeatable"},
     "--memory-mode": {"metavar": "MODE", "help": "by Vela's name; by default ExecuTorch's for the NPU"},
-    "--target": {"metavar": "TARGET", "help": "where NPU profiles run, as for ethos-hil run; by default virtual"},
+    "--target": {"metavar": "TARGET", "help": "where NPU profiles run; `ethos-hil targets` lists them"},
     "--strict-waits": {"action": "store_true", "help": "fail where a command stream lacks a wait"},
     "--compile-only": {"action": "store_true", "help": "run nothing; no test is verified then"},
     "--one-in": {"type": int, "metavar": "N", "help": "run every Nth case of each file only"},
@@ -115,7 +115,8 @@ class Options:
 
     @classmethod
     def _parsed(cls, config: pytest.Config) -> Options:
-        from ethos_hil.harness.targets.registry import FVPS, TARGETS
+        from ethos_hil.harness.targets.plugin import TargetOption
+        from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
         from ethos_hil.lowering.errors import UsageError
         from ethos_hil.lowering.memory_mode import MemoryMode
         from ethos_hil.suites.declare.profile import parse
@@ -132,10 +133,9 @@ class Options:
             )
         target = given("--target") or "virtual"
         one_in = 1 if given("--one-in") is None else given("--one-in")
-        if target not in TARGETS:
-            raise UsageError(f"--target {target!r} is none", hint=f"targets: {', '.join(TARGETS)}")
-        if given("--strict-waits") and target in FVPS:
-            raise UsageError("--strict-waits looks into the NPU, which an FVP does not allow", hint="leave one out")
+        check_name(target)
+        if given("--strict-waits"):
+            check_option(find_plugin(target), TargetOption.STRICT, "--strict-waits")
         if given("--record") and given("--replay"):
             raise UsageError("--record runs tests and --replay does not", hint="give one of them")
         if given("--compile-only") and (given("--record") or given("--replay")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import Any
@@ -51,7 +52,8 @@ def _wrong_answer() -> None:
     from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
     from ethos_hil.harness.targets.virtual import VirtualTarget
 
-    VirtualTarget.engine = Zeros
+    real = VirtualTarget.__init__
+    VirtualTarget.__init__ = functools.partialmethod(real, engine=Zeros)  # type: ignore[assignment, method-assign]
 
 
 def _harness_raises() -> None:

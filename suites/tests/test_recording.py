@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import json
 import shutil
@@ -175,7 +176,8 @@ def test_a_run_that_fails_does_not_replace_a_good_recording(
     shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
     path = archive(tmp_path, "U55_BI")
     before = path.read_bytes()
-    monkeypatch.setattr(VirtualTarget, "engine", Zeros)
+    real = VirtualTarget.__init__
+    monkeypatch.setattr(VirtualTarget, "__init__", functools.partialmethod(real, engine=Zeros))
     record = Trial(case_in("U55_BI"), SessionSettings(record=tmp_path, root=ROOT)).run()
     assert failure_of(record)[0] == "mismatch"
     assert path.read_bytes() == before

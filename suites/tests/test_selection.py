@@ -152,9 +152,15 @@ def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
         (["--suffix=U55BI"], "--suffix 'U55BI' is no profile: did you mean U55_BI? valid: MI, BI, U55_BI"),
         (["--npu=ethos-u55-127"], "--npu 'ethos-u55-127' is not an Ethos-U configuration: did you mean ethos-u55-128?"),
         (["--npu=ethos-u55-64", "--npu=ethos-u55-256"], "are both for the profile U55_BI"),
-        (["--target=virtuel"], "--target 'virtuel' is none: targets: virtual, corstone-300, corstone-320"),
+        (
+            ["--target=virtuel"],
+            "no target is called 'virtuel': did you mean virtual? targets: corstone-300, corstone-320, virtual",
+        ),
         (["--memory-mode=Shared"], "is not a memory mode of Vela"),
-        (["--target=corstone-300", "--strict-waits"], "an FVP does not allow"),
+        (
+            ["--target=corstone-300", "--strict-waits"],
+            "which --target corstone-300 does not allow: use --target",
+        ),
         (["--record=a", "--replay=b"], "--record runs tests and --replay does not"),
         (["--compile-only", "--record=a"], "--compile-only runs nothing"),
         (["--replay=absent"], "absent is no folder"),

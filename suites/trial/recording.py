@@ -26,7 +26,8 @@ import numpy as np
 
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Outcome, Progress
-from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.oracle.reference import ReferenceRun
@@ -82,15 +83,15 @@ class RecordedTarget(Target):
         """Those of the target that was recorded."""
         return self._capabilities
 
-    def load(self, image: Image) -> None:
+    def _load(self, image: Image) -> None:
         """Nothing is loaded."""
 
-    def run(self, *, timeout: float, progress: Progress | None = None) -> Outcome:
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
         """What was recorded."""
         return self._outcome
 
-    def reset(self) -> None:
-        """It is always idle."""
+    def _reset(self) -> None:
+        """Nothing was started."""
 
 
 @dataclass(frozen=True)

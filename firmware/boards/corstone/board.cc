@@ -1,9 +1,9 @@
-// The common part of Corstone-300 and Corstone-320: everything but addresses (memory_map.h).
+// The common part of Corstone-300 and Corstone-320: everything but addresses (soc.h).
 #include "boards/board.h"
 
 #include "boards/armv8m/core.h"
 #include "boards/corstone/uart.h"
-#include "memory_map.h"
+#include "soc.h"
 
 extern "C" {
 extern std::uint8_t __package_start[], __package_limit[], __sram_pool_start[], __sram_pool_end[], __ddr_end[];
@@ -22,7 +22,7 @@ Pool between(std::uint8_t* begin, std::uint8_t* end) {
 
 }  // namespace
 
-Identity identity() { return {corstone::NUMBER, corstone::CPU_HZ}; }
+Identity identity() { return {soc::NUMBER, soc::CPU_HZ}; }
 
 Pool package_window() { return between(__package_start, __package_limit); }
 
@@ -33,16 +33,16 @@ Pool ddr_pool(const std::uint8_t* package_end) {
   return between(reinterpret_cast<std::uint8_t*>(aligned), __ddr_end);
 }
 
-volatile std::uint32_t* npu_registers() { return reinterpret_cast<volatile std::uint32_t*>(corstone::NPU_BASE); }
+volatile std::uint32_t* npu_registers() { return reinterpret_cast<volatile std::uint32_t*>(soc::NPU_BASE); }
 
 volatile std::uint32_t* timing_adapter(std::uint32_t port) {
-  return reinterpret_cast<volatile std::uint32_t*>(corstone::TIMING_ADAPTERS[port]);
+  return reinterpret_cast<volatile std::uint32_t*>(soc::TIMING_ADAPTERS[port]);
 }
 
 void initialise() { corstone::uart_initialise(); }
 
 void write(const std::uint8_t* bytes, std::size_t count) { corstone::uart_write(bytes, count); }
 
-void enable_npu_interrupt() { core::reg(core::NVIC_ISER + corstone::NPU_IRQ / 32 * 4) = 1u << corstone::NPU_IRQ % 32; }
+void enable_npu_interrupt() { core::reg(core::NVIC_ISER + soc::NPU_IRQ / 32 * 4) = 1u << soc::NPU_IRQ % 32; }
 
 }  // namespace ethos_hil::board

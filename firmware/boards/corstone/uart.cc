@@ -1,6 +1,6 @@
 #include "boards/corstone/uart.h"
 
-#include "memory_map.h"
+#include "soc.h"
 
 namespace ethos_hil::corstone {
 
@@ -17,12 +17,12 @@ constexpr std::uint32_t STATE_TX_FULL = 1u << 0;
 constexpr std::uint32_t CONTROL_TX_ENABLE = 1u << 0;
 constexpr std::uint32_t BAUD = 115'200;
 
-volatile Registers& uart = *reinterpret_cast<volatile Registers*>(UART0_BASE);
+volatile Registers& uart = *reinterpret_cast<volatile Registers*>(soc::UART0_BASE);
 
 }  // namespace
 
 void uart_initialise() {
-  uart.baud_divider = PERIPHERAL_HZ / BAUD;
+  uart.baud_divider = soc::PERIPHERAL_HZ / BAUD;
   uart.control = CONTROL_TX_ENABLE;
 }
 

@@ -1,8 +1,8 @@
 // The vector table: 16 core exceptions, then interrupts (32 of the subsystem, then expansion).
 #include <cstdint>
 
-#include "memory_map.h"
 #include "npu/driver.h"
+#include "soc.h"
 
 extern "C" {
 extern std::uint8_t __stack_top[];
@@ -31,7 +31,7 @@ constexpr VectorTable make_table() {
   for (Handler& handler : table.interrupts) handler = fault_handler;
   table.exceptions[0] = reset_handler;
   table.exceptions[14] = systick_handler;
-  table.interrupts[ethos_hil::corstone::NPU_IRQ] = npu_handler;
+  table.interrupts[ethos_hil::soc::NPU_IRQ] = npu_handler;
   return table;
 }
 

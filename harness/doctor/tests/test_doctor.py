@@ -19,12 +19,12 @@ from ethos_hil.harness.doctor import packages, places
 from ethos_hil.harness.doctor.ask import ask
 from ethos_hil.harness.doctor.finding import Status
 from ethos_hil.harness.fvp_stand_in.install import install
-from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.tests.test_repository import HEAVY, MODULES
 
 ROOT = Path(__file__).resolve().parents[3]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("ETHOS_HIL_")}
-SOCS = sorted({model.soc for model in MODELS.values()})
+NAMES = sorted(soc.name for soc in SOCS)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def test_here_everything_is_there_and_each_thing_has_a_line() -> None:
     assert all(line.split()[0] in ("ok", "note") for line in lines), told.out
     assert "\x1b" not in told.out, "no colour in a pipe"
     wanted = ["ethos-hil", "python", "torch", "executorch", "ethos-u-vela", "tosa-tools", "numpy", "other packages"]
-    wanted += ["qemu", *(f"firmware of {soc}" for soc in SOCS), "cache", "disk", "cmake", "ninja", "serial ports"]
+    wanted += ["qemu", *(f"firmware of {soc}" for soc in NAMES), "cache", "disk", "cmake", "ninja", "serial ports"]
     for name in wanted:
         assert sum(line[9:].startswith(f"{name}  ") for line in lines) == 1, name
 
@@ -147,7 +147,7 @@ def test_a_qemu_that_will_not_do(tmp_path: Path, text: str, why: str) -> None:
 def test_without_firmware_it_cannot_run_and_says_how_it_could(tmp_path: Path) -> None:
     told = doctor("--json", ETHOS_HIL_FIRMWARE=str(tmp_path))
     assert told.status == 3
-    for soc in SOCS:
+    for soc in NAMES:
         one = told.findings[f"firmware of {soc}"]
         assert one["status"] == "missing"
         assert one["found"] == f"none at {tmp_path}/{soc.replace('-', '')}/ethos-hil.elf: No such file or directory"

@@ -12,9 +12,12 @@ import pytest
 
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Fvp
+from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 
 GUEST = Path(__file__).parent / "guest"
+CORSTONE_300_U55 = MODELS["FVP_Corstone_SSE-300_Ethos-U55"]
+CORSTONE_300_U65 = MODELS["FVP_Corstone_SSE-300_Ethos-U65"]
+CORSTONE_320 = MODELS["FVP_Corstone_SSE-320"]
 _DEFINES = {
     "corstone-300": ("UART=0x59303000", "NPU_BASE=0x58102000", "NPU_IRQ=56", "PMU=0", "NPU_LIMITS=0x0F1F0000"),
     "corstone-320": ("UART=0x58203000", "NPU_BASE=0x50004000", "NPU_IRQ=16", "PMU=0x1000", "NPU_LIMITS=0"),
@@ -37,30 +40,30 @@ class Ended:
 class Board:
     """An installed launcher, and the test program for its board."""
 
-    model: Fvp
+    model: FvpModel
     launchers: Path
     guest: Path
     folder: Path
 
     def command(self, words: str, *options: str, seconds: float = 30.0) -> list[str]:
         """The launcher's command line for a test program that is given `words`, as upstream's tests write it."""
-        cpu = self.model.cpu_path
-        macs = 128 if self.model.soc == "corstone-300" else 256
+        cpu = self.model.fvp.cpu_path
+        macs = 128 if self.model.soc.name == "corstone-300" else 256
         settings = {
-            f"{self.model.npu_path}.num_macs": str(macs),
-            f"{self.model.board_path}.visualisation.disable-visualisation": "1",
-            f"{self.model.board_path}.telnetterminal0.start_telnet": "0",
-            f"{self.model.board_path}.uart0.out_file": "'-'",
+            f"{self.model.fvp.npu_path}.num_macs": str(macs),
+            f"{self.model.fvp.board_path}.visualisation.disable-visualisation": "1",
+            f"{self.model.fvp.board_path}.telnetterminal0.start_telnet": "0",
+            f"{self.model.fvp.board_path}.uart0.out_file": "'-'",
             f"{cpu}.semihosting-enable": "1",
             f"{cpu}.semihosting-stack_base": "0",
             f"{cpu}.semihosting-heap_limit": "0",
             f"{cpu}.semihosting-cwd": str(self.folder),
-            f"{self.model.npu_path}.extra_args": "'--fast'",
+            f"{self.model.fvp.npu_path}.extra_args": "'--fast'",
             f"{cpu}.semihosting-cmd_line": f"'guest {words}'",
         }
         arguments = [word for name, value in settings.items() for word in ("-C", f"{name}={value}")]
         limit = ["-a", str(self.guest), "--timelimit", f"{seconds:g}"]
-        return [str(self.launchers / self.model.executable), *arguments, *limit, *options]
+        return [str(self.launchers / self.model.fvp.executable), *arguments, *limit, *options]
 
     def run(self, words: str, *options: str, seconds: float = 30.0) -> Ended:
         """Run the test program to its end; the output must be UTF-8."""
@@ -114,10 +117,10 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return get
 
 
-@pytest.fixture(params=BOARDS, ids=lambda model: model.soc)
+@pytest.fixture(params=BOARDS, ids=lambda model: model.soc.name)
 def board(request: pytest.FixtureRequest, launchers: Path, guest: Callable[[str], Path], tmp_path: Path) -> Board:
     """Return each board in turn."""
-    return Board(request.param, launchers, guest(request.param.soc), tmp_path)
+    return Board(request.param, launchers, guest(request.param.soc.name), tmp_path)
 
 
 @pytest.fixture

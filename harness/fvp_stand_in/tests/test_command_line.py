@@ -17,19 +17,19 @@ from ethos_hil.harness.fvp_stand_in.command_line import (
     parse,
 )
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Treatment, listing
+from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_300_U65, CORSTONE_320
 from ethos_hil.harness.npu import CONFIGURATIONS
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_300_U65, CORSTONE_320, MODELS, Fvp
-from ethos_hil.harness.socs.soc import SOCS
+from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
 
 
-def settings(model: Fvp, text: str) -> LaunchSettings:
+def settings(model: FvpModel, text: str) -> LaunchSettings:
     parsed = parse(model, shlex.split(text))
     assert isinstance(parsed, LaunchSettings)
     return parsed
 
 
-def refused(text: str, model: Fvp = CORSTONE_300_U55) -> str:
+def refused(text: str, model: FvpModel = CORSTONE_300_U55) -> str:
     with pytest.raises(CommandLineError) as caught:
         parse(model, shlex.split(text))
     return str(caught.value)
@@ -101,7 +101,7 @@ def test_upstreams_line_for_corstone_320(tmp_path: Path) -> None:
          "-C mps4_board.uart1.out_file=- -C mps4_board.uart1.unbuffered_output=1 --application=demo.axf"),
     ],
 )  # fmt: skip
-def test_lines_of_public_scripts(model: Fvp, text: str) -> None:
+def test_lines_of_public_scripts(model: FvpModel, text: str) -> None:
     assert settings(model, text).application.name in ("demo", "demo.axf")
 
 
@@ -207,15 +207,14 @@ def test_two_boot_addresses_must_agree() -> None:
 
 def test_models_have_the_npus_that_exist() -> None:
     for model in MODELS.values():
-        assert model.macs == tuple(c.macs for c in CONFIGURATIONS if c.name.startswith(model.npu + "-"))
-        assert model.default_macs in model.macs
-        (soc,) = (soc for soc in SOCS if soc.name == model.soc)
-        assert soc.vectors == model.boot
+        npu = model.npu
+        assert npu.macs == tuple(c.macs for c in CONFIGURATIONS if c.name.startswith(npu.family + "-"))
+        assert npu.default_macs in npu.macs
 
 
 def test_rows_are_unambiguous_and_have_reasons() -> None:
     for model in MODELS.values():
-        names = [row.name(model) for row in PARAMETERS if row.soc in (None, model.soc)]
+        names = [row.name(model) for row in PARAMETERS if row.soc in (None, model.soc.name)]
         assert len(set(names)) == len(names)
     for row in PARAMETERS:
         assert row.note

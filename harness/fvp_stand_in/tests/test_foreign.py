@@ -26,7 +26,7 @@ def test_heap_and_stack_are_the_programs_own_choice(board: Board) -> None:
     """The start-up sets MSPLIM, so that any stack but the program's own faults at once."""
     ended = board.run("heap")
     assert ended.status == 0, ended.stderr
-    base = 0x30000000 if board.model.soc == "corstone-300" else 0x31000000
+    base = 0x30000000 if board.model.soc.name == "corstone-300" else 0x31000000
     words = ended.stdout.split()
     assert base < int(words[1], 16) < int(words[3], 16) < base + (256 << 10)
 
@@ -37,8 +37,8 @@ def test_the_stack_is_where_the_parameters_put_it(board300: Board) -> None:
 
 
 def test_heap_and_stack_of_a_program_with_one_function_for_all_calls(board: Board, tmp_path: Path) -> None:
-    elf = build(board.model.soc, tmp_path / "wrapped.elf", "wrapped.c")
-    cpu = board.model.cpu_path
+    elf = build(board.model.soc.name, tmp_path / "wrapped.elf", "wrapped.c")
+    cpu = board.model.fvp.cpu_path
     options = ("-C", f"{cpu}.semihosting-heap_base=4660", "-C", f"{cpu}.semihosting-stack_limit=0x20000000")
     ended = Board(board.model, board.launchers, elf, board.folder).run("", *options)
     assert ended.stdout.split()[:4] == ["00001234", "00000000", "00000000", "20000000"]
@@ -64,7 +64,7 @@ def test_output_is_valid_text_whatever_the_program_prints(board300: Board) -> No
 @pytest.mark.parametrize("name", ["add", "convolutions"])
 @pytest.mark.parametrize("place", ["sram", "ddr"])
 def test_npu_job_driven_by_interrupt(board: Board, name: str, place: str) -> None:
-    expected = job(name, board.model.soc)
+    expected = job(name, board.model.soc.name)
     expected.write(board.folder)
     ended = board.run(f"npu {place} done.bin")
     assert ended.status == 0, ended.stdout + ended.stderr
@@ -78,7 +78,7 @@ def test_npu_job_driven_by_interrupt(board: Board, name: str, place: str) -> Non
 @pytest.mark.parametrize("name", ["add", "convolutions"])
 def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: Path) -> None:
     """The values that the test above compares do come from the NPU."""
-    expected = job(name, board.model.soc)
+    expected = job(name, board.model.soc.name)
     expected.write(board.folder)
     ended = Board(board.model, zeros_launchers, board.guest, board.folder).run("npu sram done.bin")
     assert ended.status == 0, ended.stdout + ended.stderr
@@ -88,7 +88,7 @@ def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: P
 
 
 def test_an_invalid_command_stream_is_an_error_of_the_npu(board: Board) -> None:
-    job("add", board.model.soc).write(board.folder)
+    job("add", board.model.soc.name).write(board.folder)
     (board.folder / "stream.bin").write_bytes(random.Random(0).randbytes(256))
     ended = board.run("npu sram done.bin")
     assert ended.status == 1
@@ -97,7 +97,7 @@ def test_an_invalid_command_stream_is_an_error_of_the_npu(board: Board) -> None:
 
 
 def test_memory_out_of_the_npus_reach_is_an_error_of_the_npu(board: Board) -> None:
-    job("add", board.model.soc).write(board.folder)
+    job("add", board.model.soc.name).write(board.folder)
     ended = board.run("npu tcm done.bin")
     assert ended.status == 1
     (line,) = (line for line in ended.stdout.splitlines() if line.startswith("E [guest] the NPU failed, status "))
@@ -106,7 +106,7 @@ def test_memory_out_of_the_npus_reach_is_an_error_of_the_npu(board: Board) -> No
 
 
 def test_end_of_transmission_ends_the_run(board: Board) -> None:
-    ended = board.run("uart one two", "-C", f"{board.model.board_path}.uart0.shutdown_on_eot=1")
+    ended = board.run("uart one two", "-C", f"{board.model.fvp.board_path}.uart0.shutdown_on_eot=1")
     assert "onetwo\x04" in ended.stdout
     assert ended.status == 0
 
@@ -173,12 +173,12 @@ def test_without_semihosting_the_call_is_a_fault(board300: Board) -> None:
 
 
 def test_image_outside_the_memories_is_refused(board: Board, tmp_path: Path) -> None:
-    elf = build(board.model.soc, tmp_path / "elsewhere.elf", code=0x12000000)
+    elf = build(board.model.soc.name, tmp_path / "elsewhere.elf", code=0x12000000)
     ended = Board(board.model, board.launchers, elf, board.folder).run("args")
     assert ended.status == 1
     assert f"Error: the application {elf} has" in ended.stderr
     assert "at 0x12000000: " in ended.stderr
-    assert ("FPGA SRAM" in ended.stderr) == (board.model.soc == "corstone-320")
+    assert ("FPGA SRAM" in ended.stderr) == (board.model.soc.name == "corstone-320")
 
 
 @pytest.mark.parametrize("address", ["0x70800000", "0x31080000", "0x38000000", "0x30060000", "0x11100000"])

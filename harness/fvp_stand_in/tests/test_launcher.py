@@ -33,7 +33,7 @@ def test_version_says_what_it_is(launchers: Path, executable: str) -> None:
 def test_lists_and_help(launchers: Path, executable: str) -> None:
     parameters = ask(launchers, executable, "--list-params")
     assert parameters.returncode == 0
-    assert MODELS[executable].npu_path + ".num_macs=" in parameters.stdout
+    assert MODELS[executable].fvp.npu_path + ".num_macs=" in parameters.stdout
     assert "--timelimit SECONDS" in ask(launchers, executable, "--help").stdout
 
 

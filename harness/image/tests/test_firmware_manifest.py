@@ -15,10 +15,10 @@ import pytest
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_file import OWN, firmware_doubt, firmware_path
 from ethos_hil.harness.image.firmware_manifest import ELF_NAME, MANIFEST_NAME, FirmwareManifest, source_digest
-from ethos_hil.harness.socs.soc import SOCS
+from ethos_hil.harness.socs.registry import SOCS
 
 ROOT = Path(__file__).resolve().parents[3]
-BOARDS = [soc.name.replace("-", "") for soc in SOCS]
+BOARDS = [soc.firmware.name for soc in SOCS]
 NET = """
 import torch
 

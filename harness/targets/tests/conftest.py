@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, CORSTONE_320, Fvp
+from ethos_hil.harness.socs.fvps import FvpModel
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
@@ -58,10 +59,10 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     $uart is where its UART should go; it starts in the folder of semihosting.
     """
 
-    def make(body: str, version: str = ARMS_VERSION, model: Fvp = CORSTONE_300_U55) -> Path:
+    def make(body: str, version: str = ARMS_VERSION, model: FvpModel = CORSTONE_300_U55) -> Path:
         folder = tmp_path / "fvps"
         folder.mkdir(exist_ok=True)
-        path = folder / model.executable
+        path = folder / model.fvp.executable
         path.write_text(_FAKE.format(version=shlex.quote(version), body=body))
         path.chmod(0o755)
         monkeypatch.setenv(PATH_VARIABLE, str(folder))

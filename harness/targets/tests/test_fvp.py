@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.socs.fvps import CORSTONE_320
-from ethos_hil.harness.targets.base import Capability
+from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.contract_programs import endless
 from ethos_hil.harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
@@ -82,7 +83,7 @@ def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("wire")
     (folder / "image.elf").write_bytes(add_image.elf)
     settings = ("-C", "ethosu.num_macs=128", "-C", f"mps3_board.uart0.out_file={folder / 'uart'}")
-    command = [str(launchers / MODELS["corstone-300"].executable), *settings, "-a", str(folder / "image.elf")]
+    command = [str(launchers / MODELS["corstone-300"].fvp.executable), *settings, "-a", str(folder / "image.elf")]
     collector, taken = Collector(add_image), 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + TIMEOUT
@@ -136,7 +137,7 @@ def test_several_run_at_once(use_launchers: Path) -> None:
 
 
 def test_the_fvps_own_words_are_in_the_console(fake: Fake, launchers: Path, add_image: Image) -> None:
-    launcher = shlex.quote(str(launchers / MODELS["corstone-300"].executable))
+    launcher = shlex.quote(str(launchers / MODELS["corstone-300"].fvp.executable))
     fake(f'echo "terminal_1: Listening for serial connection on port 5001"; exec {launcher} "$@"')
     assert "terminal_1: Listening for serial connection on port 5001" in run(add_image).console
 
@@ -324,20 +325,6 @@ def test_a_program_without_end_meets_the_launchers_time_limit(
     assert "no end within 1 s" in error.message
 
 
-def endless(image: Image) -> Image:
-    """The image with its firmware's reset handler turned into a loop."""
-    import io
-    from dataclasses import replace
-
-    from elftools.elf.elffile import ELFFile
-
-    file = ELFFile(io.BytesIO(image.elf))
-    entry = file.header["e_entry"] & ~1
-    segment = next(s for s in file.iter_segments() if s["p_vaddr"] <= entry < s["p_vaddr"] + s["p_filesz"])
-    at = segment["p_offset"] + entry - segment["p_vaddr"]
-    return replace(image, elf=image.elf[:at] + b"\xfe\xe7" + image.elf[at + 2 :])  # b .
-
-
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
 def test_a_uart_that_stops_half_way_with_the_fvps_end(
     fake: Fake, add_image: Image, wire: bytes, tmp_path: Path, part: float
@@ -413,9 +400,3 @@ def test_an_fvp_that_ignores_sigterm_is_ended_all_the_same(fake: Fake, add_image
     started = time.monotonic()
     assert fails(add_image, timeout=0.3).kind == "timeout"
     assert time.monotonic() - started < 10
-
-
-def test_run_without_load_names_the_state(fake: Fake) -> None:
-    fake("exit 0")
-    with pytest.raises(UsageError, match="state idle"):
-        FvpTarget("corstone-300", U55).run(timeout=1)

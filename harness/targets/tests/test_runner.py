@@ -12,7 +12,7 @@ from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.targets.base import Capability
+from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
 from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.registry import make_target
@@ -117,10 +117,12 @@ def test_what_is_no_elf_for_the_board_is_refused(elf: bytes) -> None:
 
 
 def test_a_target_without_semihosting_says_so() -> None:
-    from ethos_hil.harness.targets.base import Target
+    class Deaf(VirtualTarget):
+        def capabilities(self) -> frozenset[Capability]:
+            return super().capabilities() - {Capability.SEMIHOSTING}
 
     with pytest.raises(TargetNotAvailable, match="no semihosting"):
-        Target.boot(VirtualTarget(str(U55)), b"", "", Path(), timeout=1)
+        Deaf(str(U55)).boot(b"", "", Path(), timeout=1)
 
 
 # --- Runners that behave otherwise. ---

@@ -10,9 +10,11 @@ import pytest
 
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.run import find_firmware
-from ethos_hil.harness.socs.soc import CORSTONE_300, Soc
+from ethos_hil.harness.socs.registry import find_soc
+from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
 
+CORSTONE_300, CORSTONE_320 = find_soc("corstone-300"), find_soc("corstone-320")
 _LINKER_SCRIPT = """
 MEMORY
 {
@@ -72,8 +74,8 @@ def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
 
     def build(body: str, soc: Soc = CORSTONE_300) -> bytes:
         folder = tmp_path_factory.mktemp("assembled")
-        (folder / "linker.ld").write_text(_LINKER_SCRIPT % soc.vectors)
-        (folder / "guest.s").write_text(_PROLOGUE.format(npu=soc.npu.base) + body + _EPILOGUE)
+        (folder / "linker.ld").write_text(_LINKER_SCRIPT % soc.boot)
+        (folder / "guest.s").write_text(_PROLOGUE.format(npu=soc.npu_registers.base) + body + _EPILOGUE)
         command = "arm-none-eabi-gcc -mcpu=cortex-m55 -mthumb -g -nostdlib -T linker.ld guest.s -o guest.elf"
         subprocess.run(command.split(), cwd=folder, check=True, timeout=60)
         return (folder / "guest.elf").read_bytes()

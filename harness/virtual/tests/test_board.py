@@ -12,13 +12,14 @@ import pytest
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.run import find_firmware
-from ethos_hil.harness.socs.soc import CORSTONE_300, SOCS, Soc
+from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.board import QemuBoard, _contents
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.pool import BoardPool, new_board
-from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, qemu_processes
 from ethos_hil.harness.virtual.tests.state import state_of
 from ethos_hil.harness.virtual.tests.test_machine import PARK, SEND, words
 
@@ -201,7 +202,7 @@ def teller(number: int) -> str:
 
 @pytest.mark.parametrize("address", [0x10000000, 0x11000000, 0x31000000, 0x70000000])
 def test_code_of_the_last_image_is_not_executed_again(assemble: Assemble, pool: BoardPool, address: int) -> None:
-    soc = dataclasses.replace(CORSTONE_300, vectors=address)
+    soc = dataclasses.replace(CORSTONE_300, boot=address)
     processes = set()
     for number in (1, 2, 1, 3):
         said, board = run_for_words(pool.take(soc, assemble(teller(number), soc)), 1)
@@ -216,7 +217,7 @@ def test_memory_emptied_past_qemu_would_be_noticed(
     assemble: Assemble, pool: BoardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory emptied past QEMU holds the new code, but QEMU executes the old code."""
-    soc = dataclasses.replace(CORSTONE_300, vectors=0x70000000)
+    soc = dataclasses.replace(CORSTONE_300, boot=0x70000000)
     said, board = run_for_words(pool.take(soc, assemble(teller(1), soc)), 1)
     assert board is not None
     monkeypatch.setattr(type(board.qtest), "fill", lambda *_: None)
@@ -230,7 +231,7 @@ def test_memory_emptied_past_qemu_would_be_noticed(
 @pytest.mark.parametrize("known", [True, False])
 def test_code_written_past_qemu_is_not_taken_for_known(assemble: Assemble, pool: BoardPool, known: bool) -> None:
     """An NPU may write code like this. It is in memory, while QEMU has a translation of the old code."""
-    soc = dataclasses.replace(CORSTONE_300, vectors=0x31000000)
+    soc = dataclasses.replace(CORSTONE_300, boot=0x31000000)
     one, two = assemble(teller(1), soc), assemble(teller(2), soc)
     said, board = run_for_words(pool.take(soc, one), 1)
     assert (said, board is not None) == ([1], True)

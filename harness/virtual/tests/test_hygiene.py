@@ -31,7 +31,7 @@ _WAITING = """
 import sys, time
 from pathlib import Path
 from ethos_hil.harness.virtual.pool import BoardPool
-from ethos_hil.harness.socs.soc import CORSTONE_300
+from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300
 pool = BoardPool()
 pool.give(pool.take(CORSTONE_300, Path(sys.argv[1]).read_bytes()))
 time.sleep(60)

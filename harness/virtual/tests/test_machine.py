@@ -9,12 +9,14 @@ import pytest
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.npu import Configuration, Npu
-from ethos_hil.harness.socs.soc import CORSTONE_300, CORSTONE_320, SOCS, Soc
+from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, locate
 from ethos_hil.harness.virtual.pool import new_board
+from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320
 
 Assemble = Callable[..., bytes]
 U55 = Configuration.parse("ethos-u55-128")
@@ -122,10 +124,10 @@ def job(soc: Soc) -> str:
     ldr r1, =0xE000ED08      @ vectors into the DTCM, ours for the NPU's interrupt
     ldr r2, =0x30000000
     ldr r3, =handler
-    str r3, [r2, #4 * (16 + {soc.irq})]
+    str r3, [r2, #4 * (16 + {soc.npu_irq})]
     str r2, [r1]
-    ldr r1, =0xE000E100 + {soc.irq // 32 * 4}      @ NVIC_ISER
-    ldr r2, =1 << {soc.irq % 32}
+    ldr r1, =0xE000E100 + {soc.npu_irq // 32 * 4}      @ NVIC_ISER
+    ldr r2, =1 << {soc.npu_irq % 32}
     str r2, [r1]
     mov r8, #0
     ldr r1, =0xFFFF0000
@@ -147,7 +149,7 @@ def handler(soc: Soc) -> str:
     .thumb_func
     .type handler, %function
 handler:
-    ldr r0, ={soc.npu.base}      @ v8.1-M clears the caller-saved registers
+    ldr r0, ={soc.npu_registers.base}      @ v8.1-M clears the caller-saved registers
     add r8, r8, #1
     movs r1, #2
     str r1, [r0, #8]

@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,12 @@ import pytest
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.socs.soc import CORSTONE_300, CORSTONE_320
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual import board, machine
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.pool import BoardPool
-from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
 from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, teller
 
@@ -38,9 +37,9 @@ def pool() -> Iterator[BoardPool]:
 
 
 def run(
-    image: Image, pool: BoardPool | None, kind: type[VirtualTarget] = VirtualTarget, timeout: float = TIMEOUT
+    image: Image, pool: BoardPool | None, parts: Mapping[str, Any] | None = None, timeout: float = TIMEOUT
 ) -> Outcome:
-    target = kind(NPU, pool=pool)
+    target = VirtualTarget(NPU, pool=pool, **(parts or {}))
     target.load(image)
     return target.run(timeout=timeout)
 
@@ -99,20 +98,12 @@ class BusyEngine(Engine):
         return None
 
 
-class BusyTarget(VirtualTarget):
-    engine = BusyEngine
-
-
 class KilledEngine(Engine):
     """QEMU ends while the NPU works."""
 
     def run(self, job: NpuJob) -> JobResult:
         os.kill(waiting(), signal.SIGKILL)
         return super().run(job)
-
-
-class KilledTarget(VirtualTarget):
-    engine = KilledEngine
 
 
 class DefectiveEngine(Engine):
@@ -122,15 +113,9 @@ class DefectiveEngine(Engine):
         raise ZeroDivisionError("a defect of the model")
 
 
-class DefectiveTarget(VirtualTarget):
-    engine = DefectiveEngine
-
-
-class DamagedTarget(VirtualTarget):
-    """A UART that gets a bit wrong."""
-
-    def _received(self, data: bytes) -> bytes:
-        return bytes((data[0] ^ 4,)) + data[1:]
+def damaging(data: bytes) -> bytes:
+    """A wire that gets a bit wrong."""
+    return bytes((data[0] ^ 4,)) + data[1:]
 
 
 def damaged_program(make_image: MakeImage) -> Image:
@@ -143,25 +128,25 @@ def damaged_program(make_image: MakeImage) -> Image:
 
 
 @pytest.mark.parametrize(
-    ("kind", "plan", "error"),
+    ("parts", "plan", "error"),
     [
-        (BusyTarget, {"npu_timeout_ms": 100}, "timeout"),
-        (BusyTarget, {"npu_timeout_ms": 600_000}, "timeout"),
-        (KilledTarget, {}, "crashed"),
-        (DamagedTarget, {}, "link"),
-        (VirtualTarget, None, "fault"),
-        (DefectiveTarget, {}, None),
+        ({"engine": BusyEngine}, {"npu_timeout_ms": 100}, "timeout"),
+        ({"engine": BusyEngine}, {"npu_timeout_ms": 600_000}, "timeout"),
+        ({"engine": KilledEngine}, {}, "crashed"),
+        ({"wire": damaging}, {}, "link"),
+        ({}, None, "fault"),
+        ({"engine": DefectiveEngine}, {}, None),
     ],
     ids=["the firmware's timeout", "timeout", "killed", "damaged", "fault", "defect of the model"],
 )
 def test_a_board_on_which_a_run_failed_is_not_used_again(
-    make_image: MakeImage, pool: BoardPool, kind: type[VirtualTarget], plan: dict[str, Any] | None, error: str | None
+    make_image: MakeImage, pool: BoardPool, parts: dict[str, Any], plan: dict[str, Any] | None, error: str | None
 ) -> None:
     expected = comparable(run(make_image("add"), pool))
     before = waiting()
     image = damaged_program(make_image) if plan is None else make_image("add", **plan)
     with pytest.raises(TargetError if error else ZeroDivisionError) as caught:
-        run(image, pool, kind, timeout=3.0 if error == "timeout" else TIMEOUT)
+        run(image, pool, parts, timeout=3.0 if error == "timeout" else TIMEOUT)
     assert getattr(caught.value, "kind", None) == error
     assert qemu_processes(os.getpid()) == set()
     assert comparable(run(make_image("add"), pool)) == expected

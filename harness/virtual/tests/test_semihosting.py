@@ -12,11 +12,11 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.npu import Configuration
-from ethos_hil.harness.socs.soc import CORSTONE_300
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
+from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300
 
 CALL = b"\xab\xbe"
 MOVS_HEAPINFO, MOVW_HEAPINFO, MOVS_WRITE = b"\x16\x20", b"\x4f\xf0\x16\x00", b"\x05\x20"

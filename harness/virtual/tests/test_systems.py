@@ -23,7 +23,7 @@ from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run_artifact
-from ethos_hil.harness.socs.soc import Window
+from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.peripherals import AbsentDevice
 from ethos_hil.lowering.artifact import Artifact
@@ -197,9 +197,10 @@ class Adapted(VirtualTarget):
     """A board that has timing adapters."""
 
     def __init__(self, npu: str) -> None:
-        super().__init__(npu)
-        if self.soc == "corstone-300":
-            self._soc = dataclasses.replace(self._soc, absent=(Window(0x58103000, 0x1000),))
+        soc = virtual_soc(npu)
+        # Not the window that QEMU serves, so that this host does.
+        adapters = dataclasses.replace(soc.timing_adapters, size=soc.timing_adapters.size - 4)
+        super().__init__(npu, soc=dataclasses.replace(soc, timing_adapters=adapters))
 
 
 # MAXR, MAXW, MAXRW, RLATENCY, WLATENCY, PULSE_ON, PULSE_OFF, BWCAP, PERFCTRL, PERFCNT, MODE of both, as ExecuTorch's

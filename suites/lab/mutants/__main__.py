@@ -15,10 +15,9 @@ import typer
 from rich.text import Text
 
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
-from ethos_hil.harness.socs.soc import soc_for
+from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report
@@ -39,7 +38,7 @@ def main(
     originals = [Original.load(file) for file in _programs(files)]
     started = time.monotonic()
     endings: list[Ending] = []
-    socs = {soc_for(Configuration.parse(original.npu)).name for original in originals}
+    socs = {virtual_soc(original.npu).name for original in originals}
     session = MutantSession(tuple(originals), {soc: find_firmware(soc) for soc in socs}, seed, folder)
     with Live() as live:
         live.stage(f"Booting {count:,} damaged programs")

@@ -27,8 +27,10 @@ from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
-from ethos_hil.harness.socs.fvps import CORSTONE_300_U55, Fvp
-from ethos_hil.harness.virtual.qemu import MACHINE, find_qemu
+from ethos_hil.harness.socs.fvps import fvp_model
+from ethos_hil.harness.socs.soc import Fvp
+from ethos_hil.harness.virtual.mps3_an547 import MACHINE
+from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.npu_name import NpuName
@@ -110,30 +112,32 @@ def measure(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         install(folder / "bin")
-        command = _command(CORSTONE_300_U55, folder, runner, program, inputs)
+        model = fvp_model("corstone-300", "ethos-u55-128")
+        assert model is not None
+        command = _command(model.fvp, folder, runner, program, inputs)
         boot = min(_boot(folder) for _ in range(_RUNS))
         return min((_once(command, folder, outputs, boot) for _ in range(_RUNS)), key=lambda budget: budget.over)
 
 
-def _command(model: Fvp, folder: Path, runner: Path, program: bytes, inputs: Sequence[bytes]) -> list[str]:
+def _command(fvp: Fvp, folder: Path, runner: Path, program: bytes, inputs: Sequence[bytes]) -> list[str]:
     (folder / "program.pte").write_bytes(program)
     line = "executor_runner -m program.pte -o out"
     for index, data in enumerate(inputs):
         (folder / f"i{index}.bin").write_bytes(data)
         line += f" -i i{index}.bin"
-    cpu = model.cpu_path
+    cpu = fvp.cpu_path
     settings = (
-        f"{model.npu_path}.num_macs=128",
-        f"{model.board_path}.uart0.out_file='-'",
+        f"{fvp.npu_path}.num_macs=128",
+        f"{fvp.board_path}.uart0.out_file='-'",
         f"{cpu}.semihosting-enable=1",
         f"{cpu}.semihosting-stack_base=0",
         f"{cpu}.semihosting-heap_limit=0",
         f"{cpu}.semihosting-cwd={folder}",
-        f"{model.npu_path}.extra_args='--fast'",
+        f"{fvp.npu_path}.extra_args='--fast'",
         f"{cpu}.semihosting-cmd_line='{line}'",
     )
     options = [word for setting in settings for word in ("-C", setting)]
-    return [str(folder / "bin" / model.executable), *options, "-a", str(runner), "--timelimit", "60", "--stat"]
+    return [str(folder / "bin" / fvp.executable), *options, "-a", str(runner), "--timelimit", "60", "--stat"]
 
 
 def _boot(folder: Path) -> float:

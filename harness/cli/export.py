@@ -1,0 +1,59 @@
+"""`ethos-hil export`: a record in the format of another tool."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.export.exporter import EXPORTERS
+from ethos_hil.results.files import write_whole
+from ethos_hil.results.plugins import PluginError, UnknownPlugin
+from ethos_hil.results.record import Record
+from ethos_hil.results.store import find_record
+
+_STDOUT = Path("-")
+
+
+def export(path: Path, to: str, output: Path) -> None:
+    """Write the record at `path` to a file, whole or not at all, or to stdout.
+
+    Raises:
+        UsageError: there is no such exporter, no record there, or the file cannot be written.
+        ToolError: the exporter of another distribution does not work.
+    """
+    try:
+        exporter = EXPORTERS.get(to)
+    except UnknownPlugin as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    except PluginError as error:
+        raise ToolError(error.message, hint=error.hint) from error.__cause__
+    record = _record(path)
+    try:
+        content = exporter.write(record)
+    except Exception as error:
+        owner = " ".join(EXPORTERS.distributions(to))
+        raise ToolError(
+            f"the exporter {to!r} of {owner} failed: {type(error).__name__}: {error}",
+            hint=f"tell those who make {owner}; --debug shows where",
+        ) from error
+    data = content.encode() if isinstance(content, str) else content
+    if output == _STDOUT:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_whole(output, data)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}", hint="nothing was written there") from error
+
+
+def _record(path: Path) -> Record:
+    try:
+        return find_record(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="`ethos-hil runs` lists the runs") from error
+    except ValueError as error:
+        raise UsageError(
+            f"{path} has no record: {error}", hint="give what `ethos-hil run --json FILE` wrote, or a run folder"
+        ) from error

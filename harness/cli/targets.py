@@ -1,0 +1,44 @@
+"""`ethos-hil targets`: where models can run, and what is missing to run there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.harness.render import console
+from ethos_hil.harness.targets.listing import ListedTarget, families, list_targets
+from ethos_hil.harness.targets.plugin import TargetOption
+
+SCHEMA_VERSION = 1
+
+
+def show(*, as_json: bool) -> None:
+    """Print all targets; of those that cannot be used, a warning."""
+    usable, unusable = list_targets()
+    for problem in unusable:
+        sys.stderr.write(f"ethos-hil: warning: {problem.message} ({problem.hint})\n")
+    if as_json:
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "targets": [asdict(target) for target in usable],
+            "unusable": [asdict(problem) for problem in unusable],
+        }
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        console().print(_table(usable))
+
+
+def _table(targets: list[ListedTarget]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("target", "kind", "what it is", "SoC", "NPUs", "options", "here"):
+        table.add_column(name)
+    for target in targets:
+        options = ", ".join(f"--{option}" for option in target.options if option != TargetOption.POOL)
+        status = Text(target.status, "green" if target.missing is None else "yellow")
+        socs, npus = ", ".join(target.socs), families(target.npus)
+        table.add_row(target.name, target.kind, target.description, socs, npus, options, status)
+    return table

@@ -1,0 +1,55 @@
+"""All systems on chip: every file of this folder that declares one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.lowering.errors import ToolError, UsageError
+
+_OTHERS = ("firmware_files", "fvps", "registry", "soc")
+"""The files of this folder that declare none."""
+
+
+def _declared() -> tuple[Soc, ...]:
+    files = pkgutil.iter_modules([str(Path(__file__).parent)])
+    names = sorted(file.name for file in files if not file.ispkg and file.name not in _OTHERS)
+    found: tuple[Soc, ...] = tuple(importlib.import_module(f"{__package__}.{name}").SOC for name in names)
+    for what in ("name", "number"):
+        values = [getattr(soc, what) for soc in found]
+        assert len(set(values)) == len(values), f"two systems on chip have one {what}: {values}"
+    return found
+
+
+SOCS = _declared()
+"""In the order of their files' names."""
+
+
+def find_soc(name: str) -> Soc:
+    """Return the system called `name`.
+
+    Raises:
+        ToolError: there is none; says which there are.
+    """
+    for soc in SOCS:
+        if soc.name == name:
+            return soc
+    raise ToolError(
+        f"no system on chip is called {name!r}", hint=f"harness/socs declares {', '.join(soc.name for soc in SOCS)}"
+    )
+
+
+def virtual_soc(npu: str) -> Soc:
+    """Return the system that the virtual board is with `npu`, e.g. "ethos-u55-128": the first one that has it.
+
+    Raises:
+        UsageError: none has it; says which NPUs there are.
+    """
+    able = [soc for soc in SOCS if soc.virtual]
+    for soc in able:
+        if npu in soc.npu_names:
+            return soc
+    names = dict.fromkeys(name for soc in able for name in soc.npu_names)
+    raise UsageError(f"the virtual board cannot have an {npu}", hint=f"use one of {', '.join(names)}")

@@ -1,0 +1,127 @@
+"""The declarations of systems on chip agree with themselves, with the NPUs there are, and with the firmware's build."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS
+from ethos_hil.harness.socs.firmware_files import PRESETS, firmware_files
+from ethos_hil.harness.socs.fvps import MODELS, fvp_model
+from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
+from ethos_hil.harness.socs.soc import Soc, Window
+from ethos_hil.harness.virtual.mps3_an547 import missing
+from ethos_hil.lowering.errors import ToolError, UsageError
+
+FIRMWARE = Path(__file__).resolve().parents[3] / "firmware"
+each_soc = pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
+
+
+def test_every_npu_has_a_system_that_the_virtual_board_can_be() -> None:
+    for configuration in CONFIGURATIONS:
+        assert configuration.name in virtual_soc(configuration.name).npu_names
+    with pytest.raises(UsageError, match="cannot have an ethos-u55-48") as caught:
+        virtual_soc("ethos-u55-48")
+    assert "ethos-u55-64" in str(caught.value.hint)
+
+
+def test_an_unknown_system_names_the_known_ones() -> None:
+    with pytest.raises(ToolError, match="'corstone-999'") as caught:
+        find_soc("corstone-999")
+    assert "corstone-300, corstone-320" in str(caught.value.hint)
+
+
+def test_each_fvp_is_found_by_its_system_and_npu() -> None:
+    assert len(MODELS) == 3
+    for model in MODELS.values():
+        for npu in model.npu.names:
+            assert fvp_model(model.soc.name, npu) == model
+    assert fvp_model("corstone-300", "ethos-u85-256") is None
+
+
+@each_soc
+def test_memories_are_apart_and_devices_are_in_none(soc: Soc) -> None:
+    ranges = sorted((base, base + memory.size) for memory in soc.memories for base in memory.bases)
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ranges))
+    for window in (soc.npu_registers, soc.timing_adapters, *soc.uarts):
+        assert all(memory.offset_of(base) is None for memory in soc.memories for base in window.bases)
+    assert all(soc.timing_adapters.offset_of(port) is not None for port in soc.timing_adapter_ports)
+
+
+@each_soc
+def test_the_firmware_is_put_into_memories_that_are_there(soc: Soc) -> None:
+    board = soc.firmware
+    assert soc.memory(board.boot).base == soc.boot
+    assert any(memory.holds(board.package.base, board.package.size) for memory in soc.memories if memory.npu)
+    assert soc.memory(board.pool).npu
+    if soc.virtual:
+        for name in (board.boot, board.code, board.data, board.stack, board.pool):
+            memory = soc.memory(name)
+            assert missing(memory.base, memory.size, soc) is None
+    with pytest.raises(KeyError, match="has no memory 'MRAM'"):
+        firmware_files([dataclasses.replace(soc, firmware=dataclasses.replace(board, pool="MRAM"))])
+
+
+def test_the_firmwares_files_are_those_of_the_declarations() -> None:
+    """Otherwise: python -m ethos_hil.harness.socs.firmware_files."""
+    files = firmware_files()
+    assert {name: (FIRMWARE / name).read_text() for name in files} == files
+    generated = {f"boards/{path.parent.name}/soc.h" for path in FIRMWARE.glob("boards/*/soc.h")}
+    assert generated == {name for name in files if name.endswith("soc.h")}, "files of a board that nobody declares"
+
+
+def test_another_address_is_seen_in_the_files() -> None:
+    """What the test above compares is made of the declaration, not of what is there."""
+    soc = find_soc("corstone-300")
+    moved = dataclasses.replace(soc, npu_registers=Window(0x50004000, 0x1000), npu_irq=16)
+    text = firmware_files([moved])["boards/corstone300/soc.h"]
+    assert "NPU_BASE = 0x50004000" in text
+    assert "NPU_IRQ = 16" in text
+    assert text != (FIRMWARE / "boards/corstone300/soc.h").read_text()
+
+
+def test_make_and_cmake_know_the_boards() -> None:
+    boards = [soc.firmware.name for soc in SOCS]
+    command = ["make", "-s", "-f", "-", "boards"]
+    rule = "include Makefile\nboards: ; @echo $(BOARDS)\n.PHONY: boards\n"
+    asked = subprocess.run(command, cwd=FIRMWARE.parent, input=rule, capture_output=True, text=True, timeout=60)
+    assert asked.stdout.split() == sorted(boards), asked.stderr
+    presets = json.loads((FIRMWARE / PRESETS).read_text())
+    assert [preset["name"] for preset in presets["configurePresets"]] == boards
+    listed = subprocess.run(["cmake", "--list-presets"], cwd=FIRMWARE, capture_output=True, text=True, timeout=60)
+    assert all(f'"{board}"' in listed.stdout for board in (*boards, "host")), listed.stdout + listed.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "size", "soc", "why"),
+    [
+        (0x10000000, 4, "corstone-300", None),
+        (0x00000000, 512 << 10, "corstone-300", None),
+        (0x01100000, 4, "corstone-300", None),  # QEMU's is larger than the board's
+        (0x31000000, 4 << 20, "corstone-320", None),
+        (0x38000000, 8 << 20, "corstone-300", None),
+        (0xDFFFFFFF, 1, "corstone-300", None),
+        (0x3107FFFF, (4 << 20), "corstone-300", "they run past the end of the SRAM at 0x31400000"),
+        (0xDFFFFFFF, 2, "corstone-300", "there is no memory"),
+        (0x12000000, 4, "corstone-300", "there is no memory"),
+        (0x02000000, 4, "corstone-320", "corstone-320 has its FPGA SRAM there, which the virtual board lacks"),
+        (0x40000000, 4, "corstone-320", "there is no memory"),
+    ],
+)
+def test_why_a_place_is_in_no_memory_of_the_virtual_board(address: int, size: int, soc: str, why: str | None) -> None:
+    assert missing(address, size, find_soc(soc)) == why
+
+
+def test_the_two_aliases_of_a_window_are_one_place() -> None:
+    for window in (Window(0x58102000, 0x1000, 0x48102000), Window(0x40003000, 0x1000, 0x50003000)):
+        assert window.alias is not None
+        assert window.bases == tuple(sorted((window.base, window.alias)))
+        assert window.offset_of(window.base + 8) == window.offset_of(window.alias + 8) == 8
+        assert window.holds(window.alias, window.size)
+        assert not window.holds(window.alias + 1, window.size)
+    assert Window(0x70000000, 4).bases == (0x70000000,)

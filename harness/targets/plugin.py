@@ -1,0 +1,74 @@
+"""How a target is registered: its name, its NPUs, the options it honours, and how it is found and made."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ethos_hil.lowering.errors import ToolError
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.targets.base import Target
+    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.lowering.npu_name import NpuName
+
+KINDS = ("virtual", "fvp", "board")
+
+
+class TargetOption(enum.StrEnum):
+    """What a user may ask of a target besides an NPU, and what honouring it obliges the target to."""
+
+    STRICT = "strict"
+    """`--strict`: a run whose command stream lacks a wait ends in a TargetError of kind "hazard"."""
+    FAST = "fast"
+    """`--fast`: the NPU leaves out its timing, to be faster. The target has no Capability.NPU_CYCLES then."""
+    POOL = "pool"
+    """A BoardPool is used for Capability.STAYS_UP. It only saves time, so other targets ignore it."""
+
+
+@dataclass(frozen=True)
+class TargetSettings:
+    """What a user asks of a target. A target never gets a setting that its plug-in does not honour.
+
+    Attributes:
+        strict: see TargetOption.STRICT.
+        fast: see TargetOption.FAST.
+        pool: see TargetOption.POOL.
+    """
+
+    strict: bool = False
+    fast: bool = False
+    pool: BoardPool | None = None
+
+
+@dataclass(frozen=True)
+class TargetPlugin:
+    """A target that users name with `--target`. A distribution registers it under the entry points `ethos_hil.targets`.
+
+    Attributes:
+        name: what `--target` takes.
+        kind: one of KINDS.
+        description: one line for `ethos-hil targets`.
+        socs: names of the systems on chip it can be (harness/socs).
+        npus: names of the NPUs it can have, e.g. "ethos-u55-128".
+        make: makes the target with one of `npus`. It may ask a program for its version. It may raise
+            TargetNotAvailable.
+        find: returns what this computer lacks to run with an NPU, or None. It starts nothing.
+        options: the options it honours.
+    """
+
+    name: str
+    kind: str
+    description: str
+    socs: tuple[str, ...]
+    npus: tuple[str, ...]
+    make: Callable[[NpuName, TargetSettings], Target]
+    find: Callable[[NpuName], ToolError | None]
+    options: frozenset[TargetOption] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Check the kind. Raises ValueError when records have no such kind."""
+        if self.kind not in KINDS:
+            raise ValueError(f"the target {self.name!r} is of kind {self.kind!r}; there are {', '.join(KINDS)}")

@@ -1,0 +1,139 @@
+"""Targets by name: what is refused, and by what declaration."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.npu import CONFIGURATIONS
+from ethos_hil.harness.targets.fvp import PATH_VARIABLE
+from ethos_hil.harness.targets.listing import families, list_targets
+from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
+from ethos_hil.harness.targets.registry import TARGETS, check_npu, check_option, find_plugin, kind_of, make_target
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
+
+U55, U85 = NpuName("u55", 128), NpuName("u85", 256)
+
+
+def test_ours_are_registered_as_others_are() -> None:
+    assert {"virtual", "corstone-300", "corstone-320"} <= set(TARGETS.names())
+    assert TARGETS.distributions("virtual") == ("ethos-hil",)
+    assert set(find_plugin("virtual").npus) == {configuration.name for configuration in CONFIGURATIONS}
+    fvps = find_plugin("corstone-300").npus + find_plugin("corstone-320").npus
+    assert sorted(fvps) == sorted(find_plugin("virtual").npus)
+
+
+def test_an_unknown_target_lists_the_known_ones_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="no target is called 'corstone-330'") as caught:
+        make_target("corstone-330", U55)
+    assert str(caught.value.hint).startswith("did you mean corstone-3")
+    assert "corstone-300, corstone-320, virtual" in str(caught.value.hint)
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("soc", "npu", "hint"),
+    [
+        ("corstone-300", U85, "use --target corstone-320, or one of ethos-u55-32"),
+        ("corstone-320", U55, "use --target corstone-300, or one of ethos-u85-128"),
+        ("corstone-320", NpuName("u65", 256), "use --target corstone-300, or one of ethos-u85-128"),
+    ],
+)
+def test_an_npu_that_the_target_cannot_have_names_a_target_that_can(soc: str, npu: NpuName, hint: str) -> None:
+    with pytest.raises(UsageError, match=f"--target {soc} cannot have an {npu}") as caught:
+        make_target(soc, npu)
+    assert str(caught.value.hint).startswith(hint)
+
+
+def test_options_are_refused_by_what_a_target_declares() -> None:
+    with pytest.raises(UsageError, match="--strict needs to see into the NPU, which --target corstone-300") as caught:
+        make_target("corstone-300", U55, strict=True)
+    assert caught.value.hint == "use --target virtual, or leave out --strict"
+    with pytest.raises(UsageError, match="--fast is for FVPs; --target virtual has one speed") as caught:
+        make_target("virtual", U55, fast=True)
+    assert caught.value.hint == "use --target corstone-300 or corstone-320, or leave out --fast"
+    # The same target with another declaration.
+    deaf = dataclasses.replace(find_plugin("virtual"), name="deaf", options=frozenset())
+    with pytest.raises(UsageError, match="--strict-waits needs to see into the NPU, which --target deaf"):
+        check_option(deaf, TargetOption.STRICT, "--strict-waits")
+    one = dataclasses.replace(deaf, npus=("ethos-u85-128",))
+    with pytest.raises(UsageError, match="--target deaf cannot have an ethos-u85-256"):
+        check_npu(one, U85)
+
+
+def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ethos_hil.harness.virtual.pool import BoardPool
+
+    made: list[object] = []
+    plugin = find_plugin("virtual")
+
+    def make(npu: NpuName, settings: object) -> VirtualTarget:
+        made.append(settings)
+        return VirtualTarget(npu.name)
+
+    with BoardPool() as pool:
+        for options in (frozenset({TargetOption.POOL}), frozenset[TargetOption]()):
+            other = dataclasses.replace(plugin, make=make, options=options)
+            monkeypatch.setattr("ethos_hil.harness.targets.registry.find_plugin", lambda name, other=other: other)
+            make_target("virtual", U55, pool=pool)
+    assert [getattr(settings, "pool", None) is not None for settings in made] == [True, False]
+
+
+def test_what_is_missing_is_said_before_a_target_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ETHOS_HIL_QEMU", "/nowhere/qemu")
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, npu, missing in (("virtual", U55, "/nowhere/qemu"), ("corstone-320", U85, "FVP_Corstone_SSE-320")):
+        with pytest.raises(TargetNotAvailable, match=missing) as caught:
+            make_target(name, npu)
+        assert caught.value.exit_status == 3
+
+
+def test_a_kind_that_records_do_not_know_is_refused() -> None:
+    with pytest.raises(ValueError, match="is of kind 'cloud'; there are virtual, fvp, board"):
+        dataclasses.replace(find_plugin("virtual"), kind="cloud")
+    assert [kind_of(name) for name in ("virtual", "corstone-300", "absent")] == ["virtual", "fvp", ""]
+
+
+def test_the_listing_says_what_can_run_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fvp = tmp_path / "FVP_Corstone_SSE-300_Ethos-U65"
+    fvp.write_text("#!/bin/sh\nexit 1\n")  # it is not started
+    fvp.chmod(0o755)
+    monkeypatch.setenv("ETHOS_HIL_QEMU", "/bin/true")
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    usable, unusable = list_targets()
+    assert unusable == []
+    found = {target.name: target for target in usable}
+    assert (found["virtual"].status, found["virtual"].hint) == ("available", None)
+    assert found["corstone-300"].available == ("ethos-u65-256", "ethos-u65-512")
+    assert found["corstone-300"].status.startswith(
+        "with ethos-u65-256, -512 only: FVP_Corstone_SSE-300_Ethos-U55 is not"
+    )
+    assert found["corstone-320"].available == ()
+    assert found["corstone-320"].status.startswith("FVP_Corstone_SSE-320 is not")
+    assert "fvp-launchers" in str(found["corstone-320"].hint)
+
+
+def test_a_target_whose_search_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(npu: NpuName) -> None:
+        raise ZeroDivisionError("a defect")
+
+    good = find_plugin("virtual")
+    bad = dataclasses.replace(good, name="bad", find=broken)
+    both: list[tuple[str, TargetPlugin]] = [("bad", bad), ("virtual", good)]
+    monkeypatch.setattr(type(TARGETS), "all", lambda self: iter(both))
+    monkeypatch.setattr(type(TARGETS), "distributions", lambda self, name: ("theirs",))
+    usable, unusable = list_targets()
+    assert [target.name for target in usable] == ["virtual"]
+    (problem,) = unusable
+    assert problem.message == "the target 'bad' of theirs does not say what is missing: ZeroDivisionError: a defect"
+
+
+def test_names_of_npus_are_shortened() -> None:
+    assert families(("ethos-u55-32", "ethos-u55-64", "ethos-u85-128")) == "ethos-u55-32, -64, ethos-u85-128"

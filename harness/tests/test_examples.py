@@ -1,0 +1,138 @@
+"""The distributions in docs/examples, as a stranger installs them: found, used, and checked by their own tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "docs/examples"
+NET = """
+import torch
+
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Conv2d(2, 4, 3), (torch.randn(1, 2, 8, 8),)
+"""
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both examples installed, built from a copy."""
+    folder = tmp_path_factory.mktemp("examples")
+    copies = [shutil.copytree(EXAMPLES / name, folder / name) for name in ("target", "exporter")]
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "site"), *map(str, copies)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+@pytest.fixture
+def run(installed: Path, tmp_path: Path) -> Run:
+    """Runs a module of Python in an empty folder, with the examples installed."""
+
+    def call(module: str, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(installed), **variables}
+        command = [sys.executable, "-m", module, *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
+
+    return call
+
+
+def test_the_target_is_listed(run: Run, tmp_path: Path) -> None:
+    done = run("ethos_hil.harness.cli.main", "targets", "--json", ETHOS_HIL_WIRETAP=str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    found = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
+    assert set(found) == {"virtual", "corstone-300", "corstone-320", "wiretap"}
+    assert found["wiretap"]["distribution"] == "ethos-hil-wiretap"
+    assert found["wiretap"]["available"] == found["wiretap"]["npus"] == found["virtual"]["npus"]
+    table = run("ethos_hil.harness.cli.main", "targets", ETHOS_HIL_WIRETAP="absent").stdout
+    assert [line.split()[-1] for line in table.splitlines() if line.startswith("wiretap")] == ["folder"], table
+    assert "absent is no folder" in table
+
+
+def test_a_model_runs_on_the_target_and_its_record_is_exported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    wires = tmp_path / "wires"
+    wires.mkdir()
+    arguments = ("run", "net.py:net", "--target", "wiretap", "--json", "record.json", "--runs", "runs")
+    done = run("ethos_hil.harness.cli.main", *arguments, ETHOS_HIL_WIRETAP=str(wires))
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["verdict"] == "verified"
+    assert record["target"] == {"name": "wiretap", "kind": "virtual", "soc": "corstone-300"}
+    (kept,) = wires.iterdir()
+    listed = run("ethos_hil_wiretap", kept).stdout.splitlines()
+    assert listed[0] == str(kept)
+    assert [line.split()[0] for line in listed[1:]][:: len(listed) - 2] == ["HELLO", "END"]
+
+    done = run("ethos_hil.harness.cli.main", "export", "runs", "--to", "markdown")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("**verified** net.py:net for ethos-u55-128 on wiretap\n")
+    assert all(f"| {op['npu_op']} | " in done.stdout for op in record["ops"])
+
+
+def test_the_target_refuses_what_it_does_not_honour(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(NET)
+    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "wiretap", "--fast")
+    assert done.returncode == 2
+    assert "--fast is for FVPs; --target wiretap has one speed" in done.stderr
+    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "wiretap", ETHOS_HIL_WIRETAP="absent")
+    assert done.returncode == 3
+    assert "absent is no folder (set ETHOS_HIL_WIRETAP to a folder that is there)" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_target_keeps_the_contract(run: Run) -> None:
+    """Its own tests, which are the contract's and one of its own."""
+    done = run("pytest", "-q", "-p", "no:cacheprovider", EXAMPLES / "target/test_wiretap.py", "-c", "/dev/null")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
+def test_a_suite_runs_on_the_target(run: Run, tmp_path: Path) -> None:
+    """pytest's plug-in knows it as the command line does, and refuses what it does not honour."""
+    options = ("-p", "ethos_hil.suites.plugin.hooks", "-p", "no:cacheprovider", "--collect-only", "-q")
+    done = run("pytest", *options, "--target", "wiretap", "--strict-waits", ETHOS_HIL_WIRETAP=str(tmp_path))
+    assert done.returncode == 5, done.stdout + done.stderr  # no tests, and no complaint
+    done = run("pytest", *options, "--target", "wiretrap")
+    assert done.returncode == 4
+    assert "no target is called 'wiretrap': did you mean wiretap?" in done.stderr
+
+
+def test_a_plugin_that_cannot_be_imported_hides_nothing(run: Run, installed: Path, tmp_path: Path) -> None:
+    """Only who asks for it by name has an error; a listing has a warning."""
+    metadata = tmp_path / "broken-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[ethos_hil.targets]\nbroken = absent_module:PLUGIN\nwiretap = absent_module:PLUGIN\n"
+    )
+    paths = os.pathsep.join([str(installed), str(tmp_path)])
+    done = run("ethos_hil.harness.cli.main", "targets", "--json", PYTHONPATH=paths)
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    assert [target["name"] for target in document["targets"]] == ["corstone-300", "corstone-320", "virtual"]
+    assert [problem["name"] for problem in document["unusable"]] == ["broken", "wiretap"]
+    assert len(done.stderr.splitlines()) == 2
+    assert "the target 'broken' of broken cannot be imported: ModuleNotFoundError" in done.stderr
+    (tmp_path / "net.py").write_text(NET)
+    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "broken", PYTHONPATH=paths)
+    assert done.returncode == 3
+    assert "cannot be imported" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "wiretap", PYTHONPATH=paths)
+    assert done.returncode == 3
+    assert "the target 'wiretap' is registered by " in done.stderr
+    assert "ethos-hil-wiretap" in done.stderr
+    assert "broken" in done.stderr

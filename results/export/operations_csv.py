@@ -1,0 +1,29 @@
+"""The NPU operations of a record as CSV: a row for each, with its place in the model and its cycles."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from ethos_hil.results.export.exporter import Exporter
+from ethos_hil.results.record import Op, Record
+
+COLUMNS = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance")
+"""Names of the fields of `Op`. A field with several operators or lines separates them by blanks."""
+
+
+def write(record: Record) -> str:
+    """Return a header and a row for each operation. Lines end in a line feed."""
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(COLUMNS)
+    table.writerows(_row(op) for op in record.ops)
+    return file.getvalue()
+
+
+def _row(op: Op) -> list[str]:
+    values = (getattr(op, name) for name in COLUMNS)
+    return [" ".join(value) if isinstance(value, tuple) else "" if value is None else str(value) for value in values]
+
+
+EXPORTER = Exporter("csv", ".csv", "the table of NPU operations", write)

@@ -1,0 +1,140 @@
+"""Plug-ins: objects that installed distributions name in their metadata. They are imported when they are asked for.
+
+A distribution registers one under an entry point group, in its pyproject.toml:
+
+    [project.entry-points."ethos_hil.targets"]
+    my-board = "my_package.my_board:PLUGIN"
+
+ethos-hil registers its own in the same way. A name that two distributions register is an error, so that nobody replaces
+a plug-in of another by accident. This module is in `results`, the lowest room, because the rooms above have plug-ins
+too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class PluginError(Exception):
+    """A plug-in cannot be used.
+
+    Attributes:
+        message: what is wrong, and with which distribution.
+        hint: what to do about it.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UnknownPlugin(PluginError):
+    """No distribution registers a plug-in of this name."""
+
+
+@dataclass(frozen=True)
+class PluginGroup(Generic[T]):
+    """The plug-ins of one kind.
+
+    Attributes:
+        group: the entry point group.
+        kind: the class of each plug-in. It has an attribute `name`.
+        noun: the word for one of them in messages.
+    """
+
+    group: str
+    kind: type[T]
+    noun: str
+
+    def names(self) -> tuple[str, ...]:
+        """Return all registered names in alphabetical order. Nothing is imported."""
+        return tuple(sorted(self._entries()))
+
+    def known(self, name: str) -> None:
+        """Check that a distribution registers `name`. Nothing is imported.
+
+        Raises:
+            UnknownPlugin: none does; lists the known names.
+        """
+        names = self.names()
+        if name in names:
+            return
+        if not names:
+            hint = f"install ethos-hil again: its metadata names no {self.noun}s"
+        else:
+            close = difflib.get_close_matches(name, names, n=1)
+            suggestion = f"did you mean {close[0]}? " if close else ""
+            hint = f"{suggestion}{self.noun}s: {', '.join(names)}"
+        raise UnknownPlugin(f"no {self.noun} is called {name!r}", hint)
+
+    def distributions(self, name: str) -> tuple[str, ...]:
+        """Return the distributions that register `name`."""
+        return tuple(_distribution(entry) for entry in self._entries().get(name, ()))
+
+    def get(self, name: str) -> T:
+        """Return the plug-in called `name`.
+
+        Raises:
+            UnknownPlugin: there is none.
+            PluginError: two distributions register it, or it cannot be imported, or is not what it should be.
+        """
+        self.known(name)
+        entries = self._entries()[name]
+        if len(entries) > 1:
+            whose = " and ".join(map(_distribution, entries))
+            raise PluginError(f"the {self.noun} {name!r} is registered by {whose}", "uninstall all of them but one")
+        (entry,) = entries
+        owner = _distribution(entry)
+        try:
+            found: object = entry.load()
+        except (Exception, SystemExit) as error:
+            raise PluginError(
+                f"the {self.noun} {name!r} of {owner} cannot be imported: {type(error).__name__}: {error}",
+                f"repair or uninstall {owner}",
+            ) from error
+        if not isinstance(found, self.kind):
+            raise PluginError(
+                f"the {self.noun} {name!r} of {owner} is no {self.kind.__name__}: {entry.value} is a "
+                f"{type(found).__name__}",
+                f"repair or uninstall {owner}",
+            )
+        called: object = getattr(found, "name", None)
+        if called != name:
+            raise PluginError(
+                f"{owner} registers the {self.noun} {called!r} as {name!r}", f"repair or uninstall {owner}"
+            )
+        return found
+
+    def all(self) -> Iterator[tuple[str, T | PluginError]]:
+        """Yield every name with its plug-in, or with the error of one that cannot be used."""
+        for name in self.names():
+            try:
+                yield name, self.get(name)
+            except PluginError as error:
+                yield name, error
+
+    def _entries(self) -> dict[str, tuple[EntryPoint, ...]]:
+        return _registered(self.group, tuple(sys.path))
+
+
+def _distribution(entry: EntryPoint) -> str:
+    distribution: Any = entry.dist
+    return "an unnamed distribution" if distribution is None else str(distribution.name)
+
+
+@functools.lru_cache(maxsize=8)
+def _registered(group: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """Return the entry points by name. A search of all distributions takes 15 ms, and a suite asks for every test."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for entry in entry_points(group=group):
+        found[entry.name] = (*found.get(entry.name, ()), entry)
+    return found

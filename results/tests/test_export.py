@@ -1,0 +1,118 @@
+"""Exporters: what they write says what the record says."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.results.export.exporter import EXPORTERS, Exporter
+from ethos_hil.results.export.operations_csv import COLUMNS
+from ethos_hil.results.record import Op, Record, TargetInfo
+from ethos_hil.results.store import RunFolder, find_record
+from ethos_hil.results.verdict import Verdict
+
+OPS = (
+    Op(
+        "npu00000",
+        "Conv2D",
+        "CONV2D",
+        ("aten.conv2d.default", "aten.relu.default"),
+        "a.b",
+        "net.py:3",
+        1234,
+        "modelled",
+        ("net.py:3", "net.py:4"),
+    ),
+    Op("npu00001", 'Add, "quoted"\n', "ADD", (), "", "", None, "vela"),
+)
+
+
+def record(model: str = "net.py:net") -> Record:
+    return Record(Verdict.VERIFIED, model, "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"), ops=OPS)
+
+
+def text_of(name: str, of: Record) -> str:
+    content = EXPORTERS.get(name).write(of)
+    assert isinstance(content, str)
+    return content
+
+
+def test_ours_are_registered_as_others_are() -> None:
+    assert {"json", "csv"} <= set(EXPORTERS.names())
+    for name in ("json", "csv"):
+        exporter = EXPORTERS.get(name)
+        assert isinstance(exporter, Exporter)
+        assert exporter.suffix == f".{name}"
+        assert EXPORTERS.distributions(name) == ("ethos-hil",)
+
+
+def test_json_is_the_whole_record() -> None:
+    assert Record.from_json(json.loads(text_of("json", record()))) == record()
+
+
+def test_csv_has_every_field_of_every_operation() -> None:
+    header, *rows = csv.reader(io.StringIO(text_of("csv", record()), newline=""))
+    assert tuple(header) == COLUMNS
+    assert len(rows) == len(OPS)
+    for op, row in zip(OPS, rows, strict=True):
+        found = dict(zip(header, row, strict=True))
+        assert found["npu_op"] == op.npu_op
+        assert tuple(found["aten_ops"].split()) == op.aten_ops
+        assert tuple(found["sources"].split()) == op.sources
+        assert found["cycles"] == ("" if op.cycles is None else str(op.cycles))
+        assert (found["id"], found["module"], found["provenance"]) == (op.id, op.module, op.provenance)
+
+
+def test_the_last_record_of_a_store_is_found(tmp_path: Path) -> None:
+    older, newer = RunFolder(tmp_path, name="20260101T000000Z-aaaaaa"), RunFolder(tmp_path, name="20260102T000000Z-bbb")
+    older.append(record("older"))
+    newer.append(record("newer"))
+    newer.append(record("newest"))
+    RunFolder(tmp_path, name="20260103T000000Z-ccc")  # of a run that kept none
+    (tmp_path / "notes.txt").write_text("not a run")
+    (file,) = newer.path.glob("records-*.jsonl")
+    with file.open("a") as stream:
+        stream.write('{"schema_version": 1, "verd')  # its writer died
+    assert find_record(tmp_path).model == "newest"
+    assert find_record(older.path).model == "older"
+    # Of several writers' files the one that was written last counts.
+    other = newer.path / "records-1.jsonl"
+    other.write_text(record("another writer's").dumps() + "\n")
+    os.utime(other, ns=(0, file.stat().st_mtime_ns + 1))
+    assert find_record(newer.path).model == "another writer's"
+    assert find_record(other).model == "another writer's"
+
+
+def test_a_record_in_a_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(text_of("json", record()))
+    assert find_record(path) == record()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "Expecting value"),
+        (b"[1]", "a record is a JSON object, not a list"),
+        (b'{"schema_version": 9}', "schema version 9"),
+        (b"[" * 100_000, "too deeply nested"),
+        (b"\xff\xfe\x00", "utf-8"),
+    ],
+)
+def test_what_is_no_record_is_said_to_be_none(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "record.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        find_record(path)
+
+
+def test_a_folder_without_records_has_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no run in it has a record"):
+        find_record(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        find_record(tmp_path / "absent")
