@@ -53,7 +53,7 @@ class _Raised:
 
 
 @dataclass(frozen=True)
-class _Ready:
+class _WorkerReady:
     pass
 
 
@@ -84,7 +84,7 @@ class _Worker(Generic[Result]):
 
     def take(self) -> Iterator[Result]:
         """What it has to say now. EOFError when it is dead."""
-        said: _Done[Result] | _Raised | _Ready = self.connection.recv()
+        said: _Done[Result] | _Raised | _WorkerReady = self.connection.recv()
         self._ready, self._since = True, monotonic()
         assert self.rest is not None
         if isinstance(said, _Done):
@@ -189,7 +189,7 @@ def _work(connection: Connection, said: Path, begin: Callable[[], None] | None, 
                 connection.send(message)
 
 
-def _results(rest: _Rest[Result]) -> Iterator[_Done[Result] | _Raised | _Ready]:
+def _results(rest: _Rest[Result]) -> Iterator[_Done[Result] | _Raised | _WorkerReady]:
     """The messages about a job: one when it is prepared, and one for each item."""
     items = range(rest.first, rest.job.count)
     try:
@@ -197,7 +197,7 @@ def _results(rest: _Rest[Result]) -> Iterator[_Done[Result] | _Raised | _Ready]:
     except Exception as error:
         yield from (_Raised(f"preparing: {_described(error)}") for _ in items)
         return
-    yield _Ready()
+    yield _WorkerReady()
     for item in items:
         try:
             result = do(item)

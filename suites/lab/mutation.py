@@ -1,6 +1,6 @@
 """Damage to data, drawn at random: what the campaigns that damage programs have in common.
 
-A campaign says what its data consists of: which numbers stand in it (`Field`), and which pieces of it are whole
+A campaign says what its data consists of: which numbers stand in it (`FieldPlace`), and which pieces of it are whole
 (`Subject.span`). The ways to damage them are here. All randomness comes from the generator that a way is given, so a
 seed makes the same damage again. Every way says in words what it did.
 """
@@ -43,7 +43,7 @@ Way = Callable[[random.Random, Any, AnySubject, Sequence[AnySubject]], str]
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldPlace:
     """A number in bytes.
 
     Attributes:
@@ -87,7 +87,7 @@ def number(rng: random.Random, old: int, bits: int, alike: Sequence[int] = ()) -
     return made
 
 
-def renumber(rng: random.Random, data: bytearray, field: Field) -> str:
+def renumber(rng: random.Random, data: bytearray, field: FieldPlace) -> str:
     """Gives a field another value."""
     value = number(rng, field.value, field.bits, field.alike) & (1 << field.bits) - 1
     encoded = field.encode(value)
@@ -172,7 +172,7 @@ def splice(rng: random.Random, data: MutableSequence[Any], subject: Subject, oth
     return f"{at:#x} to {to:#x} replaced by {begin:#x} to {end:#x} of {donor.name}"
 
 
-def renumbers(pick: Callable[[random.Random, AnySubject], Field]) -> Way[AnySubject]:
+def renumbers(pick: Callable[[random.Random, AnySubject], FieldPlace]) -> Way[AnySubject]:
     """The way that gives one of the fields that `pick` chooses another value."""
 
     def way(rng: random.Random, data: bytearray, subject: AnySubject, others: Sequence[AnySubject]) -> str:

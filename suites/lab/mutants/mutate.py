@@ -15,7 +15,7 @@ from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.suites.lab import mutation
 from ethos_hil.suites.lab.mutants import fields
-from ethos_hil.suites.lab.mutation import Field, Way
+from ethos_hil.suites.lab.mutation import FieldPlace, Way
 
 _STREAM_BLOCK = b"cmd_data".ljust(16, b"\0")
 _BLOCK_HEADER = 32
@@ -136,27 +136,27 @@ def make(seed: int, number: int, originals: Sequence[Original]) -> Mutant:
 # --- fields of the file's bytes
 
 
-def _word(rng: random.Random, original: Original) -> Field:
+def _word(rng: random.Random, original: Original) -> FieldPlace:
     """A word anywhere."""
     return _word_in(rng, original.pte, 0, len(original.pte))
 
 
-def _of_blob(rng: random.Random, original: Original) -> Field:
+def _of_blob(rng: random.Random, original: Original) -> FieldPlace:
     """A word of a delegate's blob, in the blocks' headers and lists as often as in the command stream."""
     begin, end = rng.choice(original.blobs)
     at = rng.choice([at for at in range(begin, end, 16) if _is_name(original.pte[at : at + 16])])
     return _word_in(rng, original.pte, at, min(at + 2 * _BLOCK_HEADER, end))
 
 
-def _of_stream(rng: random.Random, original: Original) -> Field:
+def _of_stream(rng: random.Random, original: Original) -> FieldPlace:
     """A word of a command stream, or of what says which NPU it is for."""
     return _word_in(rng, original.pte, *rng.choice(original.streams))
 
 
-def _word_in(rng: random.Random, pte: bytes, begin: int, end: int) -> Field:
+def _word_in(rng: random.Random, pte: bytes, begin: int, end: int) -> FieldPlace:
     at, other = (rng.randrange((begin + 3) & ~3, end - 3, 4) for _ in range(2))
     value, alike = (struct.unpack_from("<I", pte, place)[0] for place in (at, other))
-    return Field("word", at, value, 32, partial(struct.pack, "<I"), (alike,))
+    return FieldPlace("word", at, value, 32, partial(struct.pack, "<I"), (alike,))
 
 
 def _is_name(block: bytes) -> bool:

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from ethos_hil.suites.lab import mutation
-from ethos_hil.suites.lab.mutation import Field, Way, number
+from ethos_hil.suites.lab.mutation import FieldPlace, Way, number
 
 WAYS = (mutation.bits, mutation.word, mutation.cut, mutation.drop, mutation.repeat, mutation.swap, mutation.splice)
 
@@ -98,7 +98,7 @@ def test_flipped_bits_stay_within_their_bytes() -> None:
 
 
 def test_a_field_gets_another_value_in_its_place() -> None:
-    field = Field("word", 4, 0x01020304, 32, partial(struct.pack, "<I"), (0xABCD,))
+    field = FieldPlace("word", 4, 0x01020304, 32, partial(struct.pack, "<I"), (0xABCD,))
     values = set()
     for seed in range(300):
         data = bytearray(struct.pack("<3I", 1, 0x01020304, 3))

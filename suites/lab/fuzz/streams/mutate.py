@@ -14,7 +14,7 @@ from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, PAYLOAD_SHIFT
 from ethos_hil.suites.lab import mutation
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
 from ethos_hil.suites.lab.fuzz.streams.corpus import CommandSpan, CompiledSeed
-from ethos_hil.suites.lab.mutation import Field, Way
+from ethos_hil.suites.lab.mutation import FieldPlace, Way
 
 ADDRESS_BITS = 40
 
@@ -73,7 +73,7 @@ def _memory(rng: random.Random, seed: CompiledSeed, regions: dict[int, bytearray
 # --- fields; they are those of the undamaged stream, so a second mutation may hit the middle of another command
 
 
-def _register(rng: random.Random, seed: CompiledSeed) -> Field:
+def _register(rng: random.Random, seed: CompiledSeed) -> FieldPlace:
     """What a register is set to."""
     command = rng.choice([c for c in seed.commands if c.long or c.code >= FIRST_REGISTER])
     bits = (ADDRESS_BITS if rng.random() < 0.5 else 48) if command.long else 16
@@ -81,21 +81,21 @@ def _register(rng: random.Random, seed: CompiledSeed) -> Field:
     return _field(command, bits, (rng.choice(same), rng.choice(seed.commands).value))
 
 
-def _parameter(rng: random.Random, seed: CompiledSeed) -> Field:
+def _parameter(rng: random.Random, seed: CompiledSeed) -> FieldPlace:
     """What an operation is told."""
     return _field(rng.choice(seed.operations), 16, ())
 
 
-def _operation(rng: random.Random, seed: CompiledSeed) -> Field:
+def _operation(rng: random.Random, seed: CompiledSeed) -> FieldPlace:
     """Which operation it is."""
     command = rng.choice(seed.operations)
     alike = (rng.choice(seed.operations).code, rng.randrange(0x20))
-    return Field("operation", command.begin, command.code, 16, partial(struct.pack, "<H"), alike)
+    return FieldPlace("operation", command.begin, command.code, 16, partial(struct.pack, "<H"), alike)
 
 
-def _field(command: CommandSpan, bits: int, alike: Sequence[int]) -> Field:
+def _field(command: CommandSpan, bits: int, alike: Sequence[int]) -> FieldPlace:
     name = f"{'long' if command.long else 'short'} {command.code:#05x}"
-    return Field(name, command.begin, command.value, bits, partial(_encoded, command), alike)
+    return FieldPlace(name, command.begin, command.value, bits, partial(_encoded, command), alike)
 
 
 def _encoded(command: CommandSpan, value: int) -> bytes:
