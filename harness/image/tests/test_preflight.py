@@ -102,7 +102,8 @@ def test_a_memory_mode_other_than_asked_for_fails() -> None:
 
 def test_the_firmware_of_another_board_fails() -> None:
     row = rows(place=with_memory(start=0x11000000))["firmware"]
-    assert (row.status, row.needed, row.available) == (FAIL, "corstone-300", "corstone-320")
+    assert (row.status, row.needed) == (FAIL, "corstone-300")
+    assert "corstone-320" in row.available
     assert "ETHOS_HIL_FIRMWARE" in str(row.fix)
 
 

@@ -33,11 +33,11 @@ def test_every_npu_has_a_system_that_the_virtual_board_can_be() -> None:
 def test_an_unknown_system_names_the_known_ones() -> None:
     with pytest.raises(ToolError, match="'corstone-999'") as caught:
         find_soc("corstone-999")
-    assert "corstone-300, corstone-320" in str(caught.value.hint)
+    assert ", ".join(soc.name for soc in SOCS) in str(caught.value.hint)
 
 
 def test_each_fvp_is_found_by_its_system_and_npu() -> None:
-    assert len(MODELS) == 3
+    assert {"FVP_Corstone_SSE-300_Ethos-U55", "FVP_Corstone_SSE-320"} <= set(MODELS)
     for model in MODELS.values():
         for npu in model.npu.names:
             assert fvp_model(model.soc.name, npu) == model

@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from ethos_hil.harness.socs.fvps import MODELS
 from ethos_hil.lowering.errors import ToolError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGES = ("executorch", "torch", "ethos-u-vela", "tosa-tools", "pytest")
-# The three FVPs that upstream's tests start, and the board whose firmware each runs.
-FVPS = {
-    "FVP_Corstone_SSE-300_Ethos-U55": "corstone300",
-    "FVP_Corstone_SSE-300_Ethos-U65": "corstone300",
-    "FVP_Corstone_SSE-320": "corstone320",
-}
+# The FVPs that upstream's tests start, and the board whose firmware each runs.
+FVPS = {executable: model.soc.firmware.name for executable, model in MODELS.items()}
 # Upstream's names of boards in runners' folders (_elf_path_candidates in runner_utils.py, 1.4.1).
 _RUNNERS = {"corstone-300": "corstone300", "corstone-300-u65": "corstone300", "corstone-320": "corstone320"}
 # Where else upstream looks for a runner, or writes; a user's own values must not decide what is tested.
