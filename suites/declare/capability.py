@@ -35,7 +35,7 @@ def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failur
     return None
 
 
-def absent(packages: Iterable[str]) -> Failure | None:
+def missing_packages(packages: Iterable[str]) -> Failure | None:
     """Of the packages that only some models need those that are not installed, or None. Nothing is imported."""
     names = [name for name in packages if find_spec(name) is None]
     if not names:

@@ -48,7 +48,7 @@ def classify_photographs(profile: str, config: pytest.Config, record_property: P
         pytest.skip(reason)
     verdict = "failed"
     try:
-        record_property("agreement", insist_on_the_same_five(npu, settings))
+        record_property("agreement", check_the_same_five(npu, settings))
         verdict = "verified"
     finally:
         record_property("verdict", verdict)
@@ -59,11 +59,11 @@ def lacking(npu: NpuName, settings: SessionSettings) -> str | None:
     if settings.target is None or settings.replay is not None:
         return "no target: photographs are looked at on one, and neither compiled only nor replayed"
     packages = test_models.efficientnet_lite0.requires
-    missing = capability.absent(packages) or capability.missing(settings.target, npu, settings.memory_mode)
+    missing = capability.missing_packages(packages) or capability.missing(settings.target, npu, settings.memory_mode)
     return None if missing is None else f"{missing.message}: {missing.hint}"
 
 
-def insist_on_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
+def check_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
     """Looks at all photographs; how far the answers agree with the network in float, in words."""
     from ethos_hil.suites.models.classification import classify
 

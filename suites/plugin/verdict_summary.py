@@ -82,7 +82,7 @@ class Tally:
         if "agreement" in facts:
             self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
 
-    def _count_the_lost(self) -> None:
+    def _count_crashed_tests(self) -> None:
         """Of a test that took its process with it only the name is known; its operator is known from others."""
         while self._lost:
             name, profile = self._lost.pop()
@@ -95,7 +95,7 @@ class Tally:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table, unless two -q ask for less."""
-        self._count_the_lost()
+        self._count_crashed_tests()
         if not self._counts or self._config.getoption("verbose") < -1:
             return
         terminalreporter.section("verdicts")

@@ -19,7 +19,7 @@ from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import touch
 from ethos_hil.lowering.versions import versions
 from ethos_hil.results.files import write_whole
-from ethos_hil.suites.trial.model_fingerprint import INSTALLED, settled, unchanged
+from ethos_hil.suites.trial.model_fingerprint import INSTALLED, unchanged, unchanged_in_session
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
 
 def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
     """Remember that this is the artifact of the case, unless its files change while it is tested."""
-    if not settled(found.files):
+    if not unchanged_in_session(found.files):
         return
     path = _path(cache, name, target)
     path.parent.mkdir(parents=True, exist_ok=True)

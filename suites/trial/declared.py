@@ -18,7 +18,7 @@ from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.results.record import Failure, Record
-from ethos_hil.suites.declare.capability import absent
+from ethos_hil.suites.declare.capability import missing_packages
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import Profile
@@ -155,7 +155,7 @@ class DeclaredModel(Declared):
 
     @property
     def lacking(self) -> Failure | None:
-        return absent(self.model.requires)
+        return missing_packages(self.model.requires)
 
     @property
     def origins(self) -> tuple[Path, ...]:

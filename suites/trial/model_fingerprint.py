@@ -69,7 +69,7 @@ def unchanged(files: dict[str, str]) -> bool:
         return False
 
 
-def settled(files: Iterable[str]) -> bool:
+def unchanged_in_session(files: Iterable[str]) -> bool:
     """Whether none was written since the session began: what was imported of it may be the text it had before."""
     try:
         return all(Path(path).stat().st_mtime_ns < BEGAN for path in files)

@@ -32,7 +32,7 @@ from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.versions import versions
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.trial.model_fingerprint import digest_of, settled
+from ethos_hil.suites.trial.model_fingerprint import digest_of, unchanged_in_session
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
 SCHEMA_VERSION = 1
@@ -162,7 +162,7 @@ class Recording:
         try:
             with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as scratch:
                 document = json.loads(file.read("recording.json"))
-                _insist_on_version(path, document["schema_version"])
+                _check_version(path, document["schema_version"])
                 with np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False) as loaded:
                     arrays = {name: loaded[name] for name in loaded.files}
                 file.extractall(scratch, [name for name in file.namelist() if name.startswith("artifact/")])
@@ -190,10 +190,10 @@ class Recording:
             raise RecordingError(
                 f"{path} is damaged: {error}", hint=_HINT, kind=FailureKind.DAMAGED_RECORDING
             ) from error
-        recording._insist(path, asked, root)
+        recording._check_question(path, asked, root)
         return recording
 
-    def _insist(self, path: Path, asked: Mapping[str, Any], root: Path) -> None:
+    def _check_question(self, path: Path, asked: Mapping[str, Any], root: Path) -> None:
         """Raises RecordingError unless it answers what is asked."""
         changes = [
             f"{name} was {self.asked.get(name)}, is {value}"
@@ -216,9 +216,9 @@ class Recording:
             raise RecordingError(what, hint=_HINT, kind=FailureKind.DAMAGED_RECORDING)
 
 
-def insist_on_settled(files: Mapping[str, str]) -> None:
+def check_files_unchanged(files: Mapping[str, str]) -> None:
     """Raises RecordingError where it is not sure that the files are what was run."""
-    if not settled(files):
+    if not unchanged_in_session(files):
         what = "a file that the model is made from was written since the session began"
         raise RecordingError(what, hint="run it again", kind=FailureKind.STALE_RECORDING)
 
@@ -241,7 +241,7 @@ def question(name: str, key: tuple[str, ...], target: str, *, strict: bool) -> d
     return {"test": name, "program": list(key), "target": target, "strict": strict, **compared}
 
 
-def _insist_on_version(path: Path, version: object) -> None:
+def _check_version(path: Path, version: object) -> None:
     if version != SCHEMA_VERSION:
         what = f"{path} has schema version {version}, this program reads {SCHEMA_VERSION}"
         raise RecordingError(what, hint=_HINT, kind=FailureKind.STALE_RECORDING)

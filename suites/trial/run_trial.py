@@ -125,9 +125,9 @@ class Trial:
         else:
             self.report = self._on(self.board, found.artifact)
         if settings.record is not None:
-            from ethos_hil.suites.trial.recording import Recording, TargetFacts, insist_on_settled
+            from ethos_hil.suites.trial.recording import Recording, TargetFacts, check_files_unchanged
 
-            insist_on_settled(found.files)
+            check_files_unchanged(found.files)
             answered = Recording(self._question(), found.files, found.artifact, answer=self.answer)
             if self.board is not None and self.report is not None:
                 answered = dataclasses.replace(answered, board=TargetFacts.of(self.board), outcome=self.report.outcome)

@@ -58,7 +58,7 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     bad = next((output for output in outputs if output.mismatches), None)
     if bad is None:
         for pair, tolerance in zip(pairs, allowed, strict=True):
-            pair.insist_on(tolerance)
+            pair.check_reference(tolerance)
         return _record(label, artifact, answer, outputs, None, _notes(allowed))
     text = (
         f"{bad.name}: {bad.mismatches} of {bad.compared} elements are too far from {bad.reference}; "
@@ -126,7 +126,7 @@ class _Pair:
         permitted = float(np.max(shifted + tolerance.allowed, initial=0.0))
         return self._output(int(np.count_nonzero(bad)), float(np.max(largest, initial=0.0)), permitted, where)
 
-    def insist_on(self, tolerance: Tolerance) -> None:
+    def check_reference(self, tolerance: Tolerance) -> None:
         """Raises an OracleError where the reference model's answer is not what the program gives."""
         _, astray = _apart(tolerance.value, self.found, tolerance.around)
         if astray.any():
