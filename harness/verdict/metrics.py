@@ -34,7 +34,7 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
 
 
 def metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mapping[str, float]) -> tuple[Metric, ...]:
-    """Return the cycles where the target counts them, the compiler's estimate, the device's memory, and wall seconds."""
+    """Return cycles where the target counts them, the compiler's estimate, the device's memory, and wall seconds."""
     found = []
     if _counted(board, outcome):
         cycles = [run.cycles for run in outcome.runs]

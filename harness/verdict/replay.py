@@ -238,7 +238,7 @@ def _striped(writes: Sequence[_Write], expected: np.ndarray) -> tuple[Bytes, Num
 
 
 def _places(writes: Sequence[_Write]) -> Numbers | None:
-    """Return a number for each byte that grows along the tensor's own order; None where the writes do not fit together."""
+    """Return for each byte a number that grows with the tensor's own order; None where the writes do not combine."""
     addresses = np.concatenate([write.addresses for write in writes])
     maps = [write.ofm for write in writes if write.ofm is not None]
     kinds = {(ofm.layout, ofm.size, ofm.stride_y, ofm.stride_x, ofm.stride_c) for ofm in maps}
