@@ -1,4 +1,4 @@
-"""pytest plugin: turns declared operators and models into tests, one per case and profile.
+"""The pytest plugin: it turns declared operators and models into tests, one per case and profile.
 
 It is an entry point of the package: where ethos-hil is installed, any test file may declare `Operator`s
 (`suites.declare.case`) and `Model`s (`suites.declare.model_case`). docs/suites.md says how to use it.
@@ -59,7 +59,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`pytest suites` is for what the suites test; the tests of the suites themselves are run when they are named."""
+    """Ignore the suites' own tests for `pytest suites`: they run only when they are named."""
     if collection_path.name != "tests" or not collection_path.is_relative_to(_SUITES):
         return None
     named = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]

@@ -77,14 +77,14 @@ def _value(config: pytest.Config, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of a session.
+    """The options of a session.
 
     Attributes:
-        profiles: every profile by its name, for the NPU that is asked for.
-        suffixes: the names of those whose tests are run; none for all.
-        one_in: of each file's cases, run every so many-th, the first among them.
-        settings: for each test.
-        artifacts: folder for all that is known of a test that fails.
+        profiles: every profile by its name, for the requested NPU.
+        suffixes: the names of the profiles whose tests run; none for all.
+        one_in: run every n-th case of each file, and the first.
+        settings: the settings of each test.
+        artifacts: folder for all facts about failed tests.
         runs: folder of run folders, which keep the records.
         run: the name of this session's run folder.
     """
@@ -102,7 +102,7 @@ class Options:
         """From the command line; made once for a session.
 
         Raises:
-            pytest.UsageError: they name something that is not there, or contradict one another.
+            pytest.UsageError: an option names something that does not exist, or options contradict one another.
         """
         from ethos_hil.lowering.errors import UsageError
 

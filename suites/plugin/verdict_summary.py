@@ -1,4 +1,4 @@
-"""Verdicts as pytest shows them: words of their own for each test, and a table at the end."""
+"""Verdicts in pytest's output: own words for each test, and a table at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ethos_hil.suites.declare.suffix import SUFFIXES
 from ethos_hil.suites.plugin.shared_names import CRASHED
 
 DEFECT = "known defect"
-"""Of a test that fails as it is declared to, of something upstream: what pytest calls xfailed."""
+"""Outcome of a test that fails as declared because of an upstream defect: pytest's xfailed."""
 _LETTERS = {Verdict.VERIFIED: "V", Verdict.COMPILED_ONLY: "C", Verdict.SKIPPED: "S", Verdict.FAILED: "F", DEFECT: "D"}
 _SHOWN: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     Verdict.VERIFIED: ("verified", ".", ("VERIFIED", {"green": True})),
@@ -27,16 +27,16 @@ _TEST = re.compile(rf"::test_(.+?)_({'|'.join(sorted(SUFFIXES, key=len, reverse=
 
 
 def suffix_of(name: str) -> str | None:
-    """The profile that a test's name ends with, or None."""
+    """Return the profile that a test's name ends with, or None."""
     match = _TEST.search(f"::{name}")
     return match[2] if match else None
 
 
 def verdict_of(report: pytest.TestReport) -> str | None:
-    """What a report says of a test that states a verdict; None of any other.
+    """Return the verdict in a test's report, or None if the test states none.
 
-    A declared test does. One that is written as a function may, with `record_property("verdict", ...)`; that counts for
-    nothing when it then fails.
+    A declared test states one. A test function may, with `record_property("verdict", ...)`; it is ignored if the test
+    then fails.
     """
     stated = dict(report.user_properties).get("verdict")
     if stated not in tuple(Verdict):
@@ -62,11 +62,11 @@ class Tally:
         self._lost: list[tuple[str, str]] = []
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """A verdict's own category, letter and word."""
+        """Return a verdict's own category, letter and word."""
         return _SHOWN.get(verdict_of(report) or "") if report.when == "call" else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts a test when it has been called, or when it took its process with it."""
+        """Count a test when it has run, or when it crashed its process."""
         name = _TEST.search(report.nodeid.partition("[")[0])
         if name is None:
             return
@@ -83,7 +83,9 @@ class Tally:
             self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
 
     def _count_crashed_tests(self) -> None:
-        """Of a test that took its process with it only the name is known; its operator is known from others."""
+        """Count the tests that crashed their process. Only their names are known; their operators are known from
+        other tests.
+        """
         while self._lost:
             name, profile = self._lost.pop()
             row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)
@@ -94,7 +96,7 @@ class Tally:
         self._cases.setdefault(row, set()).add(case)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, unless two -q ask for less."""
+        """Print the table, unless -q is given twice."""
         self._count_crashed_tests()
         if not self._counts or self._config.getoption("verbose") < -1:
             return

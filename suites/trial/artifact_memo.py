@@ -1,8 +1,8 @@
-"""Finding a case's artifact again without importing torch.
+"""A memo that finds a case's artifact again without importing torch.
 
-The artifact cache goes by the exported graph, which takes torch and half a second to make. What decides that graph is
-the case's declaration and the files it was made from; so for each case and target the cache also keeps the digests of
-those files together with the artifact's key. Where every digest still holds, so does the key; else it is made anew.
+The artifact cache's key depends on the exported graph, which takes torch and half a second to make. The case's
+declaration and the files of its model decide that graph. So for each case and target the cache also keeps the digests
+of those files together with the artifact's key. The key is valid while every digest is; otherwise it is computed again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ethos_hil.suites.trial.model_fingerprint import INSTALLED, unchanged, uncha
 
 @dataclass(frozen=True)
 class Found:
-    """An artifact with the digests, by path, of the files its model was made from."""
+    """An artifact with the digests, by path, of the files that its model was made from."""
 
     artifact: Artifact
     files: Mapping[str, str]
@@ -49,7 +49,7 @@ def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
 
 
 def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
-    """Remember that this is the artifact of the case, unless its files change while it is tested."""
+    """Remember the artifact of the case, unless one of its files changes during the test."""
     if not unchanged_in_session(found.files):
         return
     path = _path(cache, name, target)
@@ -64,6 +64,6 @@ def _path(cache: Cache, name: str, target: Sequence[str]) -> Path:
 
 @functools.cache
 def packages() -> str:
-    """A digest of which packages are installed, in which versions."""
+    """Return a digest of the installed packages and their versions."""
     names = sorted(path.name for folder in INSTALLED for path in folder.glob("*.dist-info"))
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
