@@ -30,7 +30,7 @@ class Profile:
 
     @property
     def marker(self) -> str:
-        """Of its tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
+        """The marker of its tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
         return marker_of(self.name)
 
     @property

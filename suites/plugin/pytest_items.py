@@ -53,7 +53,7 @@ class DeclaredItem(pytest.Item):
 
     @property
     def options(self) -> Options:
-        """Of the session."""
+        """The options of the session."""
         return Options.of(self.config)
 
     @property
@@ -259,7 +259,7 @@ class Unverified(Exception):
 
 
 def items_of(collector: pytest.Module, declared: object) -> list[DeclaredItem] | None:
-    """The tests of a declaration; None of anything else."""
+    """Return the tests of a declaration, or None if the object is none."""
     if isinstance(declared, Operator):
         return list(_of_operator(collector, declared))
     return list(_of_model(collector, declared)) if isinstance(declared, Model) else None

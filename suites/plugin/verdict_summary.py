@@ -22,7 +22,7 @@ _SHOWN: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     Verdict.COMPILED_ONLY: ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
     Verdict.SKIPPED: ("skipped", "s", ("SKIPPED", {"yellow": True})),
 }
-"""Of a failed test pytest's own words are right."""
+"""Verdicts with their own words. For a failed test pytest's words are right."""
 _TEST = re.compile(rf"::test_(.+?)_({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})$")
 
 
@@ -112,7 +112,7 @@ class Tally:
         terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _LETTERS), **{colour: True})
 
     def table(self) -> Iterator[str]:
-        """Rows of operators and models, columns of profiles: how many cases have which verdict."""
+        """Yield rows of operators and models, columns of profiles: the number of cases with each verdict."""
         profiles = [name for name in SUFFIXES if any(name in row for row in self._counts.values())]
         rows = [("", "cases", *profiles)]
         for name, row in self._counts.items():
@@ -128,7 +128,7 @@ class Tally:
         yield f"({', '.join(f'{letter} {name}' for name, letter in _LETTERS.items())})"
 
     def noise(self) -> Iterator[str]:
-        """How far the quantised programs are from the float ones, a line a profile."""
+        """Yield a line for each profile: the distance of the quantised programs from the float ones."""
         for profile in (name for name in SUFFIXES if name in self._noise):
             values = sorted(self._noise[profile])
             lowest = ", ".join(f"{decibels:.1f} ({name})" for decibels, name in values[:3])
@@ -136,7 +136,7 @@ class Tally:
             yield f"{profile} against float: SQNR median {middle:.1f} dB; lowest {lowest}"
 
     def doubts(self) -> list[str]:
-        """Whether what ran on targets was an old firmware."""
+        """Return a warning for each old firmware that targets ran."""
         if not any(name.startswith("U") for row in self._counts.values() for name in row):
             return []
         from ethos_hil.harness.image.firmware_file import doubts_of_built

@@ -31,9 +31,9 @@ class Found:
 
 
 def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
-    """The artifact of the case called `name` for `target`, if all it was made from is as it was.
+    """Return the artifact of the case called `name` for `target`, or None if a file that it was made from has changed.
 
-    None too where the cache has removed the artifact since.
+    It also returns None if the cache has removed the artifact since.
     """
     path = _path(cache, name, target)
     try:
@@ -44,7 +44,7 @@ def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
         return None
     if artifact is None:
         return None
-    touch(path)  # the cache forgets those that were not used for longest
+    touch(path)  # the cache removes the least recently used ones
     return Found(artifact, files)
 
 
