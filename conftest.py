@@ -1,4 +1,4 @@
-"""Shared by all tests: where they keep lowered models, and what an interrupt does to them."""
+"""Settings that all tests share: the cache of lowered models, and the reaction to Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests share a cache of lowered models with one another and with the last run, not with the user's own."""
+    """Let tests share one cache of lowered models, which outlasts the session and is not the user's own."""
     os.environ.setdefault("ETHOS_HIL_CACHE", str(Path(__file__).parent / "build/test-cache"))
-    # A shell's background job is started with SIGINT ignored, and so would be every process a test interrupts.
+    # A shell starts a background job with SIGINT ignored. Every process that a test interrupts would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Without it the suites would have no tests, and a session of the others would be green.

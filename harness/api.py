@@ -1,4 +1,4 @@
-"""The functions that `ethos_hil` offers. The command line does the same through the same `RunRequest`."""
+"""The functions that `ethos_hil` offers. The command line uses the same `RunRequest`."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def run(
     """Lower a model, run it on a target, and compare every output with tosa_reference_model.
 
     Args:
-        model: a torch.nn.Module in float, a module that PT2E has quantised, a torch.export.ExportedProgram, or the name
-            of a model as on the command line: "file.py:function", "package.module:function", a .pt2 or a .pte.
-        inputs: what to run. A tensor or an array; a tuple of these, one for each positional argument of forward; a list
-            of such tuples, to run several input sets in one boot; or the path of an .npz. A module in memory needs
-            inputs (it is exported with the first set); other models have example inputs of their own.
+        model: a float torch.nn.Module, a module quantised with PT2E, a torch.export.ExportedProgram, or the name of a
+            model as on the command line: "file.py:function", "package.module:function", a .pt2 or a .pte.
+        inputs: a tensor or an array; a tuple of these, one for each positional argument of forward; a list of such
+            tuples, to run several input sets in one boot; or the path of an .npz. A module in memory needs inputs (it
+            is exported with the first set); other models have their own example inputs.
         npu: NPU to compile for and run on, e.g. "ethos-u55-256".
-        target: where to run; `ethos-hil run --help` names the targets.
+        target: name of the target; `ethos-hil run --help` lists the names.
         calibrate: input sets to calibrate the quantisation with; by default those in `inputs`, or the model's own.
         memory_mode: "Shared_Sram", "Sram_Only" or "Dedicated_Sram"; by default ExecuTorch's for the NPU.
         scheme: "a8w8", or "a16w8" for activations in 16 bits.
@@ -72,10 +72,10 @@ def run(
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
         fast: let an FVP leave out the NPU's timing.
         runner: the ELF of an arm_executor_runner, to run in place of our firmware.
-        progress: hears of progress, for example `ethos_hil.harness.progress.Live()`.
+        progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
 
     Returns:
-        The result. A wrong answer is not raised: `Result.verdict` says it, and `Result.insist` raises it.
+        The result. A wrong answer is not raised: `Result.verdict` reports it, and `Result.assert_verified` raises it.
 
     Raises:
         UsageError: the arguments or the model cannot be used; CompileError when the model cannot be lowered.
@@ -113,8 +113,8 @@ def lower(
         model, inputs, npu, calibrate, memory_mode, scheme: as for `run`.
 
     Returns:
-        The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with the lines they come from, and
-        `cpu_ops`. It is taken from the cache when the same model was lowered before.
+        The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with their source lines, and
+            `cpu_ops`. It comes from the cache if the same model was lowered before.
 
     Raises:
         UsageError, ToolError: as `run`.
@@ -142,7 +142,7 @@ def preflight(
         model, inputs, npu, target, calibrate, memory_mode, scheme, method: as for `run`.
 
     Returns:
-        The checks; `Survey.ok` says whether all of them passed.
+        The checks; `Survey.ok` is True if all of them passed.
 
     Raises:
         UsageError, ToolError: as `run`.
@@ -154,7 +154,7 @@ def preflight(
 
 
 class OpenTarget:
-    """A target that stays up from run to run. `target` makes one."""
+    """A target that stays up between runs. `target` makes one."""
 
     def __init__(self, name: str, npu: str, pool: BoardPool | None, *, strict: bool, fast: bool) -> None:
         self.name = name
@@ -175,7 +175,7 @@ class OpenTarget:
         timeout: float = 120.0,
         progress: Reporter | None = None,
     ) -> Result:
-        """Run a model here; arguments and errors are those of `ethos_hil.run`."""
+        """Run a model on this target. Arguments and errors are those of `ethos_hil.run`."""
         from ethos_hil.harness.run import run as run_request
 
         request = _request(
@@ -189,20 +189,20 @@ class OpenTarget:
 def target(
     name: str = DEFAULT_TARGET, *, npu: str = DEFAULT_NPU, strict: bool = False, fast: bool = False
 ) -> Iterator[OpenTarget]:
-    """A target for many runs: a virtual board is started once and stays up between them.
+    """Return a target for many runs: a virtual board starts once and stays up between them.
 
         with ethos_hil.target(npu="ethos-u55-256") as board:
             for model, inputs in models:
                 print(board.run(model, inputs))
 
     Args:
-        name: of the target.
-        npu: that it has, and that models are compiled for.
+        name: name of the target.
+        npu: NPU of the target; models are compiled for it.
         strict, fast: as for `run`.
 
     Raises:
-        UsageError: there is no such target, or it cannot have this NPU.
-        ToolError: it is not available.
+        UsageError: there is no such target, or it does not support this NPU.
+        ToolError: the target is not available.
     """
     from ethos_hil.harness.targets.base import Capability
     from ethos_hil.harness.targets.registry import make_target
@@ -218,7 +218,7 @@ def target(
 
 
 def _request(model: Model, inputs: Inputs | None, calibrate: Sequence[Any] | None, **options: Any) -> RunRequest:
-    """The request for a model of any form, with its inputs as arrays."""
+    """Return the request for a model in any form, with its inputs as arrays."""
     given: Path | list[tuple[Any, ...]] | None
     given = Path(inputs) if isinstance(inputs, str | Path) else None if inputs is None else _input_sets(inputs)
     calibration = None if calibrate is None else [_tensors(entry) for entry in _input_sets(list(calibrate))]
@@ -248,7 +248,7 @@ def _loaded(
     sets = [_tensors(entry) for entry in inputs]
     label = type(model).__name__
     try:
-        own = copy.deepcopy(model)  # lowering puts it into eval mode and calls it; the user's module stays as it is
+        own = copy.deepcopy(model)  # lowering puts it into eval mode and calls it; the user's module must not change
     except Exception as error:
         raise UsageError(
             f"{label} cannot be copied: {error}",
@@ -260,7 +260,7 @@ def _loaded(
 def _calibrated(
     model: TorchModel | ProgramFile, calibration: list[tuple[torch.Tensor, ...]] | None
 ) -> TorchModel | ProgramFile:
-    """The model, with other inputs to calibrate its default method with."""
+    """Return the model with other inputs for the calibration of its default method."""
     if calibration is None:
         return model
     if isinstance(model, ProgramFile):
@@ -271,7 +271,9 @@ def _calibrated(
 
 
 def _folder(cls: type) -> Path | None:
-    """Where a module's class is written: lines are named relative to it. None of a class without a file."""
+    """Return the folder of the file that defines a module's class; source paths are relative to it. None without a
+    file.
+    """
     try:
         file = inspect.getsourcefile(cls)
     except TypeError:
@@ -280,7 +282,7 @@ def _folder(cls: type) -> Path | None:
 
 
 def _input_sets(inputs: Any) -> list[tuple[Any, ...]]:
-    """Input sets: a list has several, everything else is one."""
+    """Return the input sets: a list has several, every other value is one."""
     if isinstance(inputs, list):
         if not inputs:
             raise UsageError("inputs is an empty list", hint=_INPUTS_HINT)

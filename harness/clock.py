@@ -6,10 +6,10 @@ import time
 
 
 class Deadline:
-    """A moment that a wait must not outlast."""
+    """A moment at which a wait must end."""
 
     def __init__(self, seconds: float) -> None:
-        """`seconds` from now."""
+        """Set the deadline `seconds` from now."""
         self.seconds = seconds
         self._end = time.monotonic() + seconds
 
@@ -20,5 +20,5 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether it is over."""
+        """Whether the deadline has passed."""
         return self.remaining == 0.0

@@ -7,7 +7,7 @@ from ethos_hil.results.verdict import FailureKind
 
 
 class TargetError(EthosHilError):
-    """Something went wrong on, or on the way to, the target; `kind` says what."""
+    """Something went wrong on the target, or on the way to it; `kind` names it."""
 
     kind = FailureKind.FAULT
 

@@ -1,4 +1,4 @@
-"""What a run on a target brings back, of whatever kind the target is."""
+"""The outcome of a run, the same for every kind of target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class OpEvent:
-    """One NPU operation (or DMA) as the target saw it.
+    """One NPU operation (or DMA) as the target reports it.
 
     Attributes:
         offset: byte offset of the operation's command word in the register command stream.
@@ -35,7 +35,7 @@ class DelegateRun:
         delegate: index into the method's delegates.
         cycles: the NPU's cycle counter over the job.
         events: the event counters, in the order of the plan's events; 0 where the NPU has no such counter.
-        outputs: the delegate's output tensors, in argument order; empty when the plan did not ask for them.
+        outputs: the delegate's output tensors, in argument order; empty when the plan did not request them.
         op_events: per-operation events when the target has Capability.OP_EVENTS, in stream order; otherwise empty.
     """
 
@@ -53,7 +53,7 @@ class Run:
 
     Output arrays have the logical (NCHW) shape of the program's tensors, whatever their dim_order is.
     `stack_used` counts the bytes of the device's main stack that were in use at any time since its start.
-    `counted` are the NPU cycles of the whole execution where those of its delegate calls are not known one by one.
+    `counted` has the NPU cycles of the whole execution where the cycles of its delegate calls are unknown, else None.
     """
 
     input_set: int
@@ -71,15 +71,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a target brought back from a complete plan.
+    """The outcome of a complete plan.
 
     Attributes:
-        run_id, image_hash, program_hash: as echoed by the device (16, 32 and 32 bytes). A runner echoes nothing: b"".
-        npu_id, npu_config: the NPU's ID and CONFIG registers; 0 of a runner.
-        memory: byte counts of the device's LOADED frame, by field name of ethos_hil.harness.image.formats.Loaded; of a
-            runner what it logs of them.
+        run_id, image_hash, program_hash: the device's echo (16, 32 and 32 bytes). A runner echoes nothing: b"".
+        npu_id, npu_config: the NPU's ID and CONFIG registers; 0 for a runner.
+        memory: byte counts of the device's LOADED frame, by field name of ethos_hil.harness.image.formats.Loaded; for a
+            runner only the counts that it logs.
         runs: one per input set and repeat, in plan order.
-        console: text the device sent outside and inside frames, line by line.
+        console: text that the device sent outside and inside frames, line by line.
         seconds: wall time by phase of the host's work: "launch" (start to first frame), "npu" (inside the NPU model,
             virtual target only), "total".
     """
@@ -97,11 +97,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program that talks by semihosting came to its end.
+    """The end of a program that talks by semihosting.
 
     Attributes:
-        status: the exit status it gave; 0 where the target does not pass it on.
-        console: what it wrote to its console, and the simulator to its own, line by line.
+        status: the program's exit status; 0 where the target does not pass it on.
+        console: the console output of the program and of the simulator, line by line.
     """
 
     status: int

@@ -1,4 +1,4 @@
-"""Starting programs so that none outlives us, however we end. Linux only."""
+"""Child processes that never outlive this process, however it ends. Linux only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def dies_with(parent: int) -> Callable[[], None]:
-    """What a child does between fork and exec: ask to be killed when its parent ends.
+    """Return the function that makes a child die with its parent. The child calls it between fork and exec.
 
-    The parent may have ended before the request was made; then nobody would send the signal, so the child looks.
+    The parent may have ended before the child asked for the signal. Then no signal comes, so the child checks its
+    parent.
     """
     prctl = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -29,10 +30,10 @@ def dies_with(parent: int) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Hold back Ctrl-C, so that it can't strike between the birth of a child and the moment we know its id."""
+    """Hold back Ctrl-C, so that it can't strike between the start of a child and the moment we know its id."""
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or previous is None:
-        yield  # only the main thread may, and is interrupted; None is a handler that Python can't put back
+        yield  # only the main thread can do this, and only it gets Ctrl-C; None is a handler that Python can't restore
         return
     caught = []
     signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))

@@ -1,4 +1,4 @@
-"""What a run says of its progress, and who shows it: on stderr, so that stdout stays for results."""
+"""Progress of a run, and the classes that show it on stderr; stdout is for results."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from ethos_hil.harness.render import console
 
 
 class Reporter(Protocol):
-    """Takes the news of a run."""
+    """Receives the progress of a run."""
 
     def stage(self, text: str) -> None:
-        """A new stage begins."""
+        """Begin a new stage."""
 
     def step(self, done: int, total: int) -> None:
-        """Within the stage, `done` of `total` are finished."""
+        """Report that `done` of `total` steps of the stage are finished."""
 
 
 class Silent:
-    """Says nothing."""
+    """Progress that prints nothing."""
 
     def stage(self, text: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def step(self, done: int, total: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Live:
     """A spinner with a bar on a terminal; elsewhere one line per stage."""
 
     def __init__(self) -> None:
-        # A file of its own: lowering redirects descriptors 1 and 2 while noisy libraries run.
+        # An own file: lowering redirects descriptors 1 and 2 while noisy libraries run.
         self._file = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
         stderr = console(self._file)
         self._progress: Progress | None = None
@@ -65,7 +65,7 @@ class Live:
         self._file.close()
 
     def stage(self, text: str) -> None:
-        """A new stage begins."""
+        """Begin a new stage."""
         if self._progress is None:
             self._file.write(f"{text} ...\n")
             return
@@ -74,6 +74,6 @@ class Live:
         self._task = self._progress.add_task(text, total=None)
 
     def step(self, done: int, total: int) -> None:
-        """Within the stage, `done` of `total` are finished."""
+        """Report that `done` of `total` steps of the stage are finished."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=total)

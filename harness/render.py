@@ -12,18 +12,18 @@ from ethos_hil.results.record import Accuracy, Check, Op, Output, Record
 
 _COLOURS = {"verified": "green", "failed": "red"}
 _CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
-# What piped output is wrapped at; a terminal's own width is used where there is one.
+# The width of piped output; a terminal has its own width.
 _PIPED_WIDTH = 200
 
 
 def console(file: TextIO | None = None) -> Console:
-    """A console on `file`, or stdout, that colours only on a terminal and does not squeeze tables when piped."""
+    """Return a console on `file`, or stdout, that colours only on a terminal and does not squeeze tables when piped."""
     made = Console(file=file, highlight=False)
     return made if made.is_terminal else Console(file=file, highlight=False, width=_PIPED_WIDTH)
 
 
 def compared_text(output: Output) -> str:
-    """How an output compares with its reference, in one line."""
+    """Return one line that compares an output with its reference."""
     good = output.compared - output.mismatches
     relation = f"within {output.tolerance:.3g} of" if output.tolerance else "equal to"
     difference = f", largest difference {output.max_abs_error:.3g}" if output.mismatches or output.tolerance else ""
@@ -32,7 +32,7 @@ def compared_text(output: Output) -> str:
 
 
 def summary(record: Record) -> RenderableType:
-    """Everything about one run."""
+    """Return the full text about one run."""
     target = record.target
     place = target.soc if target.soc == target.name else f"{target.name} {target.soc}"
     kind = "" if target.kind == target.name else f"{target.kind} "
@@ -68,7 +68,7 @@ def summary(record: Record) -> RenderableType:
 
 
 def accuracy_text(accuracy: Accuracy) -> str:
-    """Quantisation error, in one line."""
+    """Return one line about the quantisation error."""
     sqnr = "no signal" if accuracy.sqnr_db is None else f"SQNR {accuracy.sqnr_db:.1f} dB"
     cosine = "" if accuracy.cosine is None else f", cosine {accuracy.cosine:.6f}"
     worst = f"{accuracy.found:.6g} for {accuracy.expected:.6g} at {list(accuracy.index)}"
@@ -76,7 +76,7 @@ def accuracy_text(accuracy: Accuracy) -> str:
 
 
 def checks_table(checks: tuple[Check, ...]) -> Table:
-    """One row per check of a preflight."""
+    """Return a table with one row per check of a preflight."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("check", "needed", "available", "", "what would help"):
         table.add_column(name)
@@ -87,7 +87,7 @@ def checks_table(checks: tuple[Check, ...]) -> Table:
 
 
 def _lines(sources: tuple[str, ...]) -> str:
-    """ "net.py:12, 14": a file is named once for the lines of it that follow each other."""
+    """Return source lines as text, "net.py:12, 14": adjacent lines of one file name the file once."""
     words: list[str] = []
     before = ""
     for source in sources:
@@ -98,7 +98,7 @@ def _lines(sources: tuple[str, ...]) -> str:
 
 
 def ops_table(ops: tuple[Op, ...]) -> Table:
-    """One row per NPU operation, and their sum."""
+    """Return a table with one row per NPU operation, and their sum."""
     counted = [op.cycles for op in ops if op.cycles is not None]
     total = sum(counted)
     provenance = ", ".join(dict.fromkeys(op.provenance for op in ops))

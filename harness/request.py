@@ -1,4 +1,4 @@
-"""What a user asks for: a model, where to run it, and how."""
+"""A user's request: a model, where to run it, and how."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ DEFAULT_TARGET = "virtual"
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run, as the user asked for it. Nothing of it has been checked: `harness.run.run` does that.
+    """One run, as the user requested it. The values are unchecked: `harness.run.run` checks them.
 
     Attributes:
-        model: a MODEL as on the command line, or a model that is loaded. Where an artifact is given beside the request,
-            only its name counts.
+        model: a MODEL as on the command line, or a loaded model. Where an artifact is given beside the request, only
+            the model's name is used.
         npu: NPU to compile for and run on, by name ("ethos-u55-128").
         target: name of the target.
-        memory_mode: what to compile for, by Vela's name; None for ExecuTorch's default for the NPU.
+        memory_mode: Vela's name of the memory mode to compile for; None for ExecuTorch's default for the NPU.
         scheme: bits of activations and weights.
         method: the method to run; None for forward, or the first.
         inputs: an .npz file, input sets (each a tuple of arrays, one for each input), or None for the model's example
@@ -56,7 +56,7 @@ class RunRequest:
 
     @property
     def label(self) -> str:
-        """What records call the model."""
+        """The model's name in records."""
         return self.model if isinstance(self.model, str) else self.model.label
 
     @property
@@ -64,15 +64,15 @@ class RunRequest:
         """The NPU.
 
         Raises:
-            UsageError: there is none of this name; says which there are.
+            UsageError: no NPU has this name; the error lists the names.
         """
         return NpuName.parse(self.npu)
 
     @property
     def mode(self) -> MemoryMode | None:
-        """The memory mode, if one is asked for.
+        """The requested memory mode, or None.
 
         Raises:
-            UsageError: there is none of this name, or the NPU cannot have it.
+            UsageError: no mode has this name, or the NPU does not support it.
         """
         return None if self.memory_mode is None else MemoryMode.chosen(self.memory_mode, self.npu_name)

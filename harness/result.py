@@ -1,4 +1,4 @@
-"""What the API gives back for a run: the verdict, outputs, cycles, and a view for terminals and notebooks."""
+"""The result of a run in the API: the verdict, outputs, cycles, and a view for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHER_COLOUR = "#9a6700"
 
 
 class NotVerified(EthosHilError):
-    """A run that was insisted on is not verified; `result` is what came of it."""
+    """A run that has to be verified is not; `result` is the run's result."""
 
     def __init__(self, result: Result) -> None:
         failure = result.failure
@@ -41,19 +41,19 @@ class NotVerified(EthosHilError):
 class Result:
     """A finished run.
 
-    Shown in a notebook or by rich, it is the table that `ethos-hil run` prints.
+    A notebook and rich show it as the table that `ethos-hil run` prints.
     """
 
     report: Report
 
     @property
     def record(self) -> Record:
-        """All that is known of the run, as docs/formats.md has it."""
+        """The full record of the run; docs/formats.md describes it."""
         return self.report.record
 
     @property
     def artifact(self) -> Artifact:
-        """The lowered program: the .pte, TOSA, Vela blobs, and the map from NPU operations to lines."""
+        """The lowered program: the .pte, TOSA, Vela blobs, and the map from NPU operations to source lines."""
         return self.report.artifact
 
     @property
@@ -68,7 +68,7 @@ class Result:
 
     @property
     def failure(self) -> Failure | None:
-        """What went wrong; None of a verified run."""
+        """What went wrong. None for a verified run."""
         return self.record.failure
 
     @property
@@ -77,11 +77,11 @@ class Result:
         return self.outputs_of(0)
 
     def outputs_of(self, input_set: int, repeat: int = 0) -> tuple[np.ndarray, ...]:
-        """The device's outputs for one input set.
+        """Return the device's outputs for one input set.
 
         Args:
             input_set: its number, from 0.
-            repeat: which execution of it.
+            repeat: number of the execution, from 0.
 
         Raises:
             IndexError: there was no such execution.
@@ -95,18 +95,18 @@ class Result:
 
     @property
     def references(self) -> tuple[tuple[np.ndarray, ...], ...]:
-        """For each input set the outputs that tosa_reference_model computes."""
+        """The outputs that tosa_reference_model computes, for each input set."""
         return tuple(reference.outputs for reference in self.report.references)
 
     @property
     def cycles(self) -> int | None:
-        """NPU cycles of one inference, or None where the target reports none. `cycle_provenance` says what they are."""
+        """NPU cycles of one inference, or None where the target reports none. `cycle_provenance` names their source."""
         metric = self.record.metric("npu_cycles")
         return None if metric is None else int(metric.value)
 
     @property
     def cycle_provenance(self) -> str | None:
-        """ "modelled", "fvp" or "measured": where `cycles` comes from."""
+        """The source of `cycles`: "modelled", "fvp" or "measured"."""
         metric = self.record.metric("npu_cycles")
         return None if metric is None else metric.provenance
 
@@ -118,11 +118,11 @@ class Result:
         names = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance")
         return pd.DataFrame([{name: getattr(op, name) for name in names} for op in self.record.ops], columns=names)
 
-    def insist(self) -> Result:
-        """This result, if it is verified.
+    def assert_verified(self) -> Result:
+        """Return this result if it is verified.
 
         Raises:
-            NotVerified: it is not; the error has the failure's kind, message and hint.
+            NotVerified: it is not verified; the error has the failure's kind, message and hint.
         """
         if not self.verified:
             raise NotVerified(self)

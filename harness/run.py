@@ -1,4 +1,4 @@
-"""The main job: lower, pack, boot, run, verify, and put it all in a record."""
+"""The main job: lower, pack, boot, run, verify, and record everything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputFile, InputSet
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.image.preflight import Destination, examine, insist
+from ethos_hil.harness.image.preflight import Destination, examine, raise_if_failed
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
@@ -47,7 +47,7 @@ BATCH_HINT = (
 
 @dataclass(frozen=True)
 class Runner:
-    """A runner of the user's: an ELF that speaks ExecuTorch's semihosting protocol.
+    """A user's runner: an ELF that speaks ExecuTorch's semihosting protocol.
 
     See `ethos_hil.harness.targets.executor_runner`.
     """
@@ -57,10 +57,10 @@ class Runner:
 
     @classmethod
     def read(cls, path: Path) -> Runner:
-        """The runner in a file.
+        """Read the runner in a file.
 
         Raises:
-            UsageError: it cannot be read.
+            UsageError: the file cannot be read.
         """
         try:
             return cls(path, path.read_bytes())
@@ -72,15 +72,15 @@ class Runner:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a target answered, with all it takes to judge it.
+    """A target's outcome and the data to judge it.
 
     Attributes:
-        artifact: what ran.
-        board: where. It is asked what it is; it does nothing.
-        input_sets: what the program was given.
-        references: what it must answer to each.
-        outcome: what came back.
-        runner: what ran in place of the firmware, or None.
+        artifact: the artifact that ran.
+        board: the target, only to read its properties.
+        input_sets: the inputs of the program.
+        references: the right outputs for each input set.
+        outcome: the outcome of the run.
+        runner: the runner that ran in place of the firmware, or None.
     """
 
     artifact: Artifact
@@ -93,24 +93,24 @@ class Answer:
 
 @dataclass(frozen=True)
 class Report:
-    """A finished run: its record, and the answer that it judges."""
+    """A finished run: its record, and the answer that the record judges."""
 
     record: Record
     answer: Answer
 
     @property
     def artifact(self) -> Artifact:
-        """What ran."""
+        """The artifact that ran."""
         return self.answer.artifact
 
     @property
     def outcome(self) -> Outcome:
-        """What the target brought back."""
+        """The outcome that the target returned."""
         return self.answer.outcome
 
     @property
     def references(self) -> tuple[ReferenceRun, ...]:
-        """What the program must answer, for each input set."""
+        """The right outputs of the program, for each input set."""
         return self.answer.references
 
 
@@ -119,15 +119,15 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
 
     Args:
         request: what to run, and where.
-        reporter: hears of progress.
-        pool: where boards wait between runs; without one every run starts a board and ends it.
+        reporter: receives the progress.
+        pool: keeps boards between runs; without a pool every run starts a board and stops it.
 
     Raises:
         UsageError, ToolError, TargetError, OracleError: see `ethos_hil.lowering.errors` and `ethos_hil.harness.errors`.
-            A mismatch is not raised; it is the record's verdict.
+            A mismatch is not raised; the record's verdict reports it.
     """
     reporter = reporter or Silent()
-    # What can be wrong without a model comes before lowering, which may take a minute.
+    # Errors that need no model come first: lowering may take a minute.
     npu, mode = request.npu_name, request.mode
     source = load_model(request.model) if isinstance(request.model, str) else request.model
     board = make_target(request.target, npu, strict=request.strict, fast=request.fast, pool=pool)
@@ -163,14 +163,14 @@ def run_artifact(
     firmware: bytes | None = None,
     reporter: Reporter | None = None,
 ) -> Report:
-    """The part of `run` after lowering: preflight, pack, boot, run, compare.
+    """Do the part of `run` after lowering: preflight, pack, boot, run, compare.
 
     Args:
         artifact: what to run.
-        board: where, idle; it is idle again when this returns or raises.
-        request: of it the model's name, inputs (arrays), repeat and timeout are used.
+        board: the target, in the idle state; it is idle again when this returns or raises.
+        request: only its model's name, inputs (arrays), repeat and timeout are used.
         firmware: the firmware's ELF; by default the one for the board.
-        reporter: hears of progress.
+        reporter: receives the progress.
     """
     inputs = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
     elf = find_firmware(board.soc) if firmware is None else firmware
@@ -196,7 +196,7 @@ def _run_artifact(
 
     footprint = Footprint.of(artifact)
     own = None if isinstance(firmware, Runner) else Firmware.read(firmware)
-    insist(examine(artifact, Destination(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
+    raise_if_failed(examine(artifact, Destination(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
 
     reporter.stage("Computing the reference with tosa_reference_model")
     reference = Reference(artifact)
@@ -236,7 +236,7 @@ def _run_artifact(
 def image_of(
     artifact: Artifact, footprint: Footprint, firmware: bytes, input_sets: Sequence[InputSet], *, repeat: int = 1
 ) -> Image:
-    """What is loaded to run an artifact: all of it but the run's id is the same for the same arguments."""
+    """Return the image of an artifact. Equal arguments give equal images, except for the run's id."""
     plan = RunPlan(
         input_set_count=len(input_sets),
         inputs_per_set=len(artifact.plan.input_tensors),
@@ -255,12 +255,12 @@ def judge(
     reporter: Reporter | None = None,
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> Report:
-    """The part of `run` after the target has answered: compare, find where it went wrong, and make a record of it.
+    """Do the part of `run` after the target has answered: compare, find the first wrong operation, and make the record.
 
     Args:
-        answer: of the target.
-        label: what the record calls the model.
-        reporter: hears of progress.
+        answer: the target's answer.
+        label: the model's name in the record.
+        reporter: receives the progress.
         seconds: wall seconds of earlier phases, for the record.
     """
     reporter = reporter or Silent()
@@ -307,12 +307,12 @@ def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[byt
 
 
 def describe(board: Target) -> TargetInfo:
-    """The target, for a record."""
+    """Return the target's description for a record."""
     return TargetInfo(board.name, board.kind, board.soc)
 
 
 def info(artifact: Artifact) -> ArtifactInfo:
-    """The artifact, for a record."""
+    """Return the artifact's description for a record."""
     return ArtifactInfo(artifact.sha256, len(artifact.pte), len(artifact.npu_ops), artifact.cpu_ops)
 
 

@@ -1,4 +1,4 @@
-"""A model and a target, checked against one another without running anything."""
+"""The check of a model against a target, without running anything."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from ethos_hil.results.record import Check, TargetInfo
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found, and of which target."""
+    """The checks, and the target that they are for."""
 
     target: TargetInfo
     checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against running it."""
+        """Whether no check failed."""
         return all(check.status != FAIL for check in self.checks)
 
 
 def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     """Lower a model, or take a .pte as it is, and check it against a target, without running anything.
 
-    A .pte for another NPU or memory mode is not refused: that is what the checks are there to say.
+    A .pte for another NPU or memory mode raises no error: the checks report it.
 
     Args:
         request: as for `ethos_hil.harness.run.run`.
-        reporter: hears of progress.
+        reporter: receives the progress.
 
     Raises:
         UsageError, ToolError: as `ethos_hil.harness.run.run`.

@@ -1,6 +1,6 @@
-"""What lowering yields: a program, and everything needed to check, run and explain it.
+"""The product of lowering: a program, and everything needed to check, run and explain it.
 
-An Artifact is plain data: it loads without torch, and a saved one is a folder anybody can look into.
+An Artifact is plain data: it loads without torch, and a saved artifact is a folder of readable files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ethos_hil.lowering.tosa_spec import TosaSpec
 
 SCHEMA_VERSION = 9
 _ARRAYS = ("example_inputs", "floating", "quantised")
-"""Fields that are tuples of arrays, each in an archive of its own."""
+"""Fields that are tuples of arrays, each saved in its own archive."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,16 @@ class NpuOp:
     Attributes:
         id: "npu00000", unique in the program and of fixed width (readers of ExecuTorch's maps match substrings).
         npu_op: Vela's name, for example "DepthwiseConv2D".
-        end_offset: byte offset, in the register command stream, of its last operation. A position of the stream
-            belongs to the first entry whose end_offset is not before it.
-        tosa_op: the TOSA operator it was scheduled from, for example "CONV2D".
+        end_offset: byte offset of its last operation in the register command stream. An offset in the stream belongs to
+            the first entry whose end_offset is not before it.
+        tosa_op: the TOSA operator that it was scheduled from, for example "CONV2D".
         aten_ops: all operators of the float model that are fused into it, in order.
-        module: path of the module that called the first of them ("stem.0"); "" is the model itself.
+        module: path of the module that called the first of them ("stem.0"); "" for the model itself.
         source: the user's line that made that call, "net.py:12"; "" when unknown.
         debug_handles: ExecuTorch's handles of those operators.
         vela_cycles: the compiler's estimate. Provenance "vela": not a measurement.
-        tensor: the tensor it writes, or a part of it: a name of the compiled TOSA program where Vela kept it, else one
-            that Vela made up; "" when unknown.
+        tensor: the tensor that it writes, or writes a part of: a name in the compiled TOSA program where Vela kept it,
+            else a name that Vela invented; "" when unknown.
         operator: index of `tosa_op` among the operators of the compiled TOSA program, or -1.
         sources: all lines whose operators are fused into it, in order; `source` is one of them.
     """
@@ -69,16 +69,16 @@ class NpuOp:
 
 @dataclass(frozen=True)
 class Delegate:
-    """One partition.
+    """One partition of a method, compiled for the NPU.
 
     Attributes:
-        index: in the plan's list of delegates.
+        index: position in the plan's list of delegates.
         instruction: index of the DelegateCall that runs it.
         tosa: its TOSA program, without debug information; None for a .pte that was not lowered here.
         vela: the delegate blob, as it is in the .pte; empty where TOSA is the end product.
         npu_ops: in stream order; empty for a .pte that was not lowered here.
         summary: Vela's totals under Vela's names, for example "cycles_total", "sram_memory_used" (KiB).
-        hoisted: whether Vela was given `hoist_tables(tosa)` instead of `tosa`.
+        hoisted: whether Vela's input was `hoist_tables(tosa)` instead of `tosa`.
     """
 
     index: int
@@ -97,7 +97,7 @@ class Delegate:
 
 @dataclass(frozen=True)
 class LoweredMethod:
-    """What is known of one of a program's methods; the attributes are those of `Artifact`."""
+    """One of a program's methods; the attributes are those of `Artifact`."""
 
     name: str
     delegates: tuple[Delegate, ...] = ()
@@ -117,25 +117,26 @@ class Artifact:
     """A lowered program, seen from one of its methods.
 
     Attributes:
-        key: what it is cached under; "" for a .pte that was not lowered here.
-        model: what the user called it.
-        npu: the NPU it is compiled for, or None when nothing is delegated and the file doesn't say, or when TOSA is the
-            end product.
-        memory_mode: the memory mode it is compiled for, or None when the file doesn't say.
-        tosa: the specification it was lowered to, when TOSA is the end product.
+        key: its key in the cache; "" for a .pte that was not lowered here.
+        model: the user's name for it.
+        npu: the NPU it is compiled for, or None when nothing is delegated and the file does not state it, or when TOSA
+            is the end product.
+        memory_mode: the memory mode it is compiled for, or None when the file does not state it.
+        tosa: the specification it was lowered to, when TOSA is the end product, else None.
         pte: the program.
-        versions: of every tool that had a part in it.
-        vela_flags: the arguments Vela was given.
-        notes: a sentence for each way in which lowering departed from upstream, which would have failed.
-        method: the method that all of these are about:
+        versions: versions of the tools that made it.
+        vela_flags: Vela's arguments.
+        notes: a sentence for each departure from upstream, without which lowering would have failed.
+        method: the method that the following attributes describe.
         delegates: in the order of their calls; empty when nothing could be delegated.
         example_inputs: one input set, logical shapes; empty for a .pte that was not lowered here.
-        input_names: the names of forward's arguments.
+        input_names: the names of the method's arguments.
         scheme: how it was quantised; None when it was not, or was not lowered here.
-        floating: what the float module answers to `example_inputs`, computed in float64 where all its operators can.
-        quantised: what the quantised module answers to them in PyTorch.
-        delegated: the operators that its delegates took over (`ethos_hil.lowering.upstream.delegated_operators`).
-        others: the other methods; `of` gives the artifact as seen from one of them.
+        floating: the float module's outputs for `example_inputs`, computed in float64 where all its operators support
+            it.
+        quantised: the quantised module's outputs for them in PyTorch.
+        delegated: the operators that went to its delegates (`ethos_hil.lowering.upstream.delegated_operators`).
+        others: the other methods; `of` returns the artifact as seen from one of them.
     """
 
     key: str
@@ -164,31 +165,33 @@ class Artifact:
 
     @property
     def plan(self) -> ExecutionPlan:
-        """The method's."""
+        """The method's execution plan."""
         return self.program.plan(self.method)
 
     @cached_property
     def sha256(self) -> str:
-        """Of the .pte, hexadecimal."""
+        """SHA-256 of the .pte, hexadecimal."""
         return hashlib.sha256(self.pte).hexdigest()
 
     @property
     def npu_ops(self) -> tuple[NpuOp, ...]:
-        """Of all delegates, in the order they run."""
+        """The operations of all delegates, in the order they run."""
         return tuple(op for delegate in self.delegates for op in delegate.npu_ops)
 
     @property
     def cpu_ops(self) -> tuple[str, ...]:
-        """Full names of the operators left to the CPU, in the order they run."""
+        """Full names of the operators that run on the CPU, in the order they run."""
         return tuple(call.operator for call in self.plan.instructions if isinstance(call, KernelCall))
 
     @property
     def methods(self) -> tuple[LoweredMethod, ...]:
-        """All of them, the one it is seen from first."""
+        """All methods; the one that the artifact is seen from comes first."""
         return (LoweredMethod(self.method, **{name: getattr(self, name) for name in _OF_METHOD}), *self.others)
 
     def of(self, method: str | None) -> Artifact:
-        """The same program, seen from another method; as it is for None. A UsageError lists the ones there are."""
+        """Return the same program as seen from another method; None means no change. Raises UsageError, which lists
+        the methods.
+        """
         if method in (None, self.method):
             return self
         mine, *others = self.methods
@@ -200,14 +203,14 @@ class Artifact:
         raise UsageError(f"{self.model} has no method {method!r}", hint=f"it has: {names}")
 
     def delegate_at(self, instruction: int) -> Delegate:
-        """The delegate that instruction `instruction` calls."""
+        """Return the delegate that instruction `instruction` calls."""
         for delegate in self.delegates:
             if delegate.instruction == instruction:
                 return delegate
         raise KeyError(f"instruction {instruction} of {self.model} calls no delegate")
 
     def save(self, folder: Path) -> None:
-        """Writes the artifact into `folder`, which must exist and be empty; all of it is on disk when this returns."""
+        """Write the artifact into `folder`, which must exist and be empty; all of it is on disk when this returns."""
         manifest: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "key": self.key,
@@ -269,7 +272,9 @@ class Artifact:
 
     @classmethod
     def of_methods(cls, methods: Sequence[LoweredMethod], **rest: Any) -> Artifact:
-        """The artifact of some methods, seen from the default one; `rest` are the fields that are no method's."""
+        """Return the artifact of some methods, seen from the default one; `rest` has the fields that belong to no
+        method.
+        """
         first, *others = methods
         seen = cls(
             **rest, method=first.name, others=tuple(others), **{name: getattr(first, name) for name in _OF_METHOD}
@@ -278,7 +283,7 @@ class Artifact:
 
     @classmethod
     def load(cls, folder: Path) -> Artifact:
-        """Reads a saved artifact; a UsageError when anything is missing or differs from what was written."""
+        """Read a saved artifact. Raises UsageError when anything is missing or differs from what was written."""
         files = _verified_files(folder)
         try:
             manifest = json.loads(files["artifact.json"])
@@ -302,10 +307,10 @@ class Artifact:
 
     @classmethod
     def of_program(cls, pte: bytes, model: str) -> Artifact:
-        """An Artifact of a .pte that was not lowered here: no TOSA, hence no reference, and no map.
+        """Return the artifact of a .pte that was not lowered here. It has no TOSA, hence no reference, and no map.
 
-        The NPU is what its command streams say, the memory mode what its compile specs say; a UsageError when they
-        disagree or a delegate is not an Ethos-U's.
+        The command streams state the NPU, the compile specs the memory mode. Raises UsageError when they disagree or a
+        delegate is not for an Ethos-U.
         """
         methods, npus, modes = [], set(), set()
         for plan in Program.parse(pte, model).plans:
@@ -329,12 +334,12 @@ class Artifact:
         return cls.of_methods(methods, key="", model=model, npu=npu, pte=pte, memory_mode=mode)
 
     def called(self, model: str) -> Artifact:
-        """The same artifact under the name the user gives it now."""
+        """Return the same artifact under the user's present name for it."""
         return replace(self, model=model)
 
 
 def _memory_mode(compile_specs: Mapping[str, bytes]) -> MemoryMode | None:
-    # ArmCompileSpec of executorch 1.4.1 keeps Vela's arguments in the program, separated by blanks.
+    # ArmCompileSpec of executorch 1.4.1 stores Vela's arguments in the program, separated by blanks.
     return MemoryMode.of_flags(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())
 
 
@@ -346,7 +351,7 @@ def _write_synced(path: Path, data: bytes) -> None:
 
 
 def _verified_files(folder: Path) -> dict[str, bytes]:
-    """The contents of every file the digest list names, each checked against it."""
+    """Return the contents of every file in the digest list, each checked against its digest."""
     try:
         text = (folder / DIGESTS).read_text("utf-8")
         expected = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
@@ -368,7 +373,7 @@ def _arrays(archive: bytes) -> tuple[np.ndarray, ...]:
 
 
 def _prefix(number: int, method: str) -> str:
-    """What the names of a method's files begin with; the first method's are the plain ones."""
+    """Return the prefix of the names of a method's files; it is empty for the first method."""
     return f"{method}." if number else ""
 
 

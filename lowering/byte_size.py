@@ -1,4 +1,4 @@
-"""Sizes as people write them: "10GB", "500 MB", "1.5GiB"."""
+"""Sizes in people's notation: "10GB", "500 MB", "1.5GiB"."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _FORM = re.compile(r"(\d+(?:\.\d+)?) *([a-z]*)", re.ASCII)
 
 
 def parse(text: str, what: str) -> int:
-    """The number of bytes.
+    """Return the number of bytes.
 
     Args:
         text: a number and a unit: none or B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers of 1024).
-        what: where it was given, for the error, such as "--limit".
+        what: the source of the text, for the error, such as "--limit".
 
     Raises:
-        UsageError: it is no size.
+        UsageError: it is not a size.
     """
     match = _FORM.fullmatch(text.strip().lower())
     if match is None or match[2] not in _UNITS:
@@ -28,7 +28,7 @@ def parse(text: str, what: str) -> int:
 
 
 def shown(size: float) -> str:
-    """For people: "1.5 GB"."""
+    """Return a size for people, such as "1.5 GB"."""
     if size < 1000:
         return f"{size:.0f} bytes"
     for unit in ("kB", "MB", "GB"):

@@ -1,9 +1,9 @@
-"""Artifacts kept by content, shared by all processes of a user.
+"""A cache of artifacts by content, shared by all processes of a user.
 
-An entry is a folder named after the digest of everything that went into it. It is written elsewhere on the same file
-system, synced, and renamed into place while a lock on its key is held: it is either whole or not there. Loading
-checks every file against the entry's digest list, so a damaged entry is never used but made again. The entries that
-were not used for longest go when all together pass a limit (`ethos_hil.lowering.cache_contents`).
+An entry is a folder named after the digest of everything that decides its content. It is written elsewhere on the same
+file system, synced, and renamed into place under a lock on its key, so it is either whole or missing. Loading checks
+every file against the entry's digest list, so a damaged entry is never used but made again. When all entries together
+exceed a limit, the least recently used ones are deleted (`ethos_hil.lowering.cache_contents`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Cache:
 
     Args:
         root: the folder; by default `cache_folder()`.
-        limit: bytes that its entries may take; by default `cache_limit()`.
+        limit: largest size of its entries, bytes; by default `cache_limit()`.
 
     Attributes:
-        folder: all that the cache reads and writes is below it.
-        root: of it, what is of this version of the format.
+        folder: the folder of everything that the cache reads and writes.
+        root: the part of `folder` for this version of the format.
 
     Raises:
-        UsageError: $ETHOS_HIL_CACHE_LIMIT is no size.
+        UsageError: $ETHOS_HIL_CACHE_LIMIT is not a size.
     """
 
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
@@ -45,7 +45,7 @@ class Cache:
         self._limit = cache_limit() if limit is None else limit
 
     def get(self, key: str) -> Artifact | None:
-        """The artifact under `key`, or None when there is none or it is damaged."""
+        """Return the artifact under `key`, or None when there is none or it is damaged."""
         try:
             artifact = Artifact.load(self._entry(key))
         except UsageError:
@@ -56,10 +56,10 @@ class Cache:
         return artifact
 
     def get_or_make(self, key: str, make: Callable[[], Artifact]) -> tuple[Artifact, bool]:
-        """The artifact under `key`, and whether it was there already; `make` is called when not.
+        """Return the artifact under `key`, and whether it was cached; if it was not, `make` is called.
 
-        Of several processes that ask for the same key at once one makes it and the others wait for it. A ToolError
-        says when the folder cannot be written (permissions, no space); nothing half-written remains.
+        If several processes ask for the same key at once, one makes the artifact and the others wait for it. Raises
+        ToolError when the folder cannot be written (permissions, no space); no partial entry remains.
         """
         found = self.get(key)
         if found is not None:
@@ -78,7 +78,7 @@ class Cache:
         return artifact, False
 
     def find_by_pte(self, sha256: str) -> Artifact | None:
-        """The artifact whose .pte has this digest, or None."""
+        """Return the artifact whose .pte has this digest, or None."""
         try:
             key = (self.root / "by-pte" / sha256).read_text("ascii").strip()
         except (OSError, UnicodeDecodeError):
@@ -110,7 +110,7 @@ class Cache:
     def _publish(self, artifact: Artifact) -> None:
         entry = self._entry(artifact.key)
         entry.parent.mkdir(parents=True, exist_ok=True)
-        # We hold the key's lock, so whatever lies here under its name was left by a process that died.
+        # We hold the key's lock, so a folder of this name was left by a process that died.
         prefix = f".{artifact.key}."
         for left in entry.parent.glob(f"{prefix}*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -118,7 +118,7 @@ class Cache:
         try:
             artifact.save(fresh)
             fresh.chmod(0o755)
-            if entry.exists():  # damaged, or get() would have found it
+            if entry.exists():  # it is damaged, or get() would have returned it
                 entry.rename(fresh.with_name(fresh.name + ".old"))
             fresh.rename(entry)
         finally:

@@ -1,4 +1,4 @@
-"""What a cache holds, and how it stays below its limit.
+"""The entries of a cache, and the removal of old ones to stay below its limit.
 
     <folder>/size                          bytes of all entries, as last counted
     <folder>/size.lock                     held while that is read and written, and while entries are removed
@@ -8,12 +8,12 @@
     <folder>/v<n>/cases/<digest>           what the suites know of an entry; its time is when it was last used
     <folder>/v<n>/locks/<key>.lock         held while the entry is made, and while it is removed
 
-Entries of all versions of the format count, so those of an old version go first: nobody uses them any more.
+Entries of all versions of the format count; those of an old version are unused, so they are removed first.
 
-Who adds an entry adds its bytes to `size`, and only where the sum passes the limit are the entries looked at, one by
-one. Then the least recently used are removed, down to nine tenths of the limit, so that this is rare. An entry is
-renamed before it is removed: who reads it meanwhile finds all of its files or misses one, and so has the whole of it
-(every file is checked against the entry's digests) or none.
+Every process that adds an entry adds its bytes to `size`. Only if the sum exceeds the limit are the entries examined
+one by one. Then the least recently used are removed, down to nine tenths of the limit, so that this is rare. An entry
+is renamed before it is removed: a process that reads it meanwhile either finds all its files or misses one. So it has
+either the whole entry (every file is checked against the entry's digests) or none.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from ethos_hil.lowering.errors import ToolError
 from ethos_hil.results.verdict import FailureKind
 
 DIGESTS = "SHA256SUMS"
-"""Of an entry: names of its files with their digests."""
+"""The file in an entry with the digests of its other files."""
 _BLOCK = 4096
-"""Bytes that file systems give out at least."""
+"""Smallest block that file systems allocate, bytes."""
 _KEEP = 0.9
 _KEY = re.compile(r"[0-9a-f]{64}")
 _VERSION = re.compile(r"v\d+")
@@ -41,7 +41,7 @@ _VERSION = re.compile(r"v\d+")
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """An entry: where it is, the bytes it takes on disk, and when it was last used, in ns since the epoch."""
+    """An entry: its path, its bytes on disk, and the time it was last used, in ns since the epoch."""
 
     path: Path
     size: int
@@ -49,7 +49,7 @@ class CacheEntry:
 
     @classmethod
     def read(cls, path: Path) -> CacheEntry:
-        """The entry at `path`. One that another process removes meanwhile has the files that were seen."""
+        """Return the entry at `path`. If another process removes it meanwhile, only the files seen so far count."""
         size = 0
         with contextlib.suppress(FileNotFoundError), os.scandir(path) as files:
             for file in files:
@@ -63,21 +63,21 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class Removed:
-    """How many entries were removed, and how many bytes they took."""
+    """The number of removed entries, and their bytes."""
 
     entries: int = 0
     size: int = 0
 
 
 def touch(path: Path) -> None:
-    """Note that an entry, or what is known of one, is used now. Nothing is written but the time."""
-    with contextlib.suppress(OSError):  # removed meanwhile, or a cache that is only read
+    """Note that an entry, or a memo about one, is used now. Only its time changes."""
+    with contextlib.suppress(OSError):  # it was removed meanwhile, or the cache is read-only
         os.utime(path)
 
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock in this file; gives False when it is held by another and `wait` is False."""
+    """Hold the lock in this file. Yields False if another process holds it and `wait` is False."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
@@ -111,7 +111,7 @@ class CacheContents:
     """All entries below a cache's folder.
 
     Args:
-        folder: the folder that $ETHOS_HIL_CACHE names.
+        folder: the folder of the cache ($ETHOS_HIL_CACHE).
     """
 
     def __init__(self, folder: Path) -> None:
@@ -119,12 +119,12 @@ class CacheContents:
         self._size = folder / "size"
 
     def entries(self) -> list[CacheEntry]:
-        """Every whole entry, the least recently used first."""
+        """Return every whole entry, the least recently used first."""
         found = [CacheEntry.read(path) for path in self._artifacts() if _KEY.fullmatch(path.name)]
         return sorted(found, key=lambda entry: entry.used)
 
     def add(self, path: Path, limit: int) -> Removed:
-        """Count a new entry, and remove others where the limit is passed; never this one.
+        """Count a new entry, and remove others if the limit is exceeded; never this one.
 
         Raises:
             OSError: the folder cannot be written.
@@ -164,7 +164,7 @@ class CacheContents:
             ) from error
 
     def clear(self) -> Removed:
-        """Remove all entries, and what is known of them.
+        """Remove all entries, and the memos about them.
 
         Raises:
             ToolError: as `trim`.
@@ -198,7 +198,7 @@ class CacheContents:
         return Removed(count, size)
 
     def _remove(self, path: Path) -> bool:
-        """Remove an entry, unless another process holds its lock."""
+        """Remove an entry, unless another process holds its lock. Return whether it was removed."""
         lock = path.parents[1] / "locks" / f"{path.name}.lock"
         with locked(lock, wait=False) as mine:
             if not mine:
@@ -216,11 +216,11 @@ class CacheContents:
                     if pointer.read_text("ascii").strip() == path.name:
                         pointer.unlink()
             shutil.rmtree(aside, ignore_errors=True)
-            lock.unlink(missing_ok=True)  # who waits for it looks again: filelock sees that its file is gone
+            lock.unlink(missing_ok=True)  # a process that waits for it tries again: filelock sees that its file is gone
             return True
 
     def _sweep(self) -> None:
-        """Remove what processes that died left half-written."""
+        """Remove incomplete files of processes that died."""
         for path in self._artifacts():
             _, _, rest = path.name.partition(".")
             key = rest.partition(".")[0]
@@ -231,7 +231,7 @@ class CacheContents:
                     shutil.rmtree(path, ignore_errors=True)
 
     def _forget_cases(self, oldest: int) -> None:
-        """Remove what the suites know of entries that are gone: it was last used before all that are left."""
+        """Remove the suites' memos about removed entries: they were last used before all that remain."""
         for version in self._versions():
             for path in _listed(version / "cases"):
                 with contextlib.suppress(FileNotFoundError):
@@ -259,7 +259,7 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _program(path: Path) -> str | None:
-    """The digest of an entry's program, from its list of digests."""
+    """Return the digest of an entry's program, from its list of digests."""
     try:
         lines = (path / DIGESTS).read_text("ascii").splitlines()
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Where the cache is, and how much it may hold."""
+"""The folder and the limit of the cache."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ethos_hil.lowering import byte_size
 CACHE_VARIABLE = "ETHOS_HIL_CACHE"
 LIMIT_VARIABLE = "ETHOS_HIL_CACHE_LIMIT"
 DEFAULT_LIMIT = 10 * 10**9
-"""Bytes."""
+"""Limit without $ETHOS_HIL_CACHE_LIMIT, bytes."""
 
 
 def cache_folder() -> Path:
-    """$ETHOS_HIL_CACHE, else the user's cache folder."""
+    """Return $ETHOS_HIL_CACHE, else the user's cache folder."""
     given = os.environ.get(CACHE_VARIABLE)
     if given:
         return Path(given).expanduser().absolute()
@@ -24,10 +24,10 @@ def cache_folder() -> Path:
 
 
 def cache_limit() -> int:
-    """Bytes that the entries may take: $ETHOS_HIL_CACHE_LIMIT, else DEFAULT_LIMIT.
+    """Return the largest size of the entries, bytes: $ETHOS_HIL_CACHE_LIMIT, else DEFAULT_LIMIT.
 
     Raises:
-        UsageError: the variable is no size.
+        UsageError: the variable is not a size.
     """
     given = os.environ.get(LIMIT_VARIABLE)
     return byte_size.parse(given, LIMIT_VARIABLE) if given else DEFAULT_LIMIT

@@ -1,6 +1,6 @@
-"""One root for every error a user can meet, split by whose fault it is.
+"""The root of all errors that a user can meet, and its branches by cause.
 
-The command line prints `message` and `hint` on one line and exits with `exit_status`; with --debug it shows the
+The command line prints `message` and `hint` on one line and exits with `exit_status`; with --debug it prints the
 traceback as well. `kind` goes into the JSON (`failure.kind`).
 """
 
@@ -13,19 +13,19 @@ from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind
 
 _FIELDS = ("kind", "message", "hint", "console")
-"""That `replace` takes."""
+"""The fields that `replace` accepts."""
 
 
 class EthosHilError(Exception):
-    """Root of all errors with a message meant for the user.
+    """Root of all errors with a message for the user.
 
-    An error does not change once it is made: `replace` gives another one, with what is known better further out.
+    An error never changes: `replace` returns another one, for a caller that knows more.
 
     Attributes:
         kind: what went wrong, for programs.
         message: what was wrong, where, and what was found.
         hint: what to do about it, or None.
-        console: what the target wrote until then, line by line.
+        console: the target's console output so far, line by line.
         exit_status: 1 verification failed or fault on the target, 2 unusable arguments or model,
             3 target or tool not available.
     """
@@ -55,23 +55,23 @@ class EthosHilError(Exception):
         super().__setattr__(name, value)
 
     def __str__(self) -> str:
-        """The message."""
+        """Return the message."""
         return self.message
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[type[Self], tuple[Any, ...], dict[str, Any]]]:
-        """Pickle and copy it field by field: constructors of subclasses take other arguments."""
+        """Pickle and copy it field by field: constructors of subclasses have other arguments."""
         return _rebuilt, (type(self), self.args, dict(self.__dict__))
 
     @property
     def failure(self) -> Failure:
-        """What a record says of it."""
+        """Return the failure for a record."""
         return Failure(self.kind, self.message, self.hint)
 
     def replace(self, **changes: Any) -> Self:
-        """The same error, raised at the same place from the same cause, with other fields.
+        """Return a copy with other fields, with the same traceback and cause.
 
         Args:
-            changes: of kind, message, hint and console, those that differ.
+            changes: new values of kind, message, hint and console.
         """
         unknown = changes.keys() - set(_FIELDS)
         if unknown:
@@ -97,7 +97,7 @@ class UsageError(EthosHilError):
 
 
 class ToolError(EthosHilError):
-    """A tool or target that is needed is missing or does not work."""
+    """A tool or target is missing or does not work."""
 
     kind = FailureKind.NOT_AVAILABLE
     exit_status = 3
@@ -110,7 +110,7 @@ class CompileError(UsageError):
 
 
 class OracleError(EthosHilError):
-    """The oracle is missing or gave no usable answer: never a pass."""
+    """The oracle is missing or gave no usable answer. This never counts as a pass."""
 
     kind = FailureKind.NO_REFERENCE
 
@@ -120,7 +120,7 @@ class UndefinedAnswer(OracleError):
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """The error and what it was raised from or during, the innermost last."""
+    """Return the error and the errors that it was raised from or during, the innermost last."""
     chain = [error]
     while True:
         last = chain[-1]
@@ -131,6 +131,6 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def raise_if_interrupted(error: BaseException) -> None:
-    """Raise KeyboardInterrupt when one is behind `error`: libraries wrap those that hit them in mid-import."""
+    """Raise KeyboardInterrupt when it caused `error`: libraries wrap an interrupt that comes during an import."""
     if any(isinstance(link, KeyboardInterrupt) for link in causes(error)):
         raise KeyboardInterrupt from error

@@ -1,4 +1,4 @@
-"""What `ethos-hil lower` writes: a program, its delegates' blobs or TOSA programs, and files to look into."""
+"""The files that `ethos-hil lower` writes: a program, its delegates' blobs or TOSA programs, and files to inspect."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ethos_hil.lowering.text_summary import listing, summary, target
 Product = Literal["tosa", "vela", "pte"]
 PRODUCTS: tuple[str, ...] = get_args(Product)
 MANIFEST = "lowering.json"
-"""Of the folder of artefacts; one that has it was written by us."""
+"""The manifest in the folder of artefacts; it marks the folder as ours."""
 SCHEMA_VERSION = 1
 
 
 def products(artifact: Artifact, product: Product) -> dict[str, bytes]:
-    """The contents of the files that are asked for, by what distinguishes the files' names: "" if there is but one.
+    """Return the contents of the product's files, by the part that distinguishes their names: "" for a single file.
 
     Raises:
-        CompileError: blobs are asked for, and nothing could be delegated.
+        CompileError: the product is blobs, and nothing could be delegated.
     """
     if product == "pte":
         return {"": artifact.pte}
@@ -54,9 +54,9 @@ def _content(delegate: Delegate, product: Product) -> bytes:
 
 
 def artefacts(artifact: Artifact) -> dict[str, bytes]:
-    """The files of the folder of artefacts, by name; docs/lowering.md describes them.
+    """Return the files of the folder of artefacts, by name; docs/lowering.md describes them.
 
-    Where tosa_reference_model gives no answer, the files of its outputs are missing, and the manifest says why.
+    Where tosa_reference_model gives no answer, the files of its outputs are missing, and the manifest states why.
     """
     files = {"model.pte": artifact.pte, "listing.txt": listing(artifact).encode()}
     missing: list[str] = []
@@ -122,7 +122,7 @@ def _by_delegate(artifact: Artifact, content: Any) -> dict[str, Any]:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """An .npz; unlike numpy.savez it takes arrays of any name."""
+    """Return an .npz; unlike numpy.savez it accepts any name of an array."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, array in arrays.items():

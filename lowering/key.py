@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: TorchModel, target: Sequence[str]) -> str:
-    """The cache key (hexadecimal SHA-256) of a model compiled for a target.
+    """Return the cache key (hexadecimal SHA-256) of a model compiled for a target.
 
     It covers, for every method, the graph with each operator's module path and source line (the delegate map names
-    them), weights, buffers and constants, example and calibration inputs; the methods' order; what `target` says of the
-    target; and all versions. It doesn't cover what the user called the model, nor where its folder is.
+    them), weights, buffers and constants, example and calibration inputs; the methods' order; the strings in `target`;
+    and all versions. It does not cover the user's name for the model, nor the location of its folder.
 
     Args:
         exported: the model's methods, as exported in float.
         model: the model.
-        target: what, of the target, decides the result.
+        target: the properties of the target that decide the result.
     """
     parts: dict[str, Any] = {
         "target": list(target),

@@ -1,4 +1,4 @@
-"""From what the user calls a model to an Artifact."""
+"""From a MODEL to an Artifact."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def lower(
     cache: Cache | None = None,
     progress: Progress = _silent,
 ) -> Artifact:
-    """Compiles a model for an NPU, or to TOSA alone, or finds it compiled already.
+    """Compile a model for an NPU, or to TOSA alone, or take a compiled one from the cache.
 
     Args:
-        model: a MODEL as on the command line, or what `load_model` or `from_module` gave for one.
+        model: a MODEL as on the command line, or the result of `load_model` or `from_module`.
         target: the NPU to compile for, or the TOSA to lower to; a .pte must be compiled for it.
-        memory_mode: where the program's parts shall lie, by default as ExecuTorch has it for that NPU; a .pte must be
-            compiled for it, if it is given.
+        memory_mode: where the program's parts are placed, by default ExecuTorch's choice for that NPU; if it is given,
+            a .pte must be compiled for it.
         scheme: how to quantise; a float TOSA is not quantised.
-        whole: delegate all of each method, by the backend's id (`ethos_hil.lowering.upstream.delegation`): a quantised
-            method then takes and gives integers, and so are the artifact's example inputs and quantised answers. By
-            default a partitioner picks what can be delegated.
-        cache: where artifacts are kept; by default the user's cache folder.
-        progress: called with a few words at the start of each stage. File descriptors 1 and 2 are redirected while
-            a stage runs, so show progress on a duplicate of them.
+        whole: delegate all of each method, by the backend's id (`ethos_hil.lowering.upstream.delegation`); a quantised
+            method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
+            default a partitioner picks the operators to delegate.
+        cache: the cache of artifacts; by default the user's.
+        progress: called with a few words at the start of each stage. File descriptors 1 and 2 are redirected while a
+            stage runs, so show progress on a duplicate of them.
 
     Returns:
         The artifact. Its `npu_ops` are empty when nothing could be delegated, or when it is a .pte of unknown origin.
@@ -120,7 +120,7 @@ def _from_program(model: ProgramFile, npu: NpuName, memory_mode: MemoryMode | No
 
 @contextmanager
 def _stage(name: str, sources: Sources) -> Iterator[None]:
-    """Runs a stage without its chatter; any exception leaves as one clear error, its cause attached."""
+    """Run a stage without its output; any exception becomes one clear error, with its cause attached."""
     try:
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -135,7 +135,7 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Ready:
-    """A method that is ready to be lowered, and what PyTorch answers to its example inputs."""
+    """A method that is ready to be lowered, and PyTorch's answers to its example inputs."""
 
     program: torch.export.ExportedProgram
     floating: tuple[np.ndarray, ...]
@@ -207,13 +207,15 @@ def _compile(
 
 
 def _answers(method: Method, ready: _Ready, border: Border | None) -> dict[str, tuple[np.ndarray, ...]]:
-    """A method's example inputs and PyTorch's answers to them, in the types that the method takes and gives."""
+    """Return a method's example inputs and PyTorch's answers to them, in the types of the method's inputs and
+    outputs.
+    """
     inputs = tuple(_array(tensor, index) for index, tensor in enumerate(method.example_inputs))
     if border is None or border.floats:
         return {"example_inputs": inputs, "floating": ready.floating, "quantised": ready.quantised}
     return {
         "example_inputs": border.of_inputs(inputs),
-        "floating": (),  # there is no integer for it
+        "floating": (),  # a float answer has no integer form
         "quantised": border.of_outputs(ready.quantised),
     }
 
@@ -227,7 +229,7 @@ def _prepared(
     sources: Sources,
     progress: Progress,
 ) -> _Ready:
-    """Quantises a method, if it is to be and the user has not."""
+    """Quantise a method if the target needs it and the user has not done it."""
     from ethos_hil.lowering.quantised import is_quantised
     from ethos_hil.lowering.upstream.complete_pools import prepare
     from ethos_hil.lowering.upstream.quantize import quantise

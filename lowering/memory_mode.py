@@ -1,4 +1,6 @@
-"""Where Vela puts a program's constants, arena and cache: the memory mode, as Arm/vela.ini of Vela 5.1 names them."""
+"""The memory mode, which decides where Vela puts a program's constants, arena and cache. Names are those of
+Arm/vela.ini, Vela 5.1.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import Family, NpuName
 
 _FLAG = "--memory-mode="
-# EthosUCompileSpec's defaults (executorch 1.4.1, backends/arm/ethosu/compile_spec.py); a test compares.
+# EthosUCompileSpec's defaults (executorch 1.4.1, backends/arm/ethosu/compile_spec.py); a test compares them.
 _DEFAULTS: dict[Family, str] = {"u55": "Shared_Sram", "u65": "Dedicated_Sram_384KB", "u85": "Sram_Only"}
-# What Vela lets the cache of each mode grow to, in bytes; the others have no limit but the NPU's addresses.
+# Vela's limit of the cache in each mode, bytes; only the NPU's addresses limit the other modes.
 _CACHES = {"Dedicated_Sram_256KB": 256 << 10, "Dedicated_Sram_384KB": 384 << 10, "Dedicated_Sram_512KB": 512 << 10}
 _DEDICATED = "Dedicated_Sram"
 _ONE_OF_EACH_KIND = ("Shared_Sram", "Sram_Only", "Dedicated_Sram_384KB")
@@ -23,9 +25,9 @@ _ONE_OF_EACH_KIND = ("Shared_Sram", "Sram_Only", "Dedicated_Sram_384KB")
 class MemoryMode:
     """A memory mode by Vela's name.
 
-    `Shared_Sram`: the arena in SRAM, constants read from flash or DRAM. `Sram_Only`: both in SRAM. `Dedicated_Sram`,
-    also with a limit in its name: arena and constants in DRAM, and a fast scratch in SRAM (region 2 of the command
-    stream) that the NPU has to itself.
+    `Shared_Sram`: the arena is in SRAM, constants are read from flash or DRAM. `Sram_Only`: both are in SRAM.
+    `Dedicated_Sram`, with or without a limit in its name: arena and constants are in DRAM, and only the NPU uses a fast
+    scratch in SRAM (region 2 of the command stream).
     """
 
     name: str
@@ -34,7 +36,7 @@ class MemoryMode:
 
     @classmethod
     def parse(cls, text: str) -> MemoryMode:
-        """The mode called `text`, in any case; a UsageError lists the ones there are."""
+        """Return the mode called `text`, in any case. Raises UsageError, which lists the modes."""
         wanted = text.strip().lower()
         for name in cls.VALID:
             if name.lower() == wanted:
@@ -47,12 +49,12 @@ class MemoryMode:
 
     @classmethod
     def default(cls, npu: NpuName) -> MemoryMode:
-        """What ExecuTorch compiles for `npu` in."""
+        """Return ExecuTorch's default mode for `npu`."""
         return cls(_DEFAULTS[npu.family])
 
     @classmethod
     def chosen(cls, name: str | None, npu: NpuName) -> MemoryMode:
-        """The mode called `name`, or the default; a UsageError when `npu` cannot work in it."""
+        """Return the mode called `name`, or the default. Raises UsageError when `npu` does not support it."""
         if name is None:
             return cls.default(npu)
         mode = cls.parse(name)
@@ -65,14 +67,14 @@ class MemoryMode:
 
     @classmethod
     def one_of_each_kind(cls, npu: NpuName) -> tuple[MemoryMode, ...]:
-        """What to try to have tried all: a mode of each kind that `npu` can work in, the default first."""
+        """Return a mode of each kind that `npu` supports, the default first."""
         default = cls.default(npu)
         others = (cls(name) for name in _ONE_OF_EACH_KIND)
         return default, *(mode for mode in others if mode != default and mode.usable_on(npu))
 
     @classmethod
     def of_flags(cls, flags: Sequence[str]) -> MemoryMode | None:
-        """The mode that Vela was given, or None when `flags` name none that is known."""
+        """Return the mode in Vela's `flags`, or None when they name no known mode."""
         for flag in reversed(flags):
             if flag.startswith(_FLAG):
                 name = flag.removeprefix(_FLAG)
@@ -91,12 +93,12 @@ class MemoryMode:
 
     @property
     def kind(self) -> str:
-        """ "Shared_Sram", "Sram_Only" or "Dedicated_Sram": the mode without a limit."""
+        """The mode without a limit: "Shared_Sram", "Sram_Only" or "Dedicated_Sram"."""
         return _DEDICATED if self.dedicated else self.name
 
     @property
     def cache_limit(self) -> int | None:
-        """Bytes that Vela lets the fast scratch grow to, or None where the mode sets no limit."""
+        """Vela's limit for the fast scratch, bytes, or None where the mode sets no limit."""
         return _CACHES.get(self.name)
 
     def __str__(self) -> str:

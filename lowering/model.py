@@ -1,16 +1,16 @@
-"""Finding and loading what the user calls a model.
+"""Find and load a MODEL.
 
 A MODEL is `file.py:function` or `package.module:function`, a `.pt2` written by torch.export.save, or a `.pte`. The
 function returns `(module, example_inputs)`, `(module, example_inputs, calibration_inputs)` or a `Method`, which becomes
 the method "forward". For a program of several methods it returns a dictionary of these by the methods' names. A
-`Method` can also be left to the CPU:
+`Method` can also stay on the CPU:
 
     def two():
         encoder, x, codes = ...
         return {"encode": (encoder, (x,)), "score": Method(Score(encoder), (codes,), on_cpu=True)}
 
-Methods may share modules: what they share is in the program once, as far as ExecuTorch shares it, which is constants
-of the CPU's and delegates that are equal as a whole.
+Methods may share modules. ExecuTorch stores shared constants of the CPU once, and delegates that are equal as a whole;
+other shared data is in the program once for each method.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _MAX_NAME = 31  # bytes of a method's name that the firmware's package has room 
 
 @dataclass(frozen=True)
 class Method:
-    """One of a program's methods: a module whose forward it is.
+    """One of a program's methods: a module, whose forward is the method.
 
     Attributes:
-        module: a model loaded has it in eval mode; for a .pt2 it is the module of the exported program.
+        module: a loaded model is in eval mode; for a .pt2 it is the module of the exported program.
         example_inputs: the positional arguments of forward.
-        calibration_inputs: sets of such arguments to calibrate the quantisation with; the example when none given.
-        on_cpu: leave all of it to the CPU, in float.
-        leave: the operators that its partitioner leaves to the CPU, quantised as they are, by the edge operators' names
-            ("aten.sigmoid.default", as in `ethos_hil.lowering.upstream.delegated_operators`).
-        notes: what a record of a run is to say of it, for example that nobody trained it.
+        calibration_inputs: sets of such arguments to calibrate the quantisation with; by default the example.
+        on_cpu: run all of it on the CPU, in float.
+        leave: the operators that its partitioner leaves to the CPU, quantised like the others, by the edge operators'
+            names ("aten.sigmoid.default", as in `ethos_hil.lowering.upstream.delegated_operators`).
+        notes: sentences for the record of a run, for example that the model is untrained.
     """
 
     module: torch.nn.Module
@@ -72,9 +72,9 @@ class TorchModel:
     """A float model in PyTorch.
 
     Attributes:
-        label: what the user called it.
-        methods: by name, at least one.
-        sources: how to name lines of the user's files.
+        label: the user's name for it.
+        methods: the methods by name, at least one.
+        sources: names the lines of the user's files.
     """
 
     label: str
@@ -92,22 +92,22 @@ class TorchModel:
 
     @property
     def module(self) -> torch.nn.Module:
-        """The default method's."""
+        """The default method's module."""
         return self._default.module
 
     @property
     def example_inputs(self) -> Inputs:
-        """The default method's."""
+        """The default method's example inputs."""
         return self._default.example_inputs
 
     @property
     def calibration_inputs(self) -> tuple[Inputs, ...]:
-        """The default method's."""
+        """The default method's calibration inputs."""
         return self._default.calibration_inputs
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of all methods, each once."""
+        """The notes of all methods, each once."""
         return tuple(dict.fromkeys(note for method in self.methods.values() for note in method.notes))
 
 
@@ -116,7 +116,7 @@ class ProgramFile:
     """A program that is compiled already.
 
     Attributes:
-        label: what the user called it.
+        label: the user's name for it.
         data: the .pte's bytes.
     """
 
@@ -125,7 +125,7 @@ class ProgramFile:
 
 
 def load_model(text: str) -> TorchModel | ProgramFile:
-    """Loads what `text` names; a UsageError says what is wrong with it and where."""
+    """Load the model called `text`. Raises UsageError, which says what is wrong with it and where."""
     suffix = Path(text).suffix.lower()
     if suffix in (".pte", ".pt2"):
         return _load_program(text) if suffix == ".pte" else _load_exported(text)
@@ -151,7 +151,7 @@ def from_module(
     label: str = "model",
     root: Path | None = None,
 ) -> TorchModel:
-    """A TorchModel of objects at hand, checked like one that is loaded; `root` as in `Sources`."""
+    """Return a TorchModel of objects in memory, checked like a loaded model; `root` as in `Sources`."""
     return _checked((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
 
 
@@ -161,10 +161,10 @@ def from_exported(
     *,
     label: str = "model",
 ) -> TorchModel:
-    """A TorchModel of an exported program, checked like one that is loaded.
+    """Return a TorchModel of an exported program, checked like a loaded model.
 
     Raises:
-        UsageError: it has no example inputs, or takes keyword arguments.
+        UsageError: it has no example inputs, or has keyword arguments.
     """
     if exported.example_inputs is None:
         raise UsageError(f"{label} has no example inputs", hint="export it again with this torch version")
@@ -216,7 +216,7 @@ def _load_exported(text: str) -> TorchModel:
 
 @contextmanager
 def _on_path(folder: Path) -> Iterator[None]:
-    """Lets the user's file import its neighbours, as running it would."""
+    """Let the user's file import its neighbours, as when it is run as a script."""
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -226,13 +226,13 @@ def _on_path(folder: Path) -> Iterator[None]:
 
 def _import_file(path: Path, text: str) -> ModuleType:
     resolved = path.resolve()
-    # Not the bare stem: a user's file may well be called torch.py.
+    # Not the bare stem: a user's file may be called torch.py.
     name = f"ethos_hil_model_{resolved.stem}"
     spec = importlib.util.spec_from_file_location(name, resolved)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be imported", hint=_FORMS)
     module = importlib.util.module_from_spec(spec)
-    # torch.export looks up a module's class by its file's module name.
+    # torch.export finds a module's class by its file's module name.
     sys.modules[name] = module
     try:
         with _on_path(resolved.parent):
@@ -298,7 +298,7 @@ def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: 
 
 
 def _method(result: Any, what: str, *, exported: bool = False) -> Method:
-    """What a function returned for one method, checked by calling it once."""
+    """Check what a function returned for one method, by calling it once, and return it as a Method."""
     import torch
 
     from ethos_hil.lowering.quantised import is_quantised
@@ -357,7 +357,7 @@ def _input_tuple(value: Any, what: str, name: str) -> Inputs:
 
 
 def _describe(value: Any) -> str:
-    """A short picture of a value: types, and shapes of tensors."""
+    """Return a short description of a value: types, and shapes of tensors."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -369,13 +369,13 @@ def _describe(value: Any) -> str:
 
 
 def summary(error: BaseException) -> str:
-    """The exception's type and the first line of its message."""
+    """Return the exception's type and the first line of its message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _at(error: BaseException) -> str:
-    """Where in the user's own files the exception came from: " (net.py:12)" or nothing."""
+    """Return the place in the user's own files that raised the exception, " (net.py:12)", or ""."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" ({Path(error.filename).name}:{error.lineno})"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -1,4 +1,4 @@
-"""Which NPU a model is compiled for."""
+"""The name of the NPU that a model is compiled for."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PRODUCT: dict[Family, int] = {"u55": 0, "u65": 1, "u85": 2}
 class NpuName:
     """An Ethos-U configuration as Vela names it: `ethos-<family>-<MACs per cycle>`.
 
-    The numbers of the config word are those of the driver payload Vela writes: product in bits 28-31 and log2 of the
-    MAC count in bits 0-3.
+    The numbers of the config word are those of Vela's driver payload: product in bits 28-31 and log2 of the MAC count
+    in bits 0-3.
     """
 
     family: Family
@@ -33,7 +33,7 @@ class NpuName:
 
     @classmethod
     def parse(cls, text: str) -> NpuName:
-        """The NPU called `text`; a UsageError lists the ones there are."""
+        """Return the NPU called `text`. Raises UsageError, which lists the names."""
         name = text.strip().lower()
         if name not in cls.VALID:
             close = difflib.get_close_matches(name, cls.VALID, n=1)
@@ -50,7 +50,7 @@ class NpuName:
 
     @classmethod
     def from_config_word(cls, word: int) -> NpuName:
-        """The NPU a command stream was compiled for; a UsageError when the word names none.
+        """Return the NPU that a command stream was compiled for. Raises UsageError when the word names none.
 
         `word` is the payload's CONFIG expectation (bits 0-3 log2 MACs per cycle, bits 28-31 product).
         """
@@ -64,12 +64,12 @@ class NpuName:
         )
 
     def matches(self, config_word: int) -> bool:
-        """Whether a command stream with this config word was compiled for this NPU."""
+        """Return whether a command stream with this config word was compiled for this NPU."""
         return config_word >> 28 == _PRODUCT[self.family] and 1 << (config_word & 0xF) == self.macs
 
     @property
     def name(self) -> str:
-        """For example "ethos-u55-128"."""
+        """The name, for example "ethos-u55-128"."""
         return f"ethos-{self.family}-{self.macs}"
 
     def __str__(self) -> str:

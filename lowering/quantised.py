@@ -1,4 +1,4 @@
-"""Models that the user has quantised: what PT2E's convert_pt2e makes, as a module or as an exported program."""
+"""Models that the user has quantised: the results of PT2E's convert_pt2e, as a module or as an exported program."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     import torch
 
 _NAMESPACE = "quantized_decomposed"
-"""Of the operators that convert_pt2e puts around each operator (torchao 0.14, quantization/pt2e)."""
+"""Namespace of the operators that convert_pt2e puts around each operator (torchao 0.14, quantization/pt2e)."""
 _REGISTERS = "torchao.quantization.pt2e.quantize_pt2e"
 
 
 def is_quantised(module: torch.nn.Module) -> bool:
-    """Whether a module is a graph with PT2E's operators in it."""
+    """Return whether a module is a graph with PT2E's operators in it."""
     import torch
 
     return isinstance(module, torch.fx.GraphModule) and any(
@@ -23,5 +23,5 @@ def is_quantised(module: torch.nn.Module) -> bool:
 
 
 def register_operators() -> None:
-    """Make PT2E's operators known to torch, which cannot load a quantised .pt2 without them."""
+    """Register PT2E's operators with torch, which cannot load a quantised .pt2 without them."""
     importlib.import_module(_REGISTERS)

@@ -1,4 +1,4 @@
-"""How wide a quantised model's activations and weights are."""
+"""The bits of a quantised model's activations and weights."""
 
 from __future__ import annotations
 

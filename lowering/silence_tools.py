@@ -1,8 +1,8 @@
-"""Keeping tools' chatter off the user's terminal, without losing their errors.
+"""Keep tools' output off the user's terminal, without losing their errors.
 
 Vela, the TOSA reference model and torch's native parts print straight to file descriptors 1 and 2, past
-`sys.stdout`, so the descriptors themselves are redirected. Whoever wants to keep showing progress meanwhile writes
-to a duplicate of the descriptor made before.
+`sys.stdout`, so the descriptors themselves are redirected. A caller that shows progress meanwhile writes to a duplicate
+of the descriptor, made before.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ _lock = threading.RLock()  # descriptors belong to the whole process
 
 @contextlib.contextmanager
 def quiet(*, errors: bool = True) -> Iterator[Callable[[int | None], str]]:
-    """Collects what is written to stdout (and, with `errors`, stderr) instead of showing it.
+    """Collect the output to stdout (and, with `errors`, to stderr) instead of showing it.
 
-    Yields a function that returns the last bytes that were collected: as many as it is told, or all for None. An
-    exception that leaves the block carries the end of the text as a note, so that a traceback still shows what the tool
-    said.
+    Yields a function that returns the last bytes of the collected output: a given number, or all for None. An exception
+    that leaves the block gets the end of the output as a note, so that a traceback still shows the tool's output.
     """
     descriptors = (1, 2) if errors else (1,)
     with _lock, tempfile.TemporaryFile() as sink:
@@ -62,7 +61,7 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[int | None], str]]:
             sys.stdout, sys.stderr = streams
             for handler, stream in moved:
                 handler.setStream(stream)
-            _move_log_handlers((text,), streams[1])  # those of libraries that were imported meanwhile
+            _move_log_handlers((text,), streams[1])  # handlers of libraries imported inside the block
             text.close()
             for descriptor, original in saved:
                 os.dup2(original, descriptor)
@@ -70,13 +69,13 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[int | None], str]]:
 
 
 def _move_log_handlers(streams: Sequence[Any], to: Any) -> list[tuple[logging.StreamHandler[Any], Any]]:
-    """Lets the handlers of all loggers that write to one of `streams` write elsewhere; returns them and what they had.
+    """Redirect the log handlers that write to one of `streams`; return these handlers and their old streams.
 
-    A handler keeps what was sys.stderr when it was made, which may lead past the descriptors: torch's does.
+    A handler keeps the sys.stderr of its creation, which may not lead to the descriptors: torch's does this.
     """
     moved = []
     for logger in [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]:
-        for handler in getattr(logger, "handlers", ()):  # a placeholder has none
+        for handler in getattr(logger, "handlers", ()):  # a placeholder has no handlers
             if isinstance(handler, logging.StreamHandler) and any(handler.stream is each for each in streams):
                 moved.append((handler, handler.stream))
                 handler.setStream(to)

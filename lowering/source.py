@@ -1,7 +1,7 @@
 """From the stack trace of a traced operator to the line of the user's file that called it.
 
 torch.export records for every operator the Python stack from the model's forward inwards; passes of the Arm backend
-append frames of their own. The frame a user wants is the innermost one that is not inside the frameworks.
+append their own frames. The user's frame is the innermost one outside the frameworks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 _FRAMEWORKS = ("torch", "torchao", "executorch")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
-# Traces in a .pt2 may come from another machine, whose folders are not ours.
+# Traces in a .pt2 may come from another machine, with other folders.
 _FRAMEWORK_PATH = re.compile(rf"/(?:site|dist)-packages/(?:{'|'.join(_FRAMEWORKS)})/")
 
 
@@ -28,30 +28,30 @@ def _framework_folders() -> tuple[str, ...]:
 
 
 def is_framework_file(path: str) -> bool:
-    """Whether a file belongs to torch, torchao or executorch, or is generated code without a file."""
+    """Return whether a file belongs to torch, torchao or executorch, or is generated code without a file."""
     return path.startswith(("<", *_framework_folders())) or bool(_FRAMEWORK_PATH.search(path))
 
 
 @dataclass(frozen=True)
 class Sources:
-    """Names lines of source files as the user knows them.
+    """Names the lines of source files for the user.
 
     Attributes:
-        root: the folder names are relative to, usually that of the model's file; files elsewhere go by their last
-            component. The names therefore don't change when the folder is moved.
+        root: the folder that names are relative to, usually that of the model's file; for files elsewhere only the last
+            component is named. So the names do not change when the folder is moved.
     """
 
     root: Path | None = None
 
     def name(self, file: str, line: int | str) -> str:
-        """For example "net.py:12" or "layers/blocks.py:7"."""
+        """Return the name of a line, for example "net.py:12" or "layers/blocks.py:7"."""
         path = Path(file)
         if self.root is not None and path.is_relative_to(self.root):
             return f"{path.relative_to(self.root).as_posix()}:{line}"
         return f"{path.name}:{line}"
 
     def locate(self, stack_trace: str | None) -> str | None:
-        """The innermost line outside the frameworks in a trace (outermost call first), or None."""
+        """Return the innermost line outside the frameworks in a trace (outermost call first), or None."""
         for match in reversed(list(_FRAME.finditer(stack_trace or ""))):
             if not is_framework_file(match["file"]):
                 return self.name(match["file"], match["line"])

@@ -1,4 +1,4 @@
-"""A lowered program as text for people: what runs where, and what the NPU's operations come from."""
+"""A lowered program as text for people: what runs where, and the origin of the NPU's operations."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ _TOOLS = ("executorch", "ethos-u-vela", "tosa-tools", "torch")
 
 
 def listing(artifact: Artifact) -> str:
-    """Every method with its instructions, and each delegate with its TOSA program and its NPU operations."""
+    """Return a text with every method and its instructions, and each delegate with its TOSA program and NPU
+    operations.
+    """
     return "".join(f"{line}\n".replace(" \n", "\n") for line in _lines(artifact))
 
 
 def summary(artifact: Artifact) -> list[str]:
-    """A line for each method: what is delegated, and what is left to the CPU."""
+    """Return a line for each method: what is delegated, and what stays on the CPU."""
     lines = []
     for each in artifact.methods:
         method = artifact.of(each.name)
@@ -37,7 +39,7 @@ def summary(artifact: Artifact) -> list[str]:
 
 
 def target(artifact: Artifact) -> str:
-    """What it was lowered to."""
+    """Return the name of the target that the artifact was lowered for."""
     if artifact.tosa is not None:
         return str(artifact.tosa)
     return f"{artifact.npu}, {artifact.memory_mode}" if artifact.npu is not None else "the CPU"

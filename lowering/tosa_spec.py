@@ -1,4 +1,4 @@
-"""Which TOSA a model is lowered to, where TOSA is the end product."""
+"""The TOSA specification that a model is lowered to, where TOSA is the end product."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORM = re.compile(r"TOSA-([\w.]+)((?:\+\w+)*)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TosaSpec:
-    """A TOSA specification, written as ExecuTorch does: `TOSA-<version>+<profile>[+<extension>...]`.
+    """A TOSA specification in ExecuTorch's notation: `TOSA-<version>+<profile>[+<extension>...]`.
 
     `FP` is the profile of float programs (main inference), `INT` that of quantised ones (base inference).
     """
@@ -26,20 +26,22 @@ class TosaSpec:
     extensions: tuple[str, ...] = ()
 
     VERSIONS: ClassVar[tuple[str, ...]] = ("1.0",)
-    """Of the two that ExecuTorch 1.4.1 writes (1.0, 1.1) the one that is final, and that Vela 5.1 reads."""
+    """The supported versions. ExecuTorch 1.4.1 writes 1.0 and 1.1; 1.0 is final, and Vela 5.1 reads it."""
     EXTENSIONS: ClassVar[dict[TosaProfile, tuple[str, ...]]] = {
         "FP": ("bf16", "fp8e4m3", "fp8e5m2", "fft", "var", "cf"),
         "INT": ("int16", "int4", "var", "cf"),
     }
-    """By profile (executorch 1.4.1, backends/arm/tosa/specification.py); a test compares."""
+    """Extensions by profile (executorch 1.4.1, backends/arm/tosa/specification.py); a test compares them."""
 
     def __post_init__(self) -> None:
-        """A version that is not supported is refused however it is asked for."""
+        """Refuse a version that is not supported, however it was requested."""
         self._check(self.version, str(self))
 
     @classmethod
     def parse(cls, text: str) -> TosaSpec:
-        """The specification called `text`; a UsageError says what of it is not known and what is."""
+        """Return the specification called `text`. Raises UsageError, which names the unknown part and the known
+        ones.
+        """
         match = _FORM.fullmatch(text.strip())
         if match is None:
             raise cls._unusable(text, "is not a TOSA specification")

@@ -1,8 +1,8 @@
-"""Vela, the compiler of Ethos-U: the one way to call it, and what a run of it leaves.
+"""Vela, the compiler of Ethos-U: the only way to call it, and its output.
 
-ExecuTorch's backend calls Vela itself when it lowers a model (`ethos_hil.lowering.upstream.ethosu` reads what that
-leaves). Everything else that compiles TOSA for an NPU comes here. ExecuTorch's own wrapper is not used for it, because
-importing that takes seconds.
+ExecuTorch's backend calls Vela itself when it lowers a model (`ethos_hil.lowering.upstream.ethosu` reads that output).
+All other code that compiles TOSA for an NPU calls this module. It does not use ExecuTorch's own wrapper, whose import
+takes seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SYSTEMS: Mapping[Family, str] = {
     "u65": "Ethos_U65_High_End",
     "u85": "Ethos_U85_SYS_DRAM_Mid",
 }
-# Neither changes the compiled blob (a test compares with upstream's); they make Vela write its databases.
+# Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.
 DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
 _SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
 _SUMMARY_NUMBERS = (
@@ -40,21 +40,21 @@ _SUMMARY_NUMBERS = (
 
 
 class VelaRefusal(CompileError):
-    """Vela says that it cannot compile the program for the NPU, or would leave a part of it to the CPU."""
+    """Vela reports that it cannot compile the program for the NPU, or would leave a part of it to the CPU."""
 
 
 @dataclass(frozen=True)
 class VelaOutput:
-    """What one run of Vela left.
+    """The output of one run of Vela.
 
     Attributes:
         blob: the delegate, as ExecuTorch packs it.
         tosa: the TOSA program that Vela read, with its locations.
-        database: the debug database, XML; "" unless Vela was given `DEBUG_FLAGS`.
-        summary: its totals, under Vela's names.
-        fast_bytes: what the program needs of fast memory (region 2), which the blob does not say; 0 without a
+        database: the debug database, XML; "" unless Vela's arguments include `DEBUG_FLAGS`.
+        summary: Vela's totals, under Vela's names.
+        fast_bytes: fast memory (region 2) that the program needs, bytes; the blob does not state it. 0 without a
             dedicated SRAM.
-        listing: what Vela printed; "" when ExecuTorch called it.
+        listing: Vela's console output; "" when ExecuTorch called it.
     """
 
     blob: bytes
@@ -66,7 +66,7 @@ class VelaOutput:
 
     @classmethod
     def read(cls, blob: bytes, folder: Path, listing: str = "") -> VelaOutput:
-        """Reads the files of a run in `folder`, laid out as ExecuTorch lays them out."""
+        """Read the files of a run in `folder`, in ExecuTorch's layout."""
         output = folder / "output"
         database = output / "out_debug.xml"
         with np.load(output / "out_vela.npz", allow_pickle=False) as arrays:
@@ -86,7 +86,7 @@ class VelaOutput:
 
 
 def flags(npu: NpuName, mode: MemoryMode) -> tuple[str, ...]:
-    """The arguments that ExecuTorch gives Vela for an NPU in a memory mode."""
+    """Return ExecuTorch's arguments of Vela for an NPU in a memory mode."""
     return (
         f"--accelerator-config={npu}",
         "--config=Arm/vela.ini",
@@ -97,11 +97,11 @@ def flags(npu: NpuName, mode: MemoryMode) -> tuple[str, ...]:
 
 
 def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
-    """Compiles a TOSA program, in this process.
+    """Compile a TOSA program, in this process.
 
     Args:
         tosa: the program's flatbuffer.
-        arguments: Vela's, as `flags` or an Artifact's `vela_flags` have them.
+        arguments: Vela's arguments, as from `flags` or an Artifact's `vela_flags`.
 
     Raises:
         VelaRefusal: the NPU cannot run the program.
@@ -116,7 +116,7 @@ def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
 
                 status = vela.main([*arguments, f"--output-dir={folder / 'output'}", str(folder / "out.tosa")])
                 listing = said(None)
-        except RuntimeError as error:  # its back end's only exception
+        except RuntimeError as error:  # the only exception of its back end
             raise VelaRefusal(" ".join(str(error).split())) from error
         except (Exception, SystemExit) as error:
             raise_if_interrupted(error)
@@ -147,7 +147,7 @@ def _packed(path: Path) -> bytes:
 
 
 def _summary(text: str) -> dict[str, float | str]:
-    """The columns of Vela's summary that describe the network, under Vela's names."""
+    """Return the columns of Vela's summary that describe the network, under Vela's names."""
     row = next(csv.DictReader(text.splitlines()))
     numbers: dict[str, float | str] = {name: float(row[name]) for name in _SUMMARY_NUMBERS if row.get(name)}
     return {**{name: row[name] for name in _SUMMARY_TEXTS if row.get(name)}, **numbers}

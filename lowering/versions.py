@@ -1,4 +1,4 @@
-"""Which tools, in which versions, had a part in an artifact."""
+"""The versions of the tools that make an artifact."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PACKAGES = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "fl
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions by package name, "missing" for one that isn't installed; plus Python's and this package's own.
+    """Return versions by package name, "missing" for one that is not installed; also Python's and this package's own.
 
-    "ethos-hil-lowering" is the digest of this package's source, with all its subpackages: an artifact made by other
-    code is another artifact.
+    "ethos-hil-lowering" is the digest of this package's source, with all its subpackages: other code makes another
+    artifact.
     """
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
@@ -29,7 +29,7 @@ def versions() -> dict[str, str]:
 
 
 def source_digest(folder: Path) -> str:
-    """The SHA-256 of all modules below a folder, by their paths in it; hexadecimal.
+    """Return the SHA-256 of all modules below a folder, by their paths in it; hexadecimal.
 
     Tests are left out: they make no artifact.
     """

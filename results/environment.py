@@ -1,4 +1,4 @@
-"""What a run ran on: machine, versions of what matters, and the commit."""
+"""The environment of a run: machine, versions, and the commit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PACKAGES = ("ethos-hil", "torch", "executorch", "torchao", "ethos-u-vela", "tosa
 
 
 def versions() -> dict[str, str]:
-    """Versions of the installed packages that decide a result, without importing them."""
+    """Return the versions of the installed packages that decide a result, without importing them."""
     return dict(_versions())
 
 
-@functools.cache  # reading them takes 15 ms, every test asks, and none changes in a process' time
+@functools.cache  # reading them takes 15 ms, every test needs them, and none changes while a process lives
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in PACKAGES:
@@ -29,7 +29,7 @@ def _versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, str | int]:
-    """The host."""
+    """Return the properties of the host."""
     return {
         "system": platform.platform(),
         "machine": platform.machine(),
@@ -48,7 +48,7 @@ def _processor() -> str:
 
 
 def commit(folder: Path) -> dict[str, str | bool | None]:
-    """Commit and cleanness of the git work tree that holds `folder`; None where there is none."""
+    """Return commit and cleanness of the git work tree that contains `folder`; None where there is none."""
     try:
         head = _git(folder, "rev-parse", "HEAD")
         dirty = bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))

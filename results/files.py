@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one."""
+"""File writers that never let a reader see half a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all: what was there before stays until the new content is on disk.
+    """Write a file whole or not at all: the old content stays until the new content is on disk.
 
     A path that is not a regular file (a pipe, /dev/stdout) is written directly.
 
@@ -22,10 +22,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def write_all(files: Mapping[Path, bytes]) -> None:
-    """Write files as `write_whole` does, and none of them before all are on disk.
+    """Write files as `write_whole` does; none of them appears before all are on disk.
 
     Raises:
-        OSError: as there; its `filename2` is the path that was meant.
+        OSError: as for `write_whole`; its `filename2` is the path that was to be written.
     """
     fresh: dict[Path, Path] = {}
     try:
@@ -53,10 +53,10 @@ def write_all(files: Mapping[Path, bytes]) -> None:
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write a folder of files whole or not at all; a folder that is there is replaced with all that is in it.
+    """Write a folder of files whole or not at all; an existing folder is replaced with everything in it.
 
     Raises:
-        OSError: its parent cannot be made, it is no folder, the disk is full, ...
+        OSError: its parent cannot be made, it is not a folder, the disk is full, ...
     """
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
@@ -79,7 +79,7 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _permissions(mode: int) -> int:
-    """What the user's files get: tempfile makes private ones."""
+    """Return the permissions of the user's files: tempfile makes private ones."""
     umask = os.umask(0)
     os.umask(umask)
     return mode & ~umask

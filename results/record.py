@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run is not verified: a stable word, what happened, and what to try."""
+    """Why a run is not verified: a stable word, the message, and a hint."""
 
     kind: FailureKind
     message: str
@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """Where it ran. `kind` is virtual, fvp or board; host, where the reference model itself was tested."""
+    """Where it ran. `kind` is virtual, fvp or board; host for tests of the reference model itself."""
 
     name: str
     kind: str
@@ -40,14 +40,15 @@ class Output:
     """One output tensor, compared with its reference over all executions.
 
     Attributes:
-        name: "output 0", or "delegate call 1 output 0": what the delegate called by the method's instruction 1 gave.
-        shape, dtype: of one execution's tensor.
-        reference: who computed the expected values.
+        name: "output 0", or "delegate call 1 output 0", which is an output of the delegate called by the method's
+            instruction 1.
+        shape, dtype: shape and dtype of the tensor in one execution.
+        reference: name of the program that computed the expected values.
         compared: elements compared, over all executions.
         mismatches: elements that differ, over all executions.
         max_abs_error: largest difference, 0 when equal; inf where a value is NaN or inf on one side only.
-        first_mismatch: where the first one is, or None.
-        tolerance: the largest difference that is allowed for any of its elements; 0 where they must be equal.
+        first_mismatch: index of the first mismatch, or None.
+        tolerance: the largest difference allowed for any of its elements; 0 where they must be equal.
     """
 
     name: str
@@ -63,17 +64,18 @@ class Output:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How far an output of a quantised program is from the float model's, to the example inputs. It is no verdict.
+    """The distance between an output of a quantised program and the float model's, for the example inputs. It is not a
+    verdict.
 
     Attributes:
-        name: as an Output's.
-        reference: who computed what it is compared with: "PyTorch, float64", or float32 where some operator cannot.
+        name: name of the output, as in `Output`.
+        reference: what computed the float answer: "PyTorch, float64", or float32 where some operator lacks float64.
         sqnr_db: signal to quantisation noise, 10 log10 of the ratio of their energies: inf when they are equal, -inf
             when there is no signal or an infinite error; None when both are zero.
-        cosine: of the angle between both, taken as vectors; None when one is zero.
-        max_abs_error: the largest difference of two elements,
-        index: where it is,
-        expected, found: and what both have there.
+        cosine: cosine of the angle between both, taken as vectors; None when one is zero.
+        max_abs_error: the largest difference between two elements.
+        index: index of this difference.
+        expected, found: the two values there.
     """
 
     name: str
@@ -102,11 +104,11 @@ class Op:
 
     Attributes:
         id: stable within the artifact, e.g. "npu00003".
-        npu_op, tosa_op, aten_ops: what it is on each level.
+        npu_op, tosa_op, aten_ops: its names on each level.
         module: path of the nn.Module in the user's model, "" for the model itself.
         source: "file.py:12", the line of the user's forward.
         cycles: NPU cycles of one execution, or None where the target reports none.
-        provenance: of the cycles.
+        provenance: provenance of the cycles.
         sources: all lines whose operators are fused into it, in order; `source` is one of them.
     """
 
@@ -123,20 +125,21 @@ class Op:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where a wrong answer begins. What does not apply is None, "" or empty.
+    """The place where a wrong answer begins. A field that does not apply is None, "" or empty.
 
     Attributes:
-        place: "npu-op" (the operation of the NPU that is named here), "delegate" (a delegate call, and no nearer),
-            "cpu" (operators outside of delegates), or "unknown" (the search failed; `message` says why).
+        place: "npu-op" (the NPU operation in this record), "delegate" (a delegate call, and nothing nearer), "cpu"
+            (operators outside delegates), or "unknown" (the search failed; `message` says why).
         found_by: how an operation was found: "replay" (each operation's result on the functional NPU was compared) or
-            "recompilation" (the delegate was compiled once more with its intermediate tensors as outputs).
-        message: all of it in words.
+            "recompilation" (the delegate was compiled again with its intermediate tensors as outputs).
+        message: all of this in words.
         instruction: the method's instruction that calls the delegate.
         op: the operation's id in `Record.ops`; npu_op, tosa_op, aten_ops, module and source are as there.
         tensor: the tensor's name in the delegate's TOSA program, with its shape and TOSA type.
-        index: of the first element that differs, in that shape, with the value `expected` by the reference and `found`.
-        mismatches: how many elements of the tensor differ.
-        reproduced: whether the functional NPU, given the reference's inputs, answers exactly as the target did.
+        index: index of the first element that differs, in that shape, with the value `expected` by the reference and
+            the value `found`.
+        mismatches: number of elements of the tensor that differ.
+        reproduced: whether the functional NPU, with the reference's inputs, gives exactly the target's answer.
     """
 
     place: str
@@ -161,13 +164,13 @@ class Divergence:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing a program needs of a target, as it was found before anything booted.
+    """One need of a program, compared with what the target has, before anything boots.
 
     Attributes:
-        name: what, e.g. "scratch".
-        needed, available: in words.
+        name: name of the check, e.g. "scratch".
+        needed, available: the two sides as text.
         status: "ok", "note" (worth knowing), or "fail".
-        fix: the flag or setting that would help, or None.
+        fix: the flag or setting that may help, or None.
     """
 
     name: str
@@ -179,7 +182,7 @@ class Check:
 
 @dataclass(frozen=True)
 class RunnerInfo:
-    """A runner of the user's that ran in place of the firmware."""
+    """A user's runner that ran in place of the firmware."""
 
     path: str
     sha256: str
@@ -187,7 +190,7 @@ class RunnerInfo:
 
 @dataclass(frozen=True)
 class ArtifactInfo:
-    """What ran."""
+    """The artifact that ran."""
 
     sha256: str
     pte_bytes: int
@@ -197,10 +200,10 @@ class ArtifactInfo:
 
 @dataclass(frozen=True)
 class SuiteTest:
-    """The test of a suite that a record is of.
+    """The suite's test that a record belongs to.
 
     Attributes:
-        id: what pytest calls it: "suites/ops/test_elementwise.py::test_add_same_U55_BI".
+        id: pytest's id: "suites/ops/test_elementwise.py::test_add_same_U55_BI".
         operator, case, profile: "add", "same", "U55_BI".
         source: where the case is declared, "suites/ops/test_elementwise.py:13".
     """
@@ -216,12 +219,11 @@ class SuiteTest:
 class Record:
     """A finished run, whatever its verdict.
 
-    `failure` is there when the verdict is failed; when it is skipped, it names what the target lacks.
+    `failure` is set when the verdict is failed; when it is skipped, `failure` names what the target lacks.
 
-    `notes` are sentences a user should read even when all is well, such as a defect of a tool that was worked around.
-    `divergence` is there when the failure is a mismatch. `memory_mode` is what the program was compiled for, by Vela's
-    name, "" where that is not known. `preflight` has its rows when one of them is the failure. `method` is the one of
-    the program's methods that ran.
+    `notes` are sentences for the user even when all is well, such as a tool's defect with a workaround. `divergence` is
+    set when the failure is a mismatch. `memory_mode` is Vela's name of the mode that the program was compiled for, ""
+    where unknown. `preflight` has its rows when one of them is the failure. `method` is the program's method that ran.
     """
 
     verdict: Verdict
@@ -246,7 +248,7 @@ class Record:
     method: str = "forward"
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready, without NaN or infinities (which JSON lacks): they become strings."""
+        """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
         data: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
         for item in (*data["outputs"], *data["accuracy"]):
             item.update({name: str(number) for name, number in item.items() if _is_infinite(number)})
@@ -254,10 +256,10 @@ class Record:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
-        """Inverse of to_json.
+        """Return the record of `to_json`'s output.
 
         Raises:
-            ValueError: another schema version, or a required field is missing or of the wrong type.
+            ValueError: the schema version differs, or a required field is missing or has the wrong type.
         """
         version = data.get("schema_version")
         if version != SCHEMA_VERSION:
@@ -289,11 +291,11 @@ class Record:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error
 
     def metric(self, name: str) -> Metric | None:
-        """The metric of that name, if there is one."""
+        """Return the metric called `name`, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)
 
     def dumps(self) -> str:
-        """One line of JSON."""
+        """Return the record as one line of JSON."""
         return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False)
 
 
@@ -303,7 +305,7 @@ def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
 
 
 def _failure(data: Mapping[str, Any]) -> Failure:
-    """A kind that this version does not know goes before the message: nothing is lost."""
+    """Put a kind that this version does not know before the message, so that nothing is lost."""
     try:
         return _known(Failure, {**data, "kind": FailureKind(data["kind"])})
     except ValueError:

@@ -1,4 +1,4 @@
-"""The names of run folders, and where they are kept unless the user says otherwise."""
+"""The names of run folders, and their default parent folder."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ DEFAULT_ROOT = "results/runs"
 
 
 def new_name() -> str:
-    """Of a run folder that is made now: its time, and a random part."""
+    """Return the name of a new run folder: the time, and a random part."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"

@@ -1,10 +1,10 @@
-"""Run folders: where records are kept.
+"""Run folders, which keep records.
 
     <root>/<UTC time>-<random>/manifest.json        machine, versions, commit, command
     <root>/<UTC time>-<random>/records-<pid>.jsonl  one record a line; one writer per file, complete lines only
 
-A writer that dies leaves at most one incomplete last line, which readers skip; a write that fails (disk full) is taken
-back, so that what was complete before stays readable.
+A writer that dies leaves at most one incomplete last line, which readers skip. A write that fails (disk full) is
+undone, so that the complete lines before it stay readable.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ MANIFEST = "manifest.json"
 
 
 class RunFolder:
-    """One run's folder, written by this process, and by others where it is shared."""
+    """One run's folder. This process writes it; other processes write it too where it is shared."""
 
     def __init__(self, root: Path, *, name: str | None = None, command: Sequence[str] | None = None) -> None:
         """Make a folder under `root` with its manifest.
 
         Args:
-            root: where run folders are.
-            name: of a folder that several processes write to; the first of them makes it. By default a new one.
-            command: what started the run, by default this process's arguments.
+            root: the folder that has the run folders.
+            name: name of a folder that several processes share; the first of them makes it. By default a new name.
+            command: the command that started the run, by default this process's arguments.
 
         Raises:
-            OSError: it can't be made or written.
+            OSError: the folder cannot be made or written.
         """
         self.path = root / (name or new_name())
         self.path.mkdir(parents=True, exist_ok=name is not None)
@@ -53,17 +53,17 @@ class RunFolder:
             **environment.commit(Path.cwd()),
         }
         try:
-            write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")  # two at once write the same
+            write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")  # two writers write the same text
         except OSError:
             if name is None:
-                self.path.rmdir()  # a run folder without its manifest would be half of one
+                self.path.rmdir()  # a run folder without its manifest is incomplete
             raise
 
     def append(self, record: Record) -> None:
-        """Add one complete line, on disk when this returns.
+        """Add one complete line; it is on disk when this returns.
 
         Raises:
-            OSError: it could not be written; the file is as it was before.
+            OSError: the line could not be written; the file is unchanged.
         """
         path = self.path / f"records-{os.getpid()}.jsonl"
         line = (record.dumps() + "\n").encode()
@@ -93,14 +93,14 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something in the store that is not a readable record: where, and why it was passed over."""
+    """An item of the store that is not a readable record: its path, and why it was skipped."""
 
     where: str
     why: str
 
 
 def read(root: Path) -> Iterator[StoredRecord | Skipped]:
-    """All records under `root`, oldest run first; what can't be read is reported, never fatal."""
+    """Return all records under `root`, oldest run first. An unreadable item is reported, never fatal."""
     for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
         try:
             manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())

@@ -14,7 +14,9 @@ COLUMNS = ("run", "created", "model", "npu", "target", "verdict", "failure", "ex
 
 
 def frame(stored: Iterable[StoredRecord]) -> pd.DataFrame:
-    """One row per record, in the order given. `npu_cycles` is of one execution, missing where none were counted."""
+    """Return one row per record, in the given order. `npu_cycles` is for one execution, missing where none were
+    counted.
+    """
     import pandas as pd
 
     rows = []

@@ -1,4 +1,4 @@
-"""The words for how a run ended: its verdict, and the kind of a failure. docs/formats.md lists the same words."""
+"""The possible ends of a run: its verdict, and the kind of a failure. docs/formats.md lists the same words."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import enum
 
 
 class Verdict(enum.StrEnum):
-    """How a run ended. Only `VERIFIED` is green; `harness.verdict.decide` says which one a run gets."""
+    """The end of a run. Only `VERIFIED` is green; `harness.verdict.decide` chooses it."""
 
     VERIFIED = "verified"
     """It ran, and every output was compared with its reference."""
     COMPILED_ONLY = "compiled-only"
-    """It was lowered; the user asked for no more."""
+    """It was lowered; the user requested only this."""
     SKIPPED = "skipped"
     """It could not run: the failure names the capability that is missing."""
     FAILED = "failed"
-    """It went wrong: the failure says how."""
+    """It went wrong: the failure names the reason."""
 
 
 class FailureKind(enum.StrEnum):
@@ -25,9 +25,9 @@ class FailureKind(enum.StrEnum):
     MISMATCH = "mismatch"
     """An output differs from its reference."""
     NO_REFERENCE = "no-reference"
-    """The reference is missing, or it gave no valid answer."""
+    """The reference is missing, or gave no valid answer."""
     NO_BOUND = "no-bound"
-    """In profiles MI and BI: how far the answers may differ is not known."""
+    """In profiles MI and BI: no bound on the difference of the answers is known."""
 
     # The run on a target.
     FAULT = "fault"
@@ -55,9 +55,9 @@ class FailureKind(enum.StrEnum):
     HAZARD = "hazard"
     """With --strict: the NPU's command stream lacks a wait."""
     PARSE = "parse"
-    """Of the functional NPU: the command stream is not valid."""
+    """The functional NPU found an invalid command stream."""
     BUS = "bus"
-    """Of the functional NPU: an access outside of a region, or a write to a read-only one."""
+    """The functional NPU found an access outside a region, or a write to a read-only region."""
 
     # Before the run.
     USAGE = "usage"
@@ -77,17 +77,17 @@ class FailureKind(enum.StrEnum):
 
     # The suites.
     CAPABILITY = "capability"
-    """The target, the firmware or the environment lacks what the test needs. The verdict is `SKIPPED`."""
+    """The target, the firmware or the environment lacks something that the test needs. The verdict is `SKIPPED`."""
     DELEGATION = "delegation"
-    """Other operators were delegated than the test declares."""
+    """The delegated operators differ from the test's declaration."""
     UNMAPPED = "unmapped"
-    """An NPU operation has no operator of the model."""
+    """An NPU operation has no known operator of the model."""
     DECLARATION = "declaration"
-    """The test is right, though its declaration says that it cannot be."""
+    """The test is right, but its declaration says that it must be wrong."""
     NO_RECORDING = "no-recording"
     """There is no recording to replay."""
     STALE_RECORDING = "stale-recording"
-    """The recording answers another question."""
+    """The recording is for another question."""
     DAMAGED_RECORDING = "damaged-recording"
     """The recording cannot be read."""
     RECORDING = "recording"
@@ -96,4 +96,4 @@ class FailureKind(enum.StrEnum):
     """A record cannot be written."""
 
     OTHER = "other"
-    """A word that a later version of this program wrote; the message begins with it."""
+    """A word from a later version of this program; the message begins with it."""

@@ -1,7 +1,7 @@
 """`make demo`: a digit classifier, trained here, on a virtual Corstone-300 with an Ethos-U55-128.
 
-Prints its accuracy in float, quantised on the host, and on the device, and the profile of the device run. The last two
-have to agree on every digit, not only on average.
+It prints the accuracy in float, quantised on the host, and on the device, and the profile of the device run. Host and
+device must agree on every digit, not only on average.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ MODEL = "ethos_hil.suites.models.digits:digits"
 
 
 def main() -> int:
-    """Exit status: 0 when the device agrees with the host on every output, otherwise as for `ethos-hil run`."""
+    """Run the demo. Return 0 if the device agrees with the host on every output, otherwise the exit status of
+    `ethos-hil run`.
+    """
     import torch
 
-    from ethos_hil.suites.models import digits  # imports torch: late, so that a missing tool is told first
+    from ethos_hil.suites.models import digits  # imports torch: late, so that a missing tool is reported first
 
     with Live() as live:
         live.stage("Training the digit classifier")

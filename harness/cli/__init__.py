@@ -1,1 +1,1 @@
-"""The command line: arguments read, results shown."""
+"""The command line: it reads arguments and shows results."""

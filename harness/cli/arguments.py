@@ -8,16 +8,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class LowerArguments:
-    """What to lower and what of it to keep: the arguments of `lower`, as the user gave them.
+    """The arguments of `lower`, as the user gave them: what to lower, and what to keep.
 
     Attributes:
         model: MODEL.
         product: "tosa", "vela" or "pte".
-        npu, memory_mode: what for; for blobs and programs.
-        tosa: the TOSA to lower to; for TOSA.
-        whole: lower whole methods by backend id, instead of what a partitioner picks.
-        output: file or folder for the product; by default it is called after the model, in the working directory.
-        artefacts: folder for what there is to look into besides.
+        npu, memory_mode: what to compile for; only for products of Vela.
+        tosa: the TOSA version to lower to; only for TOSA.
+        whole: lower whole methods by backend id, instead of the partitioner's choice.
+        output: file or folder for the product; by default the model's name in the working directory.
+        artefacts: folder for the files to inspect, or None.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""What the commands of `ethos-hil` do, once their arguments are read."""
+"""The bodies of the commands of `ethos-hil`, after their arguments are read."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _STDOUT = Path("-")
 
 
 def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
-    """Run a model, keep the record and show it; returns the exit status.
+    """Run a model, keep the record and show it. Return the exit status.
 
     Raises:
-        EthosHilError: what went wrong first; its record is kept all the same.
+        EthosHilError: the first error; its record is kept all the same.
     """
     failure: EthosHilError | None = None
     try:
         with Live() as live:
             live.stage(f"Loading {request.label}")
-            # Late: this imports numpy and more, and --help should not wait for it.
+            # A late import: this imports numpy and more, and --help should be quick.
             from ethos_hil.harness.run import run as run_model
 
             record = run_model(request, reporter=live).record
@@ -50,7 +50,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
 
 
 def lower(order: LowerArguments, *, json_file: Path | None) -> None:
-    """Lower a model, write what is asked for, and show which files there are now.
+    """Lower a model, write the product, and list the files written.
 
     Raises:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
@@ -69,7 +69,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
 
 
 def preflight(request: RunRequest, *, json_file: Path | None) -> int:
-    """Show what a program needs of a target beside what is there; returns the exit status.
+    """Show what a program needs of a target and what the target has. Return the exit status.
 
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
@@ -146,7 +146,7 @@ def _runner(path: Path | None) -> RunnerInfo | None:
 
 
 def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> list[EthosHilError]:
-    """Put the record into the store and into the file the user asked for; what goes wrong with one spares the other."""
+    """Put the record into the store and into the user's file. An error with one does not prevent the other."""
     from ethos_hil.results.store import RunFolder
 
     problems: list[EthosHilError] = []
@@ -169,7 +169,7 @@ def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) ->
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    """Write JSON to a file, or to stdout where the path is "-"; a UsageError when that fails."""
+    """Write JSON to a file, or to stdout where the path is "-". Raise UsageError when that fails."""
     from ethos_hil.results.files import write_whole
 
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"

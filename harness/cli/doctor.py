@@ -1,4 +1,4 @@
-"""`ethos-hil doctor`: what is there, what is missing, and what to do about it."""
+"""`ethos-hil doctor`: what is installed, what is missing, and the remedies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
 
 
 def doctor(*, as_json: bool) -> int:
-    """Show it, one line for each thing; returns the exit status."""
+    """Show one line for each item. Return the exit status."""
     findings = examine()
     runs = can_run(findings)
     if as_json:

@@ -1,6 +1,6 @@
-"""`ethos-hil lower`: a model lowered, and files of it.
+"""`ethos-hil lower`: lower a model and write its files.
 
-What cannot be written is refused before the model is lowered, as far as that can be told; what is written is whole.
+Paths are checked before the model is lowered, as far as possible. Every file is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from ethos_hil.results.files import write_all, write_folder
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TOSA = "TOSA-1.0+INT"
 SCHEMA_VERSION = 1
-"""Of `Lowered.document`."""
+"""Version of the schema of `Lowered.document`."""
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """What there is now.
+    """The files that `ethos-hil lower` wrote.
 
     Attributes:
-        artifact: what the files are of.
-        product: what was asked for.
-        files: those of the product.
-        looked_into: those in the folder of artefacts.
+        artifact: the lowered model.
+        product: the product that the user asked for.
+        files: the product's files.
+        looked_into: the files in the folder of artefacts.
     """
 
     artifact: Artifact
@@ -50,12 +50,12 @@ class Lowered:
 
     @property
     def lines(self) -> list[str]:
-        """About it, for people."""
+        """Return the result as lines for people."""
         return [*summary(self.artifact), *(f"note: {note}" for note in self.artifact.notes)]
 
     @property
     def document(self) -> dict[str, Any]:
-        """About it, for programs; docs/lowering.md describes it."""
+        """Return the result as JSON for programs; docs/lowering.md describes it."""
         seen = [self.artifact.of(method.name) for method in self.artifact.methods]
         return {
             "schema_version": SCHEMA_VERSION,
@@ -82,7 +82,7 @@ class Lowered:
 
 
 def lower(order: LowerArguments, reporter: Reporter) -> Lowered:
-    """Do what is asked for.
+    """Lower the model and write its files.
 
     Raises:
         UsageError: the arguments contradict one another, or a file cannot be written; CompileError, ToolError as
@@ -149,14 +149,14 @@ def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec
 
 
 def _path(order: LowerArguments, product: Product) -> Path:
-    """For example net.pte, or out/net.pte."""
+    """Return the product's path, for example net.pte or out/net.pte."""
     name = f"{Path(order.model.rpartition(':')[2]).stem}.{product}"
     path = order.output or Path(name)
     return path / name if path.is_dir() else path
 
 
 def _numbered(path: Path, ending: str) -> Path:
-    """For example net-1.tosa where there are several."""
+    """Return a path with a number before the ending, for example net-1.tosa, where there are several."""
     return path.with_name(f"{path.stem}-{ending}{path.suffix}") if ending else path
 
 
@@ -166,7 +166,7 @@ def _check_file(path: Path) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """A folder is replaced if it is ours, so that nothing of two lowerings is ever mixed."""
+    """Refuse a folder with files that are not ours. Our folder is replaced, so that two lowerings are never mixed."""
     if folder.exists() and not folder.is_dir():
         raise _unwritable(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():

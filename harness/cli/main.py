@@ -39,7 +39,7 @@ RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run fol
 
 @app.callback()
 def _root() -> None:
-    """Keeps `run` a subcommand of its own."""
+    """Keep `run` a subcommand: with a single command, typer would leave out its name."""
 
 
 MODEL = Annotated[
@@ -73,15 +73,13 @@ RUNNER = Annotated[
 ]
 METHOD = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="Of a program of several methods the one to run. Default: forward, or the first."
-    ),
+    typer.Option(metavar="NAME", help="The method to run, in a program with several. Default: forward, or the first."),
 ]
 INPUTS = Annotated[
     Path | None,
     typer.Option(
         metavar="X.npz",
-        help="One array per input, in order; a leading axis more than the input has makes several input sets. "
+        help="One array per input, in order; one more leading axis than the input gives several input sets. "
         "Default: the model's example inputs.",
     ),
 ]
@@ -102,7 +100,8 @@ def run(
         float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
     ] = 120.0,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, right answer or not.")
+        bool,
+        typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, even if the answer is right."),
     ] = False,
     trace: Annotated[
         Path | None,
@@ -147,7 +146,7 @@ def lower(
         typer.Option(
             "--to",
             metavar="pte|vela|tosa",
-            help="What to make: a program; the blob that Vela compiles of each delegate; or each delegate in TOSA.",
+            help="The product: a program, the blob that Vela compiles for each delegate, or each delegate in TOSA.",
         ),
     ] = "pte",
     npu: Annotated[
@@ -170,7 +169,7 @@ def lower(
         typer.Option(
             "--whole",
             help="Give all of each method to the NPU, by backend id, with integer inputs and outputs, instead of what "
-            "the partitioner picks; what it cannot take is an error.",
+            "the partitioner picks; an operator that it cannot run is an error.",
         ),
     ] = False,
     output: Annotated[
@@ -179,7 +178,7 @@ def lower(
             "--output",
             "-o",
             metavar="OUT",
-            help="File for it, or a folder. Default: called after MODEL, here. Several delegates get a number each.",
+            help="File for the product, or a folder. Default: MODEL's name, here. Several delegates are numbered.",
         ),
     ] = None,
     artefacts: Annotated[
@@ -187,19 +186,19 @@ def lower(
         typer.Option(
             "--artifacts",
             metavar="DIR",
-            help="Also write there what one looks into: TOSA, blobs, the map from NPU operations to lines of the "
-            "model, Vela's summary, example inputs and the reference's outputs, and a listing of it all.",
+            help="Also write files to inspect there: TOSA, blobs, the map from NPU operations to lines of the "
+            "model, Vela's summary, example inputs and the reference's outputs, and a list of them.",
         ),
     ] = None,
     json_file: Annotated[
         Path | None,
         typer.Option(
-            "--json", metavar="FILE", help="Write there what was made; - for stdout, instead of the files' names."
+            "--json", metavar="FILE", help="Write the result there; - for stdout, instead of the files' names."
         ),
     ] = None,
     debug: DEBUG = False,
 ) -> None:
-    """Lower MODEL without running it, and write what comes out. The files' names go to stdout.
+    """Lower MODEL without running it, and write the product. The files' names go to stdout.
 
     Example: ethos-hil lower net.py:net --npu ethos-u85-256 -o build/net.pte --artifacts build/net
 
@@ -320,17 +319,17 @@ def main() -> None:
 
 
 def guard(body: Callable[[], object]) -> NoReturn:
-    """Run a command, and turn how it ends into one line and an exit status.
+    """Run a command, print its error on one line, and exit with its status.
 
     Args:
-        body: the command; what it returns is the exit status, where that is a number.
+        body: the command; an int that it returns is the exit status.
     """
-    # A terminated run cleans up just as an interrupted one does.
+    # A terminated run cleans up like an interrupted one.
     signal.signal(signal.SIGTERM, _terminate)
     debug = "--debug" in sys.argv
     try:
         status = body()
-        if status == INTERRUPTED:  # typer has taken the KeyboardInterrupt already
+        if status == INTERRUPTED:  # typer has handled the KeyboardInterrupt already
             raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
     except EthosHilError as error:
@@ -341,11 +340,11 @@ def guard(body: Callable[[], object]) -> NoReturn:
         sys.stderr.write("ethos-hil: interrupted\n")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our stdout is gone; that is not an error of ours. Python would complain again at exit.
+        # The reader of our stdout has closed it; that is not our error. Python would complain again at exit.
         sys.stdout = None
         sys.exit(0)
     except Exception as error:
-        if hasattr(error, "show"):  # click's own usage errors know how to print themselves
+        if hasattr(error, "show"):  # click's own usage errors can print themselves
             error.show()
             sys.exit(getattr(error, "exit_code", 2))
         text = f"internal error: {type(error).__name__}: {error} (a defect in ethos-hil; --debug shows where)"

@@ -1,1 +1,1 @@
-"""What is put on a device: the firmware's ELF with a program in it, and what both need and have."""
+"""The image for a device: the firmware's ELF with a program in it, and the memory that both need and have."""

@@ -1,4 +1,4 @@
-"""The firmware's ELF: where it is, and what it says of itself to whoever reads the file.
+"""The firmware's ELF: where it is, and the properties that the file states.
 
 Symbols of the linker script name the pools and the stack; the section `.ethos_hil.operators` lists the operators it has
 kernels for, one `name.overload` a line. An ELF without one of them leaves that fact unknown.
@@ -27,10 +27,10 @@ _SYMBOLS = (
 
 
 def find_firmware(soc: str = "corstone-300") -> bytes:
-    """The firmware's ELF for a system on chip, from `firmware_path`.
+    """Return the firmware's ELF for a system on chip, from `firmware_path`.
 
     Raises:
-        ToolError: there is none.
+        ToolError: there is no firmware.
     """
     path = firmware_path(soc)
     try:
@@ -42,23 +42,23 @@ def find_firmware(soc: str = "corstone-300") -> bytes:
 
 @functools.lru_cache(maxsize=4)
 def _content(path: Path, _modified: int, _size: int) -> bytes:
-    """Of megabytes that a suite asks for hundreds of times; and what is known of an object is found faster."""
+    """Read the file. Cached: the ELF has megabytes and a suite reads it often."""
     return path.read_bytes()
 
 
 @dataclass(frozen=True)
 class Firmware:
-    """What can be told of a firmware without running it; None where its ELF does not say.
+    """The firmware's properties, read from its ELF. A property is None where the ELF does not state it.
 
     Attributes:
-        start: lowest address that it loads, where the processor finds its vector table.
+        start: lowest address that it loads; the processor reads its vector table there.
         sram: bytes of the SRAM pool.
         ddr: bytes of DDR from the start of the package to the end.
-        package: bytes the package may have.
+        package: largest size of the package, bytes.
         package_start: address of the package.
         stack: bytes of the main stack.
-        operators: full names of the operators it has kernels for.
-        doubt: why it may do something else than its sources say, if it was built here and does (`firmware_doubt`).
+        operators: full names of the operators that it has kernels for.
+        doubt: a warning if the firmware was built here from other sources than today's (`firmware_doubt`), or None.
     """
 
     start: int | None
@@ -72,10 +72,10 @@ class Firmware:
 
     @classmethod
     def read(cls, elf: bytes) -> Firmware:
-        """Of the ELF.
+        """Read the properties from an ELF.
 
         Raises:
-            ToolError: it is no ELF file.
+            ToolError: it is not an ELF file.
         """
         return _read(elf)
 

@@ -1,4 +1,4 @@
-"""Where a board's firmware is, and whether it is what its sources say."""
+"""The file of a board's firmware, and whether its sources have changed since it was built."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ethos_hil.harness.image.firmware_manifest import ELF_NAME, MANIFEST_NAME, F
 
 FIRMWARE_VARIABLE = "ETHOS_HIL_FIRMWARE"
 OWN = Path(__file__).parents[2] / "firmware"
-"""Beside the package's rooms: in a checkout a link to build/firmware, in a wheel a folder."""
+"""Beside the package's folders: in a checkout a link to build/firmware, in a wheel a folder."""
 _SOURCES = Path(__file__).resolve().parents[2] / "firmware"
 IN_CHECKOUT = (_SOURCES / "CMakeLists.txt").is_file()
 
 
 def firmware_path(soc: str) -> Path:
-    """Where the firmware's ELF for a system on chip is, or should be.
+    """Return the path of the firmware's ELF for a system on chip, whether it exists or not.
 
-    $ETHOS_HIL_FIRMWARE, a file or a folder with one for each board; else, in a checkout, where `make firmware` puts it;
-    else among the package's own files, which a wheel has.
+    It is $ETHOS_HIL_FIRMWARE (a file, or a folder with one for each board); else, in a checkout, the output of `make
+    firmware`; else a file of the installed package, from a wheel.
     """
     given = os.environ.get(FIRMWARE_VARIABLE)
     if given and not Path(given).is_dir():
@@ -29,30 +29,30 @@ def firmware_path(soc: str) -> Path:
 
 
 def board_of(soc: str) -> str:
-    """The board below firmware/boards that is this system on chip."""
+    """Return the board below firmware/boards that is this system on chip."""
     from ethos_hil.harness.socs.registry import find_soc
 
     return find_soc(soc).firmware.name
 
 
 def remedy() -> str:
-    """What to do where there is no firmware."""
+    """Return the remedy for a missing firmware."""
     if IN_CHECKOUT:
         return f"run `make firmware`, or set {FIRMWARE_VARIABLE}"
     return f"install a wheel that `make wheel` built, or set {FIRMWARE_VARIABLE}"
 
 
 def firmware_doubt(elf: bytes) -> str | None:
-    """Why an ELF may do something else than its sources say, in one sentence; None where nothing speaks for that.
+    """Return a warning, in one sentence, if an ELF may differ from its sources; None if nothing suggests this.
 
-    It is told of those that were built in this checkout. What the user built elsewhere is his own choice, and a wheel
+    Only an ELF that was built in this checkout is checked. One built elsewhere is the user's own choice, and a wheel
     has no sources.
     """
     return next((_doubt_of(path, elf) for path in _built() if path.read_bytes() == elf), None)
 
 
 def doubts_of_built() -> list[str]:
-    """What `firmware_doubt` says of the firmware that runs use here; nothing where they use one of the user's."""
+    """Return the warnings of `firmware_doubt` for the firmware that runs use here; none for the user's own firmware."""
     if os.environ.get(FIRMWARE_VARIABLE):
         return []
     return [doubt for path in _built() if (doubt := _doubt_of(path, path.read_bytes())) is not None]

@@ -3,9 +3,9 @@ r"""What a firmware's ELF was built from: a JSON file beside it, which the build
     python -m ethos_hil.harness.image.firmware_manifest ELF --sources firmware --board corstone300 \
         --compiler "GNU 12.2.1" --flags="-O2;-g"
 
-CMake calls it after every build (firmware/CMakeLists.txt), so that the digest of the sources is that of the sources
-as they are, also where a change of one of them changes nothing in this board's firmware. Only the standard library is
-needed: the Python that builds the firmware may have nothing else.
+CMake calls it after every build (firmware/CMakeLists.txt), so the manifest has the digest of the present sources, even
+if a change in them did not change this board's firmware. It needs only the standard library, because the Python that
+builds the firmware may have nothing else.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ ELF_NAME = "ethos-hil.elf"
 MANIFEST_NAME = "ethos-hil.json"
 _SUFFIXES = frozenset({".cc", ".h", ".S", ".ld", ".cmake", ".json", ".py", ".txt"})
 _NO_PART = ("tests", "fuzz", "boards/host")
-"""Folders of the firmware's that no board's build reads."""
+"""Folders of the firmware that no board's build reads."""
 
 
 @dataclass(frozen=True)
 class FirmwareManifest:
-    """What is known of an ELF.
+    """The properties of an ELF and its build.
 
     Attributes:
-        board: the folder below firmware/boards it is for, such as "corstone300".
+        board: its folder below firmware/boards, such as "corstone300".
         elf: the file's name.
-        sha256: of the file, hexadecimal.
-        size: of the file, in bytes.
+        sha256: SHA-256 of the file, hexadecimal.
+        size: bytes in the file.
         sources: the digest of the sources it was built from (`source_digest`).
-        compiler: its name and version.
-        flags: of the compiler and the linker; paths in the repository begin with "firmware".
+        compiler: the compiler's name and version.
+        flags: flags of the compiler and the linker; paths in the repository begin with "firmware".
     """
 
     board: str
@@ -48,10 +48,10 @@ class FirmwareManifest:
 
     @classmethod
     def read(cls, path: Path) -> FirmwareManifest:
-        """The manifest in a file.
+        """Read the manifest in a file.
 
         Raises:
-            ValueError: it cannot be read, or is none of this version; says why.
+            ValueError: it cannot be read, or is not a manifest of this version; the message says why.
         """
         try:
             document = json.loads(path.read_text("utf-8"))
@@ -68,17 +68,17 @@ class FirmwareManifest:
         return found
 
     def write(self, path: Path) -> None:
-        """Write it, unless it is there already."""
+        """Write it, unless the file has it already."""
         text = json.dumps({"schema_version": SCHEMA_VERSION, **asdict(self)}, indent=2) + "\n"
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
 
 
 def source_digest(folder: Path) -> str:
-    """The SHA-256 of all sources below the folder firmware/, by their paths in it; hexadecimal.
+    """Return the SHA-256 of all sources below the folder firmware/, by their paths in it; hexadecimal.
 
-    Those of other boards count too: a board's firmware is then said to be old where it need not be, and one more
-    `make firmware`, which has nothing to do, settles that.
+    The sources of other boards count too. So a board's firmware may be reported as old without need; then `make
+    firmware` does nothing but write the manifest again.
     """
     digest = hashlib.sha256()
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.suffix in _SUFFIXES}
@@ -89,7 +89,7 @@ def source_digest(folder: Path) -> str:
 
 
 def describe(elf: Path, sources: Path, board: str, compiler: str, flags: list[str]) -> FirmwareManifest:
-    """The manifest of an ELF that was just built from the folder `sources`."""
+    """Return the manifest of an ELF that was just built from the folder `sources`."""
     data = elf.read_bytes()
     root = str(sources)
     return FirmwareManifest(

@@ -1,4 +1,4 @@
-"""What memory a lowered program asks of a device, from the program alone."""
+"""The device memory that a lowered program needs, computed from the program alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.lowering.artifact import Artifact, Delegate
 
 ALIGNMENT = 32
-"""Of every piece of the device's memory (firmware/runtime/memory.h)."""
+"""Alignment of every block of the device's memory (firmware/runtime/memory.h), bytes."""
 FAST_SCRATCH_REGION = 2
-"""Of a command stream (executorch 1.4.1, backends/arm/runtime/EthosUBackend.cpp: the third base pointer)."""
+"""Region of the fast scratch in a command stream (executorch 1.4.1, backends/arm/runtime/EthosUBackend.cpp: the third
+base pointer).
+"""
 
 _TABLES = 16 << 10
 """Bytes of SRAM kept free for the firmware's own tables of a program, measured to be below 8 KiB."""
@@ -19,14 +21,14 @@ _TABLES = 16 << 10
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes.
+    """The device memory that a program needs, in bytes.
 
     Attributes:
         planned: the method's buffers of planned memory.
-        scratch: the largest scratch area of its delegates; they share one.
-        constants: command stream and weights of each delegate, which lie in the program.
+        scratch: the largest scratch area among its delegates; they share it.
+        constants: command stream and weights of each delegate, which are part of the program.
         fast_scratch: the largest extent of region 2 in a command stream, 0 where none uses it.
-        unknown: why the fast scratch is not known, or None: a command stream that could not be decoded.
+        unknown: why the fast scratch is unknown (a command stream that cannot be decoded), or None.
     """
 
     planned: tuple[int, ...]
@@ -37,7 +39,9 @@ class Footprint:
 
     @classmethod
     def of(cls, artifact: Artifact) -> Footprint:
-        """Of an artifact. Streams are decoded only where the memory mode allows a fast scratch, or is not known."""
+        """Return the footprint of an artifact. Streams are decoded only where the memory mode allows a fast scratch or
+        is unknown.
+        """
         fast, unknown = 0, None
         mode = artifact.memory_mode
         if artifact.npu is not None and (mode is None or mode.dedicated):
@@ -45,7 +49,7 @@ class Footprint:
             try:
                 fast = max((_fast_scratch(npu, delegate) for delegate in artifact.delegates), default=0)
             except Fault as fault:
-                # Such a program may well be refused, but by the device, with the device's words.
+                # The device may well refuse such a program; its own error message says more.
                 unknown = fault.message
         blobs = [delegate.blob for delegate in artifact.delegates]
         return cls(
@@ -58,22 +62,21 @@ class Footprint:
 
 
 def rounded(size: int) -> int:
-    """`size` as a piece of the device's memory takes it."""
+    """Return `size` rounded up to the device's alignment, bytes."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> DeviceMemoryMode:
-    """Where the firmware shall put the parts of a program.
+    """Return where the firmware puts the parts of a program.
 
-    A program that does not say its mode needs a fast scratch if its streams use one, and is otherwise at home in the
-    mode that asks least of the SRAM. One that is compiled for `Sram_Only`, as ExecuTorch does by default for an
-    Ethos-U85, and is too large for that runs like one for `Shared_Sram`: its constants stay in DDR, behind the port
-    they are then read through.
+    A program that does not state its mode needs a fast scratch if its streams use one; otherwise the mode that needs
+    the least SRAM fits it. A program for `Sram_Only` (ExecuTorch's default for an Ethos-U85) that is too large for the
+    SRAM runs like one for `Shared_Sram`: its constants stay in DDR, and the NPU reads them through the port to DDR.
 
     Args:
         artifact: the program.
-        footprint: of the program.
-        sram: bytes of the device's SRAM pool, or None where that is not known.
+        footprint: the program's footprint.
+        sram: bytes of the device's SRAM pool, or None where unknown.
     """
     if artifact.memory_mode is None:
         return DeviceMemoryMode.DEDICATED_SRAM if footprint.fast_scratch else DeviceMemoryMode.SHARED_SRAM

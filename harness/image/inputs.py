@@ -1,4 +1,4 @@
-"""Inputs of a run: an .npz file's arrays, or the model's example inputs, as input sets."""
+"""Inputs of a run as input sets: the arrays of an .npz file, or the model's example inputs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ InputSet = tuple[np.ndarray, ...]
 
 
 def describe(array: np.ndarray) -> str:
-    """An array's dtype and shape, written as a program's tensors are: float32[1, 3, 8, 8]."""
+    """Return an array's dtype and shape in the notation of a program's tensors: float32[1, 3, 8, 8]."""
     return f"{array.dtype}{list(array.shape)}"
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """An .npz file, read but not yet matched with a program: reading is cheap and comes before lowering."""
+    """An .npz file that is read but not yet matched with a program: reading is cheap and comes before lowering."""
 
     path: Path
     arrays: tuple[tuple[str, np.ndarray], ...]
@@ -45,13 +45,13 @@ class InputFile:
             ) from error
 
     def input_sets(self, tensors: Sequence[Tensor]) -> tuple[InputSet, ...]:
-        """The file's arrays as input sets for `tensors`.
+        """Return the file's arrays as input sets for `tensors`.
 
-        The file holds one array per input, in the order of the inputs (names do not matter). Each array has either the
+        The file has one array per input, in the order of the inputs (names do not matter). Each array has either the
         shape of its input, for one input set, or one more leading axis, for as many sets as that axis is long.
 
         Raises:
-            UsageError: wrong number of arrays, shapes or dtypes, naming expected and found.
+            UsageError: the number of arrays, a shape or a dtype is wrong; the error names expected and found.
         """
         if len(self.arrays) != len(tensors):
             expected = ", ".join(map(str, tensors)) or "no inputs"

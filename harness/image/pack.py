@@ -1,8 +1,8 @@
 """Pack a program, its inputs and a run plan into the firmware's ELF, without a compiler.
 
-The package (docs/formats.md) becomes one more loadable segment, at the address the firmware reserves for it between its
-symbols `__package_start` and `__package_limit`. A section header goes with it, because debuggers load by section.
-The firmware's own bytes are not touched, apart from the ELF header's table offsets and counts.
+The package (docs/formats.md) becomes one more loadable segment, at the address that the firmware reserves for it
+between its symbols `__package_start` and `__package_limit`. It gets a section header too, because debuggers load by
+section. The firmware's own bytes do not change, except for the table offsets and counts in the ELF header.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RunPlan:
     Attributes:
         input_set_count: input sets, executed one after the other.
         inputs_per_set: tensors in each.
-        repeat: times each input set is executed.
+        repeat: executions of each input set.
         npu_timeout_ms: bound on the wait for one NPU job.
         send_delegate_outputs: also send every delegate's outputs, not only the method's.
         events: PMU event number for each of the NPU's event counters, at most EVENT_COUNTERS; an Ethos-U55 or U65
@@ -57,7 +57,7 @@ class RunPlan:
             (numbers from Arm's core driver, ethosu_pmu.h).
         method: execution plan to run.
         memory_mode: the memory mode the program was compiled for.
-        fast_scratch_bytes: with DEDICATED_SRAM, bytes of SRAM the compiler was told it may use; otherwise 0.
+        fast_scratch_bytes: with DEDICATED_SRAM, the bytes of SRAM that the compiler could use; otherwise 0.
     """
 
     input_set_count: int
@@ -72,13 +72,13 @@ class RunPlan:
 
     @property
     def executions(self) -> int:
-        """Executions in the whole plan."""
+        """Number of executions in the whole plan."""
         return self.input_set_count * self.repeat
 
 
 @dataclass(frozen=True)
 class Image:
-    """A packed image: the ELF that boots, and what the device must echo."""
+    """A packed image: the ELF that boots, and the values that the device must echo."""
 
     elf: bytes
     run_id: bytes
@@ -89,14 +89,14 @@ class Image:
 
 @dataclass(frozen=True)
 class PackageSlot:
-    """Where a firmware takes its package: an address, and the bytes it reserves there."""
+    """The place for the package in a firmware: an address, and the bytes reserved there."""
 
     start: int
     size: int
 
     @classmethod
     def of(cls, elf: bytes) -> PackageSlot:
-        """Of the firmware's ELF.
+        """Return the slot in a firmware ELF.
 
         Raises:
             ToolError: it is not a 32-bit little-endian ELF, or reserves no space for a package.
@@ -119,10 +119,10 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
         firmware: ELF with the symbols `__package_start` and `__package_limit`.
         program: a .pte.
         input_sets: for each input set the raw bytes of its tensors, in the layout of their dim_order.
-        plan: must agree with `input_sets`.
+        plan: the run plan; it must agree with `input_sets`.
 
     Raises:
-        TargetError: kind "out-of-memory", when the package does not fit; says the bytes needed and available.
+        TargetError: kind "out-of-memory": the package does not fit; the message has the bytes needed and available.
         UsageError: the plan's method name is too long for the header, or it has more events than there are counters.
         ToolError: the firmware's ELF is not usable.
     """
@@ -151,14 +151,14 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
 
 @functools.lru_cache(maxsize=4)
 def _digest(firmware: bytes) -> hashlib._Hash:
-    """SHA-256 of the firmware, to be copied and gone on with."""
+    """Return the SHA-256 of the firmware. Callers copy it and add more data to the copy."""
     return hashlib.sha256(firmware)
 
 
 def _package(
     program: bytes, input_sets: Sequence[Sequence[bytes]], plan: RunPlan, program_hash: bytes
 ) -> tuple[dict[str, object], bytes]:
-    """Header fields without the three that depend on the whole, and the bytes after the header."""
+    """Return the header fields without the three that depend on the whole, and the bytes after the header."""
     if len(input_sets) != plan.input_set_count or any(len(tensors) != plan.inputs_per_set for tensors in input_sets):
         raise ValueError("the plan and the input sets disagree")
     method = plan.method.encode()
@@ -185,7 +185,7 @@ def _package(
         InputRef.pack({"offset": place(tensor), "size": len(tensor)}) for tensors in input_sets for tensor in tensors
     ]
     inputs_offset = place(b"".join(references))
-    place(b"")  # the package's own size is a multiple of the alignment, so that what follows it in memory is aligned
+    place(b"")  # makes the package's size a multiple of the alignment, so that the data after it is aligned
     header: dict[str, object] = {
         "magic": PACKAGE_MAGIC,
         "version": PACKAGE_VERSION,
@@ -208,10 +208,10 @@ def _package(
 
 
 def _add_segment(elf: bytes, data: bytes, address: int) -> bytes:
-    """Append a loadable segment (with a section) holding `data` at `address`.
+    """Append a loadable segment (with a section) that has `data` at `address`.
 
-    The program headers, the section headers and the section names move to the end of the file, where they have room
-    to grow; nothing else moves.
+    The program headers, the section headers and the section names move to the end of the file, where they can grow;
+    nothing else moves.
     """
     ehdr = list(_EHDR.unpack_from(elf))
     phoff, shoff, phnum, shnum, shstrndx = ehdr[5], ehdr[6], ehdr[10], ehdr[12], ehdr[13]

@@ -1,9 +1,9 @@
-"""Whether a program can run on a target, told before anything boots: what it needs beside what is there.
+"""Checks before the boot whether a program can run on a target: what it needs, and what is available.
 
-All of it is computed on the host: the program's needs from the .pte, the device's means from the firmware's ELF, the
-NPU from the target's name. What is checked here the device checks again; here one sees all of it at once, and what
-would help. Memory is laid out as the firmware does it (firmware/runtime/method.cc), but for its tables of a few
-kilobytes.
+The host computes everything: the program's needs from the .pte, the device's memory from the firmware's ELF, the NPU
+    from
+the target's name. The device repeats these checks; here the user sees all of them at once, each with a remedy. Memory
+is laid out as in the firmware (firmware/runtime/method.cc), except for its tables of a few kilobytes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _KINDS = {
     "firmware": FailureKind.WRONG_PROGRAM,
     "kernels": FailureKind.UNSUPPORTED,
 }
-"""Failure kinds by the check that fails; the others are about memory."""
+"""Failure kinds by the name of the check; every other check is about memory."""
 
 
 class PreflightFailed(TargetError):
-    """The program cannot run there; `checks` has every row."""
+    """The program cannot run on the target; `checks` has every row."""
 
     def __init__(self, checks: Sequence[Check]) -> None:
-        """Of checks, at least one of which failed."""
+        """Build the error from the checks that failed."""
         failed = [check for check in checks if check.status == FAIL]
         texts = [f"{check.name} needs {check.needed}, available: {check.available}" for check in failed]
         fixes = list(dict.fromkeys(check.fix for check in failed if check.fix))
@@ -52,12 +52,12 @@ class PreflightFailed(TargetError):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a program is to run.
+    """The place where a program will run.
 
     Attributes:
         npu: name of the target's NPU.
         soc: its system on chip.
-        firmware: what the firmware's ELF says, or None for a runner of the user's, which says nothing.
+        firmware: the firmware's properties, or None for a user's runner, whose ELF states none.
     """
 
     npu: str
@@ -68,14 +68,14 @@ class Destination:
 def examine(
     artifact: Artifact, place: Destination, footprint: Footprint, *, input_sets: int, asked: MemoryMode | None = None
 ) -> tuple[Check, ...]:
-    """Every check, in the order of the table.
+    """Return every check, in the order of the table.
 
     Args:
         artifact: the program.
-        place: where it is to run.
-        footprint: of the program.
-        input_sets: how many are packed into the image.
-        asked: the memory mode the user wants, or None for whatever the program has.
+        place: where it will run.
+        footprint: the program's footprint.
+        input_sets: number of input sets in the image.
+        asked: the memory mode that the user wants, or None for the program's own.
     """
     rows = [_npu(artifact, place), _stream(artifact, place), _mode(artifact, place, asked)]
     if place.firmware is None:
@@ -84,8 +84,8 @@ def examine(
     return (*rows, *_memory(artifact, footprint, place.firmware, input_sets))
 
 
-def insist(checks: Sequence[Check]) -> None:
-    """Raises PreflightFailed unless nothing failed."""
+def raise_if_failed(checks: Sequence[Check]) -> None:
+    """Raise PreflightFailed if a check failed."""
     if any(check.status == FAIL for check in checks):
         raise PreflightFailed(checks)
 
@@ -100,7 +100,9 @@ def _npu(artifact: Artifact, place: Destination) -> Check:
 
 
 def _stream(artifact: Artifact, place: Destination) -> Check:
-    """Versions of the command stream and the architecture, by the rules of Arm's driver (firmware/npu/identity.cc)."""
+    """Check the versions of the command stream and the architecture, by the rules of Arm's driver
+    (firmware/npu/identity.cc).
+    """
     vela = artifact.versions.get("ethos-u-vela")
     by = f", Vela {vela}" if vela else ""
     words = sorted({(delegate.blob.config_word, delegate.blob.id_word) for delegate in artifact.delegates})
@@ -130,22 +132,22 @@ def _mode(artifact: Artifact, place: Destination, asked: MemoryMode | None) -> C
     mode = artifact.memory_mode
     dedicated = "Shared_Sram, Sram_Only" + ("" if place.npu.startswith("ethos-u55") else ", Dedicated_Sram")
     if mode is None:
-        return Check("memory mode", "not said by the program", dedicated, NOTE if artifact.delegates else OK)
+        return Check("memory mode", "not stated in the program", dedicated, NOTE if artifact.delegates else OK)
     if asked is not None and asked != mode:
         return Check("memory mode", str(mode), str(asked), FAIL, f"--memory-mode {mode}, or lower the model again")
     return Check("memory mode", str(mode), dedicated, OK)
 
 
 def _runner(artifact: Artifact, footprint: Footprint) -> Check:
-    """What a runner has is built into it, and only it knows."""
+    """Return a note: a runner's kernels are built in and cannot be listed."""
     if memory_mode(artifact, footprint, None) is not DeviceMemoryMode.DEDICATED_SRAM:
-        return Check("runner", "kernels and memory", "not told by its ELF", NOTE)
+        return Check("runner", "kernels and memory", "not stated in its ELF", NOTE)
     fix = "a runner built for Dedicated_Sram, or --memory-mode Shared_Sram"
-    return Check("runner", "kernels, memory, a fast scratch", "not told by its ELF", NOTE, fix)
+    return Check("runner", "kernels, memory, a fast scratch", "not stated in its ELF", NOTE, fix)
 
 
 def _board(place: Destination, firmware: Firmware) -> Check:
-    """Whether the firmware is the one of this system on chip: it begins where the processor does."""
+    """Check that the firmware is for this system on chip: it starts at the address of the processor's vector table."""
     found = [soc.name for soc in SOCS if soc.boot == firmware.start]
     if place.soc in found:
         return Check("firmware", place.soc, place.soc, OK if firmware.doubt is None else NOTE, firmware.doubt)
@@ -156,7 +158,7 @@ def _board(place: Destination, firmware: Firmware) -> Check:
 def _kernels(artifact: Artifact, firmware: Firmware) -> Check:
     needed = tuple(dict.fromkeys(artifact.plan.operators))
     if firmware.operators is None:
-        return Check("kernels", f"{len(needed)} operators", "not told by the firmware's ELF", NOTE)
+        return Check("kernels", f"{len(needed)} operators", "not stated in the firmware's ELF", NOTE)
     missing = [name for name in needed if name not in firmware.operators]
     available = f"{len(firmware.operators)} operators"
     if not missing:
@@ -199,17 +201,17 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
         total = sum(footprint.planned)
         yield Check("planned", f"{total:,} bytes", planned.available, planned.status, planned.fix)
     stack = "unknown" if firmware.stack is None else f"{firmware.stack:,} bytes"
-    yield Check("stack", "told by a run: stack_used", stack, NOTE)
+    yield Check("stack", "known after a run: stack_used", stack, NOTE)
 
 
 class _Pools:
-    """The firmware's two pools, filled in its order. None: not known, so everything is taken to fit."""
+    """The firmware's two pools, filled in its order. The size None is unknown, so everything fits."""
 
     def __init__(self, sram: int | None, ddr: int | None) -> None:
         self._free = {"sram": sram, "ddr": ddr}
 
     def place(self, name: str, size: int, where: str, fix: str | None = None) -> Check:
-        """Take `size` bytes from "sram", "ddr", or "either": then from SRAM where they fit."""
+        """Take `size` bytes from "sram", "ddr", or "either": from SRAM where they fit, else from DDR."""
         needed = f"{size:,} bytes"
         before = {pool: self._text(pool) for pool in self._free}
         for pool in ("sram", "ddr"):
@@ -231,7 +233,7 @@ class _Pools:
 
 
 def package_bytes(artifact: Artifact, input_sets: int) -> int:
-    """Bytes of the package that `ethos_hil.harness.image.pack.pack` makes."""
+    """Return the bytes of the package that `ethos_hil.harness.image.pack.pack` makes."""
     tensors = artifact.plan.input_tensors
     size = _aligned(PackageHeader.size) + _aligned(len(artifact.pte))
     size += input_sets * sum(_aligned(tensor.nbytes) for tensor in tensors)
@@ -251,7 +253,7 @@ def _fits(name: str, needed: int, available: int | None, what: str, fix: str) ->
 
 
 def _smaller_cache(sram: int | None) -> str:
-    """The mode whose limit on the fast scratch is the largest that fits."""
+    """Return the mode with the largest limit on the fast scratch that fits."""
     limits = {name: MemoryMode(name).cache_limit or 0 for name in MemoryMode.VALID}
     best = max(limits, key=lambda name: limits[name] if limits[name] <= (sram or 0) else 0)
     return f"--memory-mode {best if limits[best] else 'Shared_Sram'}"

@@ -1,4 +1,4 @@
-"""The loadable segments of an ELF for Arm, read without a library: starting a board must not wait for one."""
+"""The loadable segments of an ELF for Arm, read without a library, whose import would delay the start of a board."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EM_ARM, _PT_LOAD, _PF_X = 40, 1, 1
 
 
 class ElfError(Exception):
-    """Not an ELF that a Cortex-M can run. The text says what was found."""
+    """The file is not an ELF that a Cortex-M can run. The message says what was found."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Segment:
     """A loadable segment.
 
     Attributes:
-        offset: of its bytes in the file.
-        address: where it is when the program runs.
-        load_address: where it is put.
-        file_size: its bytes in the file.
-        memory_size: its bytes in memory.
-        executable: whether it may hold code.
+        offset: byte offset of its data in the file.
+        address: its address when the program runs.
+        load_address: the address that its bytes are loaded to.
+        file_size: bytes in the file.
+        memory_size: bytes in memory.
+        executable: whether it may contain code.
     """
 
     offset: int
@@ -38,16 +38,16 @@ class Segment:
     executable: bool
 
     def read(self, file: BinaryIO) -> bytes:
-        """Its bytes in the file."""
+        """Return its bytes in the file."""
         file.seek(self.offset)
         return file.read(self.file_size)
 
 
 def segments(file: BinaryIO) -> tuple[Segment, ...]:
-    """The loadable segments of `file`, those without a byte in memory left out.
+    """Return the loadable segments of `file`, without those that are empty in memory.
 
     Raises:
-        ElfError: it is no 32-bit little-endian ELF for Arm, is cut off, or has nothing to load.
+        ElfError: it is not a 32-bit little-endian ELF for Arm, is cut off, or has nothing to load.
     """
     file.seek(0, 2)
     length = file.tell()

@@ -14,17 +14,18 @@ from elftools.elf.sections import SymbolTableSection
 
 
 class Symbols:
-    """Looks addresses up in one ELF. Nothing is read before the first question."""
+    """Looks up addresses in one ELF. It reads the ELF at the first look-up."""
 
     def __init__(self, elf: bytes) -> None:
         self._elf = elf
 
     def describe(self, address: int) -> str:
-        """ "function at 0x10000400 (file.cc:12)", as much of it as is known. Never raises."""
+        """Return "function at 0x10000400 (file.cc:12)", or the known part of it. Never raises."""
         try:
             function, line = self.function(address), self.line(address)
         except Exception:
-            # The parsers of a damaged ELF raise all sorts of errors. They cost the name, not the message it is for.
+            # On a damaged ELF the parsers raise errors of many types. Then only the name is lost, not the message that
+            # it is for.
             function = line = None
         text = f"0x{address & ~1:08x}"
         if function is not None:
@@ -32,17 +33,17 @@ class Symbols:
         return text if line is None else f"{text} ({line})"
 
     def function(self, address: int) -> str | None:
-        """Name of the function that holds `address`, or None."""
+        """Return the name of the function that contains `address`, or None."""
         starts, functions = self._functions
         index = bisect.bisect_right(starts, address & ~1) - 1
         if index < 0:
             return None
         name, size = functions[index]
-        # Symbols written in assembly often have no size; they then reach to the next one.
+        # Symbols written in assembly often have no size; such a symbol extends to the next one.
         return name if (address & ~1) < starts[index] + size or not size else None
 
     def line(self, address: int) -> str | None:
-        """ "file.cc:12" of the statement that holds `address`, or None."""
+        """Return "file.cc:12", the statement that contains `address`, or None."""
         dwarf = self._dwarf
         for unit in dwarf.iter_CUs() if dwarf is not None else ():
             found = _line_in(dwarf, unit, address & ~1)
@@ -97,8 +98,8 @@ def _place(program: object, state: object) -> str:
 
 
 def _demangle(name: str) -> str:
-    """The qualified name in an Itanium-mangled symbol ("_ZN9ethos_hil3npu3runEv" -> "ethos_hil::npu::run"); other
-    symbols, and what is more intricate than nested plain names, are returned as they are."""
+    """Return the qualified name in an Itanium-mangled symbol ("_ZN9ethos_hil3npu3runEv" -> "ethos_hil::npu::run").
+    Other symbols, and names more complex than nested plain ones, are returned as they are."""
     if not name.startswith("_Z"):
         return name
     rest = name[2:].removeprefix("N").removeprefix("K")

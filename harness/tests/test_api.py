@@ -71,7 +71,7 @@ def quantised(net: Net, x: torch.Tensor) -> torch.fx.GraphModule:
 def test_a_module_is_verified_with_all_that_is_known_of_the_run(result: ethos_hil.Result, x: torch.Tensor) -> None:
     assert result.verified
     assert result.verdict is Verdict.VERIFIED
-    assert result.insist() is result
+    assert result.assert_verified() is result
     (output,) = result.outputs
     assert (output.shape, output.dtype) == ((1, 8, 6, 6), np.float32)
     np.testing.assert_array_equal(output, result.references[0][0])
@@ -93,7 +93,7 @@ def test_the_users_module_is_as_it_was(x: torch.Tensor) -> None:
 
 
 def test_a_list_has_several_input_sets(net: Net, x: torch.Tensor) -> None:
-    result = ethos_hil.run(net, [x, -x, (x * 2,)], repeat=2).insist()
+    result = ethos_hil.run(net, [x, -x, (x * 2,)], repeat=2).assert_verified()
     assert len(result.references) == 3
     assert result.record.executions == 6
     for number in range(3):
@@ -123,7 +123,7 @@ def test_every_form_of_a_model(
         ".pte": str(tmp_path / "lowered.pte"),
     }
     for form, model in forms.items():
-        found = ethos_hil.run(model, x).insist()
+        found = ethos_hil.run(model, x).assert_verified()
         assert found.outputs[0].shape == (1, 8, 6, 6), form
         assert found.ops["aten_ops"].map(len).min() > 0, form
     assert ethos_hil.run(f"{tmp_path}/net.py:conv").verified
@@ -131,7 +131,7 @@ def test_every_form_of_a_model(
 
 def test_a_quantised_module_keeps_its_own_scales(quantised: torch.fx.GraphModule, x: torch.Tensor) -> None:
     """Its answer on the device is within a step of what it answers in PyTorch, and its lines are known."""
-    found = ethos_hil.run(quantised, x).insist()
+    found = ethos_hil.run(quantised, x).assert_verified()
     with torch.no_grad():
         expected = quantised(x).numpy()
     (step,) = {node.args[1] for node in list(quantised.graph.nodes)[-2:-1]}  # scale of the last dequantisation
@@ -194,7 +194,7 @@ def test_bad_arguments_are_usage_errors(arguments: Any, options: Any, message: s
     assert "\n" not in raised.value.message
 
 
-def test_a_wrong_answer_is_a_result_and_raised_when_insisted_on(
+def test_a_wrong_answer_is_a_result_and_raised_by_assert_verified(
     net: Net, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
@@ -205,7 +205,7 @@ def test_a_wrong_answer_is_a_result_and_raised_when_insisted_on(
     assert wrong.verdict is Verdict.FAILED
     assert wrong.failure is not None
     with pytest.raises(ethos_hil.NotVerified) as raised:
-        wrong.insist()
+        wrong.assert_verified()
     assert raised.value.kind is FailureKind.MISMATCH
     assert raised.value.result is wrong
     assert f"test_api.py:{LINE}" in wrong._repr_html_()

@@ -1,1 +1,1 @@
-"""Whether an answer is right, where it begins to be wrong, and what it cost."""
+"""The verdict on a run: whether the answer is right, where it begins to be wrong, and what it cost."""

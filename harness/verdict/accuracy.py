@@ -1,4 +1,4 @@
-"""How far a quantised program's answers are from the float model's: a report, no verdict."""
+"""The distance between a quantised program's answers and the float model's: a report, not a verdict."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ethos_hil.results.record import Accuracy
 
 
 def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> tuple[Accuracy, ...]:
-    """One for each output, where the artifact knows what the float model answers.
+    """Return one accuracy for each output, where the artifact has the float model's answer.
 
     Args:
-        artifact: knows it for its example inputs.
-        inputs: what was computed from.
-        outputs: what was answered; without them there is nothing to compare.
+        artifact: has the float model's answers for its example inputs only.
+        inputs: the inputs of the run.
+        outputs: its outputs; none if there is nothing to compare.
     """
     known = len(artifact.floating) == len(outputs)
     examples = artifact.example_inputs
@@ -27,7 +27,7 @@ def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequen
 
 
 def reference_name(array: np.ndarray) -> str:
-    """What to call PyTorch's float answer."""
+    """Return the name of PyTorch's float answer."""
     return f"PyTorch, {array.dtype}"
 
 

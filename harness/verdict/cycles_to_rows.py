@@ -1,8 +1,8 @@
-"""Put cycles on the rows of the delegate map.
+"""Cycles assigned to the rows of the delegate map.
 
-The target reports operations by their place in the register command stream; the artifact's delegate map says which
-place belongs to which operation of the model. Every reported cycle lands in exactly one row: what no row of the map
-covers gets a row of its own, so that the rows always sum to the total.
+The target reports operations by their offset in the register command stream. The artifact's delegate map has the
+model's operation for each offset. Every reported cycle counts in exactly one row: an operation outside the map's rows
+gets its own row, so that the rows always sum to the total.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ethos_hil.results.record import Op
 
 
 def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
-    """Rows for one execution, in the order of the program.
+    """Return rows for one execution, in the order of the program.
 
     Args:
-        artifact: with the delegate map.
+        artifact: the artifact with the delegate map.
         run: an execution on a target that reports operations.
-        provenance: of the target's cycles.
+        provenance: provenance of the target's cycles.
     """
     maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
     rows: list[Op] = []
@@ -31,7 +31,7 @@ def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
 
 
 def estimated(artifact: Artifact) -> tuple[Op, ...]:
-    """Rows with the compiler's estimates, for targets that report no operations."""
+    """Return rows with the compiler's estimates, for targets that report no operations."""
     return tuple(_row(op, op.vela_cycles, "vela") for op in artifact.npu_ops)
 
 

@@ -1,7 +1,7 @@
-"""The verdict: one function decides it, for a run from the command line and for a test of the suites alike.
+"""The verdict: one function decides it, both for a run from the command line and for a test of the suites.
 
-Who runs something gathers evidence as far as it gets. The rules are in the order in which things happen: what could not
-run, what stopped it, what was compiled, what was answered, and last what the declaration of a test says against it.
+The caller gathers as much evidence as it can. The rules follow the order of events: why it could not run, what stopped
+it, what was compiled, what the answer was, and last what the test's declaration expects.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from ethos_hil.results.verdict import FailureKind, Verdict
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a run at its end. What does not apply keeps its default.
+    """The facts about a run at its end. A fact that does not apply keeps its default.
 
     Attributes:
-        missing: the capability of the target, or the package, without which it was not run.
-        stopped: why there is no answer: the error that ended it.
-        misplaced: what is wrong with where the operators were compiled to.
-        compile_only: the user asked for no more than lowering.
+        missing: the capability of the target, or the package, that the run lacked; it did not run.
+        stopped: the error that ended it before an answer.
+        misplaced: what is wrong with the device (NPU or CPU) that the operators were compiled for.
+        compile_only: the user requested only lowering.
         difference: what is wrong with the answer.
         compared: elements of the answer that were compared with a reference.
-        unmapped: NPU operations that no operator of the model is known for.
-        kernels_missing: operators that the firmware has no kernel for, as preflight found them.
-        kernels_declared_missing: those that the test's declaration says it lacks; None without such a declaration.
-        defect: the defect upstream that the test's declaration says it suffers from, with its link, or "".
+        unmapped: NPU operations without a known operator of the model.
+        kernels_missing: operators without a kernel in the firmware, as preflight reports them.
+        kernels_declared_missing: operators that the test's declaration lists as missing; None without such a
+            declaration.
+        defect: the upstream defect in the test's declaration, with its link, or "".
     """
 
     missing: Failure | None = None
@@ -43,26 +44,26 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict, and the failure that goes with it: None if verified or compiled-only."""
+    """A verdict and its failure; the failure is None if verified or compiled-only."""
 
     verdict: Verdict
     failure: Failure | None = None
 
 
 def decide(evidence: Evidence) -> Decision:
-    """Decide how a run ended.
+    """Decide the verdict on a run.
 
     Args:
-        evidence: everything that is known of it.
+        evidence: all known facts about the run.
     """
-    # It could not run, and the reason is a capability that is missing.
+    # It could not run: a capability is missing.
     if evidence.missing is not None:
         return Decision(Verdict.SKIPPED, evidence.missing)
     declared = evidence.kernels_declared_missing
     if declared is not None and evidence.kernels_missing and evidence.kernels_missing == ", ".join(declared):
         text = f"the firmware has no kernel {evidence.kernels_missing}"
         return Decision(Verdict.SKIPPED, Failure(FailureKind.CAPABILITY, text, "docs/kernels.md lists those it has"))
-    # It did not get as far as an answer.
+    # It ended before an answer.
     if evidence.stopped is not None:
         return Decision(Verdict.FAILED, evidence.stopped)
     if evidence.misplaced is not None:
@@ -76,7 +77,7 @@ def decide(evidence: Evidence) -> Decision:
         return _failed(FailureKind.NO_REFERENCE, "nothing was compared with a reference")
     if evidence.unmapped:
         return _failed(FailureKind.UNMAPPED, f"no aten operator is known for {', '.join(evidence.unmapped)}")
-    # The answer is right, and the declaration says that it cannot be.
+    # The answer is right, but the declaration says that it must be wrong.
     if declared is not None:
         text = f"it runs, though declared to need {', '.join(declared)}"
         return _failed(FailureKind.DECLARATION, text, "remove the declaration")

@@ -1,10 +1,10 @@
-"""Where a wrong answer begins: the first operation whose result is not the reference's.
+"""The place where a wrong answer begins: the first operation whose result differs from the reference.
 
-Delegates are looked at in the order of their calls, each fed with the inputs that the reference gave it, so that what
-went wrong earlier does not count twice. The first whose outputs differ is run again on the functional NPU, with every
-tensor compared (`ethos_hil.harness.verdict.replay`). Where that tells nothing, the delegate is compiled once more with
-its intermediate tensors as outputs. A delegate that the functional NPU computes right is the target's fault, and cannot
-be looked into.
+Delegates are examined in the order of their calls. Each gets the reference's inputs, so that an earlier error does not
+count twice. The first delegate with wrong outputs runs again on the functional NPU, with every tensor compared
+(`ethos_hil.harness.verdict.replay`). Where that finds nothing, the delegate is compiled again with its intermediate
+tensors as outputs. If the functional NPU computes a delegate right, the target is at fault, and nothing inside it can
+be examined.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.results.record import Divergence
 
-_LISTED = 4  # names in a sentence
+_LISTED = 4  # most names in a sentence
 
 
 def localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
-    """The place where the first execution that differs from its reference begins to do so.
+    """Find where the first wrong execution begins to differ from its reference.
 
-    Never raises for what goes wrong on the way (but KeyboardInterrupt): the mismatch that was found stands without.
+    An error on the way is never raised (except KeyboardInterrupt): the mismatch is reported without the place.
 
     Args:
-        artifact: what ran.
-        target: where.
+        artifact: the artifact that ran.
+        target: the target that ran it.
         references: one per input set.
-        outcome: what the target brought back.
+        outcome: the target's outcome.
     """
     try:
         return _localise(artifact, target, references, outcome)
@@ -75,7 +75,7 @@ def _same(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
 
 
 def _right_in(outcome: Outcome, references: Sequence[ReferenceRun], call: DelegateRun) -> int:
-    """In how many executions the delegate's outputs are the reference's."""
+    """Return the number of executions in which the delegate's outputs equal the reference."""
     return sum(
         _same(other.outputs, references[run.input_set].delegate_outputs[other.instruction])
         for run in outcome.runs
@@ -117,13 +117,13 @@ class _Case:
 
     @cached_property
     def blob(self) -> VelaBlob:
-        """The delegate as it is in the program: what the target ran."""
+        """The delegate as it is in the program, which is what the target ran."""
         data = self.artifact.plan.delegates[self.delegate.index].data
         return VelaBlob.parse(data, f"delegate {self.delegate.index}")
 
     @cached_property
     def tosa(self) -> bytes:
-        """The TOSA program that was compiled."""
+        """The TOSA program that the delegate was compiled from."""
         if self.delegate.tosa is None:
             raise OracleError("the delegate has no TOSA program")
         return hoist_tables(self.delegate.tosa)[0] if self.delegate.hoisted else self.delegate.tosa
@@ -145,12 +145,12 @@ class _Case:
         return Npu(Configuration.parse(str(self.artifact.npu or self.target.npu)))
 
     def expected(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
-        """The reference's values of some tensors and of the outputs."""
+        """Return the reference's values of some tensors and of the outputs."""
         outputs = [tensor.name for tensor in self.graph.outputs]
         return tensor_values(self.tosa, self.inputs, list(dict.fromkeys([*names, *outputs])))
 
     def in_memory_order(self, arrays: Sequence[np.ndarray]) -> tuple[bytes, ...]:
-        """The delegate's outputs, as they are in the program's types and logical shapes, as they lie in memory."""
+        """Return the delegate's outputs in memory order, from arrays in the program's types and logical shapes."""
         instruction = self.artifact.plan.instructions[self.call.instruction]
         assert isinstance(instruction, DelegateCall)
         places = [self.artifact.plan.values[index] for index in instruction.args[len(self.inputs) :]]
@@ -159,12 +159,12 @@ class _Case:
         )
 
     def as_elements(self, raw: Sequence[bytes]) -> tuple[bytes, ...]:
-        """The NPU's outputs as NumPy would have them."""
+        """Return the NPU's raw outputs in NumPy's representation."""
         outputs = self.reference.delegate_outputs[self.call.instruction]
         return tuple(elements_of(data, array.dtype).tobytes() for data, array in zip(raw, outputs, strict=True))
 
     def judged(self, right: int) -> Divergence:
-        """What is wrong with it; `right` executions of it are not."""
+        """Return what is wrong with the call; `right` of its executions have right outputs."""
         written = {row.tensor for row in self.delegate.npu_ops}
         expected = self.expected([name for name in computed_tensors(self.graph) if name in written])
         wanted = self.in_memory_order(self.reference.delegate_outputs[self.call.instruction])
@@ -283,7 +283,7 @@ class _Case:
         )
 
     def _writer(self, name: str) -> NpuOp | None:
-        """The operation that writes a tensor, or the one it is fused into."""
+        """Return the operation that writes a tensor, or the operation that it is fused into."""
         rows = {row.tensor: row for row in reversed(self.delegate.npu_ops)}
         reached = {name}
         for operator in self.graph.operators:

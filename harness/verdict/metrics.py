@@ -18,11 +18,13 @@ _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", 
 
 
 def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
-    """A row for every NPU operation: with the target's cycles where it tells them one by one, else with Vela's."""
+    """Return a row for every NPU operation, with the target's cycles where it reports them per operation, else with
+    Vela's.
+    """
     told = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
     if not told or not outcome.runs:
         return estimated(artifact)
-    # The median execution, so that the rows sum to the total that is shown.
+    # Use the median execution, so that the rows sum to the total in the table.
     counted = statistics.median_low(run.cycles for run in outcome.runs)
     middle = next(run for run in outcome.runs if run.cycles == counted)
     attributed = attribute(artifact, middle, board.cycle_provenance)
@@ -33,7 +35,7 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
 
 
 def metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mapping[str, float]) -> tuple[Metric, ...]:
-    """Cycles where the target counts them, the compiler's estimate, the device's memory, and wall seconds."""
+    """Return cycles where the target counts them, the compiler's estimate, the device's memory, and wall seconds."""
     found = []
     if _counted(board, outcome):
         cycles = [run.cycles for run in outcome.runs]
@@ -55,7 +57,9 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mappin
 
 
 def _counted(board: Target, outcome: Outcome) -> bool:
-    """Whether cycles mean something: the target counts them, and a runner, which echoes no run, said them."""
+    """Return whether the cycles are real: the target counts them, and a runner (which echoes no run id) has reported
+    them.
+    """
     if Capability.NPU_CYCLES not in board.capabilities() or not outcome.runs:
         return False
     return bool(outcome.run_id) or all(run.counted is not None for run in outcome.runs)

@@ -1,14 +1,15 @@
-"""A delegate on the functional NPU once more, with every feature map it writes compared with what it should be.
+"""A replay of a delegate on the functional NPU that compares every feature map it writes with the right values.
 
-Which tensor an operation writes is known by name, from the compiler's debug database. How much of it is not: an
-operation may write a stripe, a slice of the depth, a part of a concatenation, a transposed piece, or the bytes of
-32-bit elements one by one. So the bytes that all operations write for a tensor are collected by address. Ordered by
-address they are the tensor in its own order, whoever wrote them (in bricks: ordered by the coordinates the address
-stands for). A tensor that passes through a buffer smaller than itself comes in stripes of whole rows, one after the
-other. A tensor whose bytes are not all found in one of these ways is not judged.
+The compiler's debug database names the tensor that an operation writes, but not which part of it: an operation may
+write a stripe, a slice of the depth, a part of a concatenation, a transposed piece, or the bytes of 32-bit elements one
+by one. So the bytes that all operations write for a tensor are collected by address. In the order of their addresses
+they are the tensor in its own order, whichever operation wrote them (in bricks: in the order of the coordinates behind
+the addresses). A tensor that passes through a buffer smaller than itself comes in stripes of whole rows, one after the
+other. A tensor is not judged if one of these ways does not find all its bytes.
 
-Nor is what an operator's operations leave for others of the same operator, even if it has a tensor's name: Vela 5.1
-computes a depthwise convolution with a multiplier, say, in another order of channels, and sorts them afterwards.
+Values that an operator's operations leave for others of the same operator are not judged either, even if they have a
+tensor's name. For example, Vela 5.1 computes a depthwise convolution with a multiplier in another order of channels,
+and sorts them afterwards.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Difference:
-    """A tensor that is not what it should be.
+    """A tensor with wrong values.
 
     Attributes:
-        row: index, in the delegate's map, of the operation that is the first to have written a wrong element.
-        tensor: its name.
-        index: of the first wrong element among those that this operation wrote.
-        expected, found: values there.
-        mismatches: wrong elements of the whole tensor.
+        row: index in the delegate's map of the first operation that wrote a wrong element.
+        tensor: the tensor's name.
+        index: index of the first wrong element among those that this operation wrote.
+        expected, found: the values at this index.
+        mismatches: number of wrong elements in the whole tensor.
     """
 
     row: int
@@ -54,12 +55,12 @@ class Difference:
 
 @dataclass(frozen=True)
 class Replay:
-    """What a replay showed.
+    """The result of a replay.
 
     Attributes:
         outputs: raw bytes of each output.
         difference: the first in the order of execution, or None.
-        unchecked: indices of the map's rows, in order, whose tensor was not judged; up to the difference, if any.
+        unchecked: indices, in order, of the map's rows whose tensor was not judged; up to the difference, if any.
     """
 
     outputs: tuple[bytes, ...]
@@ -91,7 +92,7 @@ def replay(
 
 @dataclass(frozen=True)
 class _Write:
-    """Bytes that one operation wrote: their addresses and values, and the map they belong to (None for a copy)."""
+    """Bytes that one operation wrote: their addresses and values, and their feature map (None for a copy)."""
 
     row: int
     addresses: Numbers
@@ -100,7 +101,7 @@ class _Write:
 
 
 class _Watch:
-    """Sees operations finish, in order."""
+    """Watches operations finish, in order."""
 
     def __init__(self, ops: Sequence[Op], rows: Sequence[NpuOp], expected: Mapping[str, np.ndarray]) -> None:
         self._rows = rows
@@ -110,8 +111,8 @@ class _Watch:
         self._writes: dict[str, list[_Write]] = {}
         self._row = {op.offset: row_at(rows, op.offset) for op in ops}
         self._results = {row.operator: row.tensor for row in rows}
-        # A row ends with what writes its tensor. What stores otherwise before prepares that: DMA brings weights and
-        # tables, a matrix product on an Ethos-U55 multiplies into memory and sums up from there.
+        # A row ends with the operation that writes its tensor. Earlier stores prepare it: DMA brings weights and
+        # tables, and a matrix product on an Ethos-U55 multiplies into memory and then sums from there.
         self._kinds = {self._row[op.offset]: _kind(op) for op in ops}
         self._last = {
             row.tensor: op.offset
@@ -120,7 +121,7 @@ class _Watch:
         }  # fmt: skip
 
     def _writer(self, op: Op) -> NpuOp | None:
-        """The row whose tensor `op` writes, if that tensor is to be judged."""
+        """Return the row whose tensor `op` writes, or None if that tensor is not judged."""
         number = self._row[op.offset]
         if number is None or _kind(op) != self._kinds[number]:
             return None
@@ -128,7 +129,7 @@ class _Watch:
         return row if row.operator < 0 or self._results[row.operator] == row.tensor else None
 
     def observe(self, op: Op, memory: RegionMemory) -> None:
-        """Takes what `op` wrote, and judges the tensor if that completes it."""
+        """Take the bytes that `op` wrote, and judge the tensor if it is now complete."""
         number, row = self._row[op.offset], self._writer(op)
         if number is None or row is None or row.tensor not in self._last:
             return
@@ -139,7 +140,7 @@ class _Watch:
             del self._writes[row.tensor]
 
     def unchecked(self) -> list[int]:
-        """Rows whose tensor was not judged."""
+        """Return the rows whose tensor was not judged."""
         return [number for number, row in enumerate(self._rows) if row.tensor not in self._checked]
 
     def _judge(self, name: str, writes: Sequence[_Write]) -> None:
@@ -168,13 +169,13 @@ class _Watch:
 
 
 def elements_of(raw: Bytes | bytes, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Raw bytes as elements; of a truth value the NPU stores all bits."""
+    """Return raw bytes as elements. The NPU stores all bits of a truth value."""
     data = np.frombuffer(raw, np.uint8)
     return data != 0 if dtype == np.bool_ else data.view(dtype)
 
 
 def _kind(op: Op) -> tuple[object, ...]:
-    """How an operation stores its result."""
+    """Return how an operation stores its result, as a key to compare."""
     if isinstance(op, Dma):
         return ("copy",)
     ofm = op.ofm
@@ -194,7 +195,7 @@ def _written(row: int, op: Op, memory: RegionMemory) -> _Write:
 
 
 def _addresses(ofm: FeatureMap) -> Numbers:
-    """Addresses of all bytes of a map, row by row, column by column, channel by channel."""
+    """Return the addresses of all bytes of a map, row by row, column by column, channel by channel."""
     channels = np.arange(ofm.stored_shape[2])
     if ofm.layout is Layout.BRICKS:
         depth = channels // BRICK * ofm.stride_c + channels % BRICK * ofm.size
@@ -210,7 +211,7 @@ def _addresses(ofm: FeatureMap) -> Numbers:
 
 
 def _assembled(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | None:
-    """The tensor's bytes in its own order and the row that wrote each; None unless there are `size` of them."""
+    """Return the tensor's bytes in its own order and the row that wrote each; None unless there are `size` of them."""
     places = _places(writes)
     if places is None:
         return None
@@ -218,14 +219,14 @@ def _assembled(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | N
     writers = np.repeat([write.row for write in writes], [write.values.size for write in writes])
     if places.size > 1 and not (np.diff(places) > 0).all():
         order = np.argsort(places, kind="stable")
-        # What was written twice counts as it was written last.
+        # The last write to an address counts.
         order = order[np.append(np.diff(places[order]) > 0, True)]
         values, writers = values[order], writers[order]
     return (values, writers) if values.size == size else None
 
 
 def _striped(writes: Sequence[_Write], expected: np.ndarray) -> tuple[Bytes, Numbers] | None:
-    """As `_assembled`, for operations that write whole rows, in order, over those that were written before."""
+    """Do the same as `_assembled` for operations that write whole rows, in order, over earlier rows."""
     maps = [write.ofm for write in writes if write.ofm is not None]
     row = expected.shape[-2:]
     if len(maps) != len(writes) or any(ofm.stored_shape[1:] != row or ofm.split[0] < row[0] for ofm in maps):
@@ -237,7 +238,7 @@ def _striped(writes: Sequence[_Write], expected: np.ndarray) -> tuple[Bytes, Num
 
 
 def _places(writes: Sequence[_Write]) -> Numbers | None:
-    """A number for each byte that grows along the tensor's own order; None where the writes do not fit together."""
+    """Return for each byte a number that grows with the tensor's own order; None where the writes do not combine."""
     addresses = np.concatenate([write.addresses for write in writes])
     maps = [write.ofm for write in writes if write.ofm is not None]
     kinds = {(ofm.layout, ofm.size, ofm.stride_y, ofm.stride_x, ofm.stride_c) for ofm in maps}

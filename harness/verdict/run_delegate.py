@@ -12,15 +12,15 @@ from ethos_hil.harness.npu import Execution, Npu
 from ethos_hil.harness.npu.npu import Observer
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo
 
-# How Ethos-U programs of ExecuTorch address memory: region 0 the constants, region 1 the scratch area, region 2 fast
-# memory, which the runtime has and a delegate does not say the size of.
+# How Ethos-U programs of ExecuTorch address memory: region 0 has the constants, region 1 the scratch area, region 2 the
+# fast memory of the runtime; a delegate does not state the size of region 2.
 WEIGHTS, SCRATCH, FAST = 0, 1, 2
-POISON = 0x5A  # what memory holds before a run; zeros would hide reads of what nobody wrote
+POISON = 0x5A  # fills memory that nothing has written; zeros would hide reads of it
 
 
 @dataclass(frozen=True)
 class DelegateResult:
-    """Raw bytes of each output, and what the NPU says of the run."""
+    """Raw bytes of each output, and the NPU's report of the run."""
 
     outputs: tuple[bytes, ...]
     execution: Execution
@@ -30,14 +30,14 @@ def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Obs
     """Execute a delegate blob on `npu`.
 
     Args:
-        npu: of the configuration the blob was compiled for.
+        npu: a simulated NPU in the configuration that the blob was compiled for.
         blob: the delegate.
-        inputs: raw bytes of each input, as the delegate's first arguments lie in memory.
-        observe: is called after each operation, as `Npu.run` does.
+        inputs: raw bytes of each input, in the memory order of the delegate's first arguments.
+        observe: called after each operation, as in `Npu.run`.
 
     Raises:
-        Fault: the command stream is not one the NPU can execute.
-        ValueError: wrong number of inputs, or of bytes in one.
+        Fault: the NPU cannot execute the command stream.
+        ValueError: the number of inputs, or of bytes in one, is wrong.
     """
     program = npu.decode(blob.command_stream)
     fast = program.extents.get(FAST)
@@ -54,17 +54,17 @@ def regions(
     places: Sequence[VelaIo],
     inputs: Sequence[bytes],
 ) -> dict[int, npt.NDArray[np.uint8]]:
-    """The memory of a delegate before a run, by region: its constants, its inputs, and POISON everywhere else.
+    """Return the memory of a delegate before a run, by region: its constants, its inputs, and POISON everywhere else.
 
     Args:
         weights: the constants.
         scratch_bytes: size of the scratch area.
-        fast_bytes: size of the fast memory; there is none when it is zero.
-        places: where the inputs lie in the scratch area.
-        inputs: raw bytes of each.
+        fast_bytes: size of the fast memory; 0 for none.
+        places: the places of the inputs in the scratch area.
+        inputs: raw bytes of each input.
 
     Raises:
-        ValueError: wrong number of inputs, or of bytes in one.
+        ValueError: the number of inputs, or of bytes in one, is wrong.
     """
     memory = {WEIGHTS: weights, SCRATCH: np.full(scratch_bytes, POISON, np.uint8)}
     if fast_bytes:

@@ -1,4 +1,4 @@
-"""`ethos-hil run --trace FILE`: what the NPU is asked to do, as JSON lines, with where in the model it comes from."""
+"""`ethos-hil run --trace FILE`: the NPU's operations as JSON lines, each with its place in the model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ethos_hil.results.files import write_whole
 
 
 def lines(artifact: Artifact, npu: NpuName) -> Iterator[dict[str, Any]]:
-    """A record for each operation of each delegate, in the order in which they are called.
+    """Return a record for each operation of each delegate, in the order of the calls.
 
     Raises Fault where a command stream cannot be decoded.
     """
@@ -31,10 +31,10 @@ def lines(artifact: Artifact, npu: NpuName) -> Iterator[dict[str, Any]]:
 
 
 def write(artifact: Artifact, npu: NpuName, path: Path) -> None:
-    """The file, whole or not at all.
+    """Write the file, whole or not at all.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
         Fault: a command stream cannot be decoded.
     """
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines(artifact, npu))
@@ -45,7 +45,7 @@ def write(artifact: Artifact, npu: NpuName, path: Path) -> None:
 
 
 def _origin(delegate: Delegate, offset: int) -> dict[str, Any]:
-    """The row of the delegate map that a place in the stream belongs to; nothing for a .pte lowered elsewhere."""
+    """Return the delegate map's row for an offset in the stream; empty for a .pte lowered elsewhere."""
     index = row_at(delegate.npu_ops, offset)
     if index is None:
         return {}

@@ -1,4 +1,4 @@
-"""Compare what a target brought back with the reference, for equality, bit by bit.
+"""Compare a target's outcome with the reference, for equality, bit by bit.
 
 There is no tolerance: delegates compute integers, and the CPU kernels around them have one right answer
 (docs/decisions/0002). An output that is missing, has another shape or another dtype is a mismatch too.
@@ -28,7 +28,7 @@ class Comparison:
 
     @property
     def compared(self) -> int:
-        """Elements that were compared with a reference."""
+        """Number of elements that were compared with a reference."""
         return sum(output.compared for output in self.outputs)
 
 
@@ -36,7 +36,7 @@ def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegat
     """Compare every output and every delegate output of every execution.
 
     Args:
-        outcome: of a complete plan.
+        outcome: the outcome of a complete plan.
         references: one per input set.
         with_delegates: False where the target does not send the delegates' own outputs; the program's are compared.
     """
@@ -82,7 +82,7 @@ def _delegate_output(instruction: int, index: int) -> str:
 
 
 def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run) -> tuple[Output, str | None]:
-    """The comparison, and in words what is wrong, or None."""
+    """Return the comparison, and a text about what is wrong, or None."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         difference = (
             f"{name}: expected {expected.dtype}{list(expected.shape)}, the target sent {found.dtype}{list(found.shape)}"
@@ -100,7 +100,7 @@ def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run) -> tu
         f"input set {run.input_set}, repeat {run.repeat}, index {list(first)}: "
         f"expected {expected[first]}, found {found[first]}"
     )
-    with np.errstate(invalid="ignore"):  # inf - inf is NaN, which the next line speaks for
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, which the next line handles
         error = np.abs(expected[different].astype(np.float64) - found[different].astype(np.float64))
     largest = float(np.inf if np.isnan(error).any() else error.max())
     output = Output(name, found.shape, str(found.dtype), REFERENCE, found.size, mismatches, largest, first_mismatch)
@@ -108,13 +108,13 @@ def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run) -> tu
 
 
 def same_bits(expected: np.ndarray, found: np.ndarray) -> bool:
-    """Whether shape, dtype and every bit are equal."""
+    """Return whether shape, dtype and every bit are equal."""
     alike = expected.shape == found.shape and expected.dtype == found.dtype
     return alike and not (_bits(expected) != _bits(found)).any()
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """The elements as unsigned integers, so that NaNs compare by their bits and -0.0 is not 0.0."""
+    """Return the elements as unsigned integers, so that NaNs compare by their bits and -0.0 is not 0.0."""
     if array.dtype == np.bool_:
         return array
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)

@@ -96,7 +96,7 @@ def test_json_has_the_documented_fields() -> None:
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
 
 
-def test_a_record_of_before_divergences_runners_preflights_and_several_sources_is_read() -> None:
+def test_a_record_of_an_older_version_with_fewer_fields_is_read() -> None:
     data = RECORD.to_json()
     for name in ("divergence", "memory_mode", "runner", "preflight", "test", "accuracy"):
         del data[name]

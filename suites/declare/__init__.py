@@ -1,1 +1,1 @@
-"""The words that tests are declared with: cases, models, profiles, expectations of a target."""
+"""The vocabulary of test declarations: cases, models, profiles, expectations of a target."""

@@ -1,4 +1,4 @@
-"""What a target cannot do, whatever the program, and what is not installed: the reason of a test that is skipped."""
+"""Reasons to skip a test: a capability that the target lacks for every program, or a package that is not installed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ethos_hil.results.verdict import FailureKind
 
 
 def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failure | None:
-    """The capability that is missing for `npu`, or None: found without starting anything.
+    """Return the capability that is missing for `npu`, or None. Nothing is started.
 
     Args:
-        target: by name; None where nothing is to run.
-        npu: what a program is compiled for.
-        memory_mode: what it is compiled for, by Vela's name, or None for the NPU's default.
+        target: the target's name; None where nothing runs.
+        npu: the NPU that a program is compiled for.
+        memory_mode: Vela's name of the mode that it is compiled for, or None for the NPU's default.
     """
     try:
         MemoryMode.chosen(memory_mode, npu)
@@ -30,8 +30,8 @@ def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failur
     return None
 
 
-def absent(packages: Iterable[str]) -> Failure | None:
-    """Of the packages that only some models need those that are not installed, or None. Nothing is imported."""
+def missing_packages(packages: Iterable[str]) -> Failure | None:
+    """Return a failure that names the `packages` that are not installed, or None. Nothing is imported."""
     names = [name for name in packages if find_spec(name) is None]
     if not names:
         return None

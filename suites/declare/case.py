@@ -1,6 +1,6 @@
-"""What a test says of itself: an operator, its cases, and where each is to be computed.
+"""Declarations of operator tests: an operator, its cases, and where each is computed.
 
-Declarations are data. They import no torch, so that a suite of hundreds of tests is collected in a moment.
+Declarations are data. They import no torch, so that hundreds of tests are collected quickly.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Input:
-    """An input tensor, filled from the case's own seed.
+    """An input tensor with random values from the case's own seed.
 
     Attributes:
-        shape: logical, [N, C, H, W] for images.
+        shape: logical shape, [N, C, H, W] for images.
         dtype: "float32", "int8", "int32", "int64" or "bool".
-        low, high: its values lie between them, evenly distributed; integers include both.
-        channels_last: its memory is in the order [N, H, W, C].
+        low, high: limits of its values, which are evenly distributed; integers include both.
+        channels_last: whether its memory is in the order [N, H, W, C].
     """
 
     shape: tuple[int, ...]
@@ -41,27 +41,27 @@ class Input:
 
 
 def f32(*shape: int, low: float = -1.0, high: float = 1.0, channels_last: bool = False) -> Input:
-    """A float tensor of `shape`."""
+    """Return a float tensor of `shape`."""
     return Input(shape, "float32", low, high, channels_last)
 
 
 def i64(*shape: int, low: int, high: int) -> Input:
-    """An index tensor of `shape`."""
+    """Return an index tensor of `shape`."""
     return Input(shape, "int64", low, high)
 
 
 def i32(*shape: int, low: int = -128, high: int = 127) -> Input:
-    """An integer tensor of `shape`."""
+    """Return an integer tensor of `shape`."""
     return Input(shape, "int32", low, high)
 
 
 def i8(*shape: int, low: int = -128, high: int = 127) -> Input:
-    """A tensor of `shape` that is quantised already."""
+    """Return a quantised tensor of `shape`."""
     return Input(shape, "int8", low, high)
 
 
 def boolean(*shape: int) -> Input:
-    """A tensor of truth values."""
+    """Return a tensor of truth values."""
     return Input(shape, "bool", 0, 1)
 
 
@@ -75,7 +75,7 @@ class Layer:
 
 
 def layer(name: str, *arguments: Any, **options: Any) -> Layer:
-    """torch.nn's module `name`, made with these arguments when it is needed."""
+    """Return torch.nn's module `name` with these arguments; it is created when it is needed."""
     return Layer(name, arguments, MappingProxyType(options))
 
 
@@ -88,19 +88,19 @@ class TorchCall:
 
 
 def call(name: str, **options: Any) -> TorchCall:
-    """torch's function `name` ("erf", "nn.functional.gelu") of the inputs, with these options."""
+    """Return a call of torch's function `name` ("erf", "nn.functional.gelu") on the inputs, with these options."""
     return TorchCall(name, MappingProxyType(options))
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A defect of something upstream, and what it does today: the test fails when it does anything else.
+    """A defect upstream, and its present effect: the test fails when the effect differs.
 
     Attributes:
         what: the defect, in a sentence.
-        kind: of the failure, "mismatch" or "compile" for example.
+        kind: kind of the failure, "mismatch" or "compile" for example.
         says: a part of the failure's message.
-        link: an issue of upstream's, or where this repository describes it.
+        link: an upstream issue, or the place in this repository that describes it.
     """
 
     what: str
@@ -109,7 +109,7 @@ class Defect:
     link: str
 
     def tells(self, failure: Failure) -> bool:
-        """Whether the failure is the one it leads to."""
+        """Return whether the failure is the effect of this defect."""
         return failure.kind == self.kind and self.says in failure.message
 
 
@@ -118,20 +118,20 @@ Forward = Callable[..., Any] | Layer | TorchCall | tuple[Layer, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """One module with one set of inputs. The mappings go by a profile's name.
+    """One module with one set of inputs. The keys of the mappings are profile names.
 
     Attributes:
-        name: of the case, unique within its operator: part of the tests' names.
+        name: name of the case, unique within its operator; part of the tests' names.
         forward: a function of tensors, or a layer, or several in a row. Torch is imported when it is called, so a
             function uses the methods of tensors, or imports torch itself.
         inputs: its arguments.
         scheme: how it is quantised.
-        on_cpu: why it is left to the CPU. It is asserted that nothing is delegated, and that the answer is right.
-        beside: the edge operators that are delegated all the same where it is left to the CPU: all of them.
-        leaves: the kernels that are left to the CPU, each with the reason. None but these, quantise and dequantise may
-            be.
-        lacks: the kernels that the firmware needs for it and has not. It is asserted that it misses just these.
-        defects: what is wrong upstream.
+        on_cpu: why it runs on the CPU. The test asserts that nothing is delegated, and that the answer is right.
+        beside: all edge operators that are delegated nevertheless where it runs on the CPU.
+        leaves: the kernels that run on the CPU, each with the reason. Only these, quantise and dequantise may run
+            there.
+        lacks: the kernels that it needs and the firmware lacks. The test asserts that exactly these are missing.
+        defects: the defects upstream.
     """
 
     name: str
@@ -146,7 +146,9 @@ class Case:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """That it is tested in: all, but MI for another quantisation, for nothing is quantised there."""
+        """The profiles that it is tested in: all, except MI for another quantisation, because nothing is quantised
+        there.
+        """
         return PROFILES if self.scheme == "a8w8" else PROFILES[1:]
 
 
@@ -161,23 +163,23 @@ def case(
     lacks: Mapping[str, tuple[str, ...]] = _NONE,
     defects: Mapping[str, Defect] = _NONE,
 ) -> Case:
-    """See `Case`."""
+    """Return a `Case` with these attributes."""
     return Case(name, forward, inputs, scheme, on_cpu, beside, leaves, lacks, defects)
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator and its cases: each gives one test per profile, `test_<operator>_<case>_<profile>`.
+    """An operator and its cases: each case gives one test per profile, `test_<operator>_<case>_<profile>`.
 
     Attributes:
-        name: as people call it.
-        aten: the edge operators (aten's name and overload) that must be delegated, of those in upstream's lists of what
-            TOSA can express; in the quantised profiles too, unless `aten_int` says otherwise: there upstream replaces
-            some before they are quantised.
+        name: its usual name.
+        aten: the edge operators (aten's name and overload) that must be delegated, among those in upstream's lists of
+            what TOSA can express. It also applies to the quantised profiles, unless `aten_int` is given: there upstream
+            replaces some operators before it quantises them.
         cases: at least one.
-        fp, int: the TOSA operators that must be in the program that is delegated, in profile MI and in all others.
+        fp, int: the TOSA operators that must be in the delegated program, in profile MI and in all others.
         aten_int: see `aten`.
-        on_cpu, beside, leaves, lacks, defects: as a case's, for all cases; a case's own entry comes first.
+        on_cpu, beside, leaves, lacks, defects: as in `Case`, for all cases; a case's own entry has priority.
     """
 
     name: str
@@ -193,29 +195,29 @@ class Operator:
     defects: Mapping[str, Defect] = field(default_factory=dict)
 
     def aten_in(self, profile: str) -> tuple[str, ...]:
-        """The edge operators that must be delegated in a profile."""
+        """Return the edge operators that must be delegated in a profile."""
         return self.aten if profile == "MI" or self.aten_int is None else self.aten_int
 
     def tosa_in(self, profile: str) -> tuple[str, ...]:
-        """The TOSA operators that must be in what is delegated in a profile."""
+        """Return the TOSA operators that must be in the delegated program in a profile."""
         return self.fp if profile == "MI" else self.int
 
 
 def u55(entry: _T) -> dict[str, _T]:
-    """An entry for Ethos-U55, and for Ethos-U65: upstream compiles both from the TOSA that the U55 can do."""
+    """Return an entry for Ethos-U55 and Ethos-U65: upstream compiles both from the TOSA that the U55 supports."""
     return {"U55_BI": entry, "U65_BI": entry}
 
 
 def npus(entry: _T) -> dict[str, _T]:
-    """An entry for all NPUs."""
+    """Return an entry for all NPUs."""
     return {**u55(entry), "U85_BI": entry}
 
 
 def integer(entry: _T) -> dict[str, _T]:
-    """An entry for all profiles that are quantised."""
+    """Return an entry for all quantised profiles."""
     return {"BI": entry, **npus(entry)}
 
 
 def everywhere(entry: _T) -> dict[str, _T]:
-    """An entry for all profiles."""
+    """Return an entry for all profiles."""
     return {"MI": entry, **integer(entry)}

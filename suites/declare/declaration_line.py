@@ -1,4 +1,4 @@
-"""Where in a test file a case is declared: data has no line of its own, so its name is looked for in the source."""
+"""The line in a test file that declares a case. Data has no line of its own, so the source is searched for the name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 def line_of(file: Path, *names: str) -> int | None:
-    """The line of the call that has the last of `names` as its first argument, inside of the one with the name before.
+    """Return the line of the call whose first argument is the last of `names`, inside the call with the name before it.
 
-    Where a name is not written out, as in a loop, it is the line of the last that is; None if none is.
+    If a name is not written out, as in a loop, it is the line of the last name that is; None if none is.
 
     Args:
         file: the test file.
-        names: the operator's and the case's.
+        names: the operator's name and the case's.
     """
     line = None
     calls = _calls(file, file.stat().st_mtime_ns)
@@ -29,7 +29,7 @@ def line_of(file: Path, *names: str) -> int | None:
 
 
 _Call = tuple[str, int, tuple["_Call", ...]]
-"""A call's first argument, its line, and the calls inside of it; those with another first argument are left out."""
+"""A call whose first argument is a text: that text, its line, and the calls of this kind inside it."""
 
 
 @functools.lru_cache(maxsize=100)

@@ -1,4 +1,4 @@
-"""What a model's test says of itself, as data: neither torch nor the model is imported."""
+"""Declarations of model tests, as data: neither torch nor the model is imported."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ class Model:
     """A network: one test per profile, `test_<name>_<profile>`.
 
     Attributes:
-        name: as people call it.
-        factory: what makes it, "package.module:function" as on the command line: text, so that nothing is imported.
+        name: its usual name.
+        factory: the function that makes it, "package.module:function" as on the command line: text, so that nothing is
+            imported.
         scheme: how it is quantised.
-        profiles: of the tests; by default all.
-        on_cpu: by profile name, the kernels beside quantising and dequantising that are left to the CPU there, each
-            with the reason. It is asserted that these are, and no others.
-        delegates: by profile name, how many parts are delegated where it is not one.
-        scratch: bytes of working memory beyond which a compiled program has become too large, in every NPU profile.
-        requires: packages of the extra `models` that making it imports: without them its tests are skipped.
-        slow: profiles whose test takes more than ten seconds even when the model is lowered already.
+        profiles: the profiles of the tests; by default all.
+        on_cpu: by profile name, the kernels beside quantising and dequantising that run on the CPU there, each with the
+            reason. The test asserts that exactly these do.
+        delegates: by profile name, the number of delegates where it is not one.
+        scratch: the largest allowed working memory of a compiled program in every NPU profile, bytes.
+        requires: packages of the extra `models` that it needs: without them its tests are skipped.
+        slow: profiles whose test takes more than ten seconds even when the lowered model is cached.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The profiles a case is tested in: what it is lowered to, and so what can be asked of it."""
+"""The profiles of a case: what it is lowered to, and so what can be tested."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile by the suffix of its tests.
+    """A profile, named after the suffix of its tests.
 
     Attributes:
         name: "MI" (TOSA main inference, float), "BI" (TOSA base inference, quantised), or BI compiled for an NPU.
-        target: what a case is lowered to.
+        target: the target that a case is lowered to.
     """
 
     name: str
@@ -25,12 +25,12 @@ class Profile:
 
     @property
     def npu(self) -> NpuName | None:
-        """The NPU it compiles for, if it does."""
+        """The NPU it compiles for, or None."""
         return self.target if isinstance(self.target, NpuName) else None
 
     @property
     def marker(self) -> str:
-        """Of its tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
+        """The marker of its tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
         return marker_of(self.name)
 
     @property
@@ -39,7 +39,7 @@ class Profile:
         return isinstance(self.target, NpuName) or self.target.quantised
 
     def with_npu(self, npu: NpuName) -> Profile:
-        """The same for another configuration of its NPU."""
+        """Return the same profile for another configuration of its NPU."""
         assert self.npu is not None
         assert self.npu.family == npu.family
         return replace(self, target=npu)
@@ -57,7 +57,7 @@ _ALIASES = {"FP": "MI", "INT": "BI"}
 
 
 def parse(text: str) -> Profile:
-    """The profile of that suffix, in any case; a UsageError lists the ones there are."""
+    """Return the profile with that suffix, in any case. Raises UsageError, which lists the profiles."""
     wanted = text.strip().upper()
     wanted = _ALIASES.get(wanted, wanted)
     for profile in PROFILES:

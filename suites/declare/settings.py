@@ -1,4 +1,4 @@
-"""What a session asks of each of its tests. Imported at collection, so it imports little."""
+"""The settings of a session. Imported at collection, so it imports little."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """What is asked of a whole session.
+    """The settings that apply to all tests of a session.
 
     Attributes:
-        target: where the NPU profiles run; None for nowhere: then everything is compiled only.
-        memory_mode: by Vela's name; None for the NPU's default.
+        target: where the NPU profiles run; None to compile only.
+        memory_mode: Vela's name of the mode; None for the NPU's default.
         timeout: wall seconds of one run on the target.
         strict: fail on missing waits in command streams.
-        record: folder to keep what targets and the reference model answer in.
-        replay: folder of such answers, to be judged in place of new ones.
-        root: of the project, which recordings name files relative to.
+        record: folder to keep the answers of targets and the reference model in.
+        replay: folder of such answers, which are judged in place of new ones.
+        root: the project's folder; recordings name files relative to it.
     """
 
     target: str | None = "virtual"

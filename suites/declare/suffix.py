@@ -1,4 +1,4 @@
-"""The suffixes of profiles: what names of tests end with."""
+"""The suffixes of profiles, which are the ends of tests' names."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ SUFFIXES = ("MI", "BI", "U55_BI", "U65_BI", "U85_BI")
 
 
 def marker_of(suffix: str) -> str:
-    """The marker of a profile's tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
+    """Return the marker of a profile's tests, for `-m`: "mi", "bi", "u55", "u65" or "u85"."""
     return suffix.removesuffix("_BI").lower()

@@ -9,56 +9,56 @@ if TYPE_CHECKING:
 
 
 def ds_cnn() -> Method:
-    """MLPerf Tiny's keyword spotting, seeded."""
+    """Return MLPerf Tiny's keyword spotting, seeded."""
     from ethos_hil.suites.models import keyword_spotting
 
     return keyword_spotting.ds_cnn()
 
 
 def mobilenet_v1() -> Method:
-    """MLPerf Tiny's visual wake words, seeded."""
+    """Return MLPerf Tiny's visual wake words, seeded."""
     from ethos_hil.suites.models import wake_words
 
     return wake_words.mobilenet_v1()
 
 
 def resnet8() -> Method:
-    """MLPerf Tiny's image classification, seeded."""
+    """Return MLPerf Tiny's image classification, seeded."""
     from ethos_hil.suites.models import image_classification
 
     return image_classification.resnet8()
 
 
 def autoencoder() -> Method:
-    """MLPerf Tiny's anomaly detection, seeded."""
+    """Return MLPerf Tiny's anomaly detection, seeded."""
     from ethos_hil.suites.models import anomaly_detection
 
     return anomaly_detection.autoencoder()
 
 
 def mobilenet_v2() -> Method:
-    """MobileNetV2 1.0 at 224x224, seeded."""
+    """Return MobileNetV2 1.0 at 224x224, seeded."""
     from ethos_hil.suites.models import mobilenetv2
 
     return mobilenetv2.mobilenet_v2()
 
 
 def efficientnet_lite0() -> Method:
-    """EfficientNet-Lite0 with its ImageNet weights, and photographs."""
+    """Return EfficientNet-Lite0 with its ImageNet weights, and photographs."""
     from ethos_hil.suites.models import efficientnet
 
     return efficientnet.efficientnet_lite0()
 
 
 def transformer_encoder() -> Method:
-    """A small transformer encoder block, seeded."""
+    """Return a small transformer encoder block, seeded."""
     from ethos_hil.suites.models import transformer
 
     return transformer.transformer_encoder()
 
 
 def lstm() -> Method:
-    """An LSTM that labels every step, seeded."""
+    """Return an LSTM that labels every step, seeded."""
     from ethos_hil.suites.models import recurrent
 
     return recurrent.lstm()

@@ -2,7 +2,7 @@
 
 The architecture is that of github.com/mlcommons/tiny, benchmark/training/anomaly_detection, after Koizumi et al.,
 "Description and Discussion on DCASE2020 Challenge Task 2" (2020). Batch normalisation is folded into the dense layers,
-as converters do: ExecuTorch 1.4.1 itself does so only when it quantises, and can't lower the two to float TOSA (its
+as converters do: ExecuTorch 1.4.1 itself folds it only when it quantises, and cannot lower both to float TOSA (its
 FuseBatchNorm2dPass puts a convolution of images between them).
 """
 
@@ -23,7 +23,7 @@ _WIDTHS = (640, 128, 128, 128, 128, 8, 128, 128, 128, 128)
 
 
 class Autoencoder(nn.Module):
-    """float32 [N, 640] -> [N, 640]; how far the two are apart is how strange the sound is."""
+    """float32 [N, 640] -> [N, 640]; the distance between the two is the strangeness of the sound."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,12 +34,12 @@ class Autoencoder(nn.Module):
         self.layers = nn.Sequential(*hidden, nn.Linear(_WIDTHS[-1], _WIDTHS[0]))
 
     def forward(self, spectrum: Tensor) -> Tensor:
-        """The sound as the network would have it."""
+        """Return the sound as the network reconstructs it."""
         return self.layers(spectrum)
 
 
 def folded(model: Autoencoder) -> Autoencoder:
-    """The same function without batch normalisation; changes `model`, which is in eval mode."""
+    """Return the same function without batch normalisation; changes `model`, which is in eval mode."""
     for layer in model.layers:
         if isinstance(layer, nn.Sequential):
             dense, normalisation, _ = layer
@@ -51,6 +51,6 @@ def folded(model: Autoencoder) -> Autoencoder:
 
 
 def autoencoder() -> Method:
-    """For `ethos-hil run`."""
+    """Return the model for `ethos-hil run`."""
     model = Autoencoder()
     return replace(seeded(model, *SHAPE), module=folded(model))

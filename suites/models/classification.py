@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0 looks at photographs, on a device: `python -m ethos_hil.suites.models.classification`.
+"""Photographs classified by EfficientNet-Lite0 on a device: `python -m ethos_hil.suites.models.classification`.
 
 The device has to agree with tosa_reference_model on every bit, and so on the five likeliest classes of each photograph.
-How far both agree with the network in float is what eight bits cost, and reported.
+The distance of both from the float network is the cost of eight bits, and is reported.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Answers:
     """The likeliest classes of one photograph, the likeliest first.
 
     Attributes:
-        photograph: what was looked at.
-        floating: the network in PyTorch, float32.
-        reference: the quantised network, as tosa_reference_model computes it.
-        device: the quantised network on the device.
+        photograph: the photograph.
+        floating: the classes of the network in PyTorch, float32.
+        reference: the classes of the quantised network in tosa_reference_model.
+        device: the classes of the quantised network on the device.
     """
 
     photograph: Photograph
@@ -44,7 +44,7 @@ class Answers:
 
     @property
     def in_common(self) -> int:
-        """How many of the device's classes are among the float network's."""
+        """Number of the device's classes that are among the float network's."""
         return len(set(self.device) & set(self.floating))
 
 
@@ -56,7 +56,7 @@ class Classification:
     answers: tuple[Answers, ...]
 
     def agreement(self) -> str:
-        """With the network in float, in words."""
+        """The agreement with the float network, as text."""
         first = sum(answers.device[0] == answers.floating[0] for answers in self.answers)
         common = sum(answers.in_common for answers in self.answers)
         count = len(self.answers)
@@ -71,10 +71,10 @@ def classify(
     strict: bool = False,
     reporter: Reporter | None = None,
 ) -> Classification:
-    """Looks at all photographs; the arguments are those of a `RunRequest`.
+    """Classify all photographs; the arguments are those of a `RunRequest`.
 
     Raises:
-        As `ethos_hil.harness.run.run`. That the device differs from the reference is not raised; it is the record's
+        As `ethos_hil.harness.run.run`. A difference between device and reference is not raised; it is the record's
         verdict.
     """
     import torch
@@ -98,12 +98,14 @@ def classify(
 
 
 def top(scores: np.ndarray) -> tuple[int, ...]:
-    """The classes of the highest of [1, 1000] scores; of equal ones, which eight bits make common, the lower number."""
+    """Return the classes of the highest of [1, 1000] scores; among equal scores (common with eight bits) the lower
+    number wins.
+    """
     return tuple(int(number) for number in np.argsort(-scores[0], kind="stable")[:TOP])
 
 
 def main() -> int:
-    """Exit status: 0 when the device agrees with the reference on every bit, 1 when it does not."""
+    """Run it. Return 0 if the device agrees with the reference on every bit, else 1."""
     with Live() as live:
         classification = classify(NpuName.parse("ethos-u55-128"), reporter=live)
     stdout = console()

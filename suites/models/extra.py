@@ -10,7 +10,9 @@ from ethos_hil.lowering.errors import UsageError
 
 @contextmanager
 def needing_extra(what: str) -> Iterator[None]:
-    """Turns an ImportError inside into a UsageError that says what to install; `what` needs it."""
+    """Turn an ImportError inside the block into a UsageError with the command to install it; `what` needs the
+    package.
+    """
     try:
         yield
     except ImportError as error:

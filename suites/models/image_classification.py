@@ -1,7 +1,8 @@
 """MLPerf Tiny's image classification: a ResNet of eight layers, seeded, not trained.
 
-The architecture is that of github.com/mlcommons/tiny, benchmark/training/image_classification (with 16 filters at
-first, as the benchmark's pretrained model has), after He et al., "Deep Residual Learning for Image Recognition" (2015).
+The architecture is that of github.com/mlcommons/tiny, benchmark/training/image_classification (its first layer has 16
+filters, as in the benchmark's pretrained model), after He et al., "Deep Residual Learning for Image Recognition"
+(2015).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def _convolution(size: int, inputs: int, outputs: int, kernel: int = 3, stride: 
 
 
 def _stack(size: int, inputs: int, outputs: int, stride: int) -> nn.Sequential:
-    """Two convolutions beside a shortcut, over an image of `size` squared."""
+    """Return two convolutions beside a shortcut, over an image of `size` squared."""
     body = nn.Sequential(
         *_convolution(size, inputs, outputs, stride=stride),
         nn.BatchNorm2d(outputs),
@@ -45,10 +46,10 @@ class ResNet8(nn.Module):
         self.classifier = nn.Linear(64, _CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Probabilities of the classes."""
+        """Return the probabilities of the classes."""
         return self.classifier(self.pool(self.stacks(self.stem(images))).flatten(1)).softmax(-1)
 
 
 def resnet8() -> Method:
-    """For `ethos-hil run`."""
+    """Return the model for `ethos-hil run`."""
     return seeded(ResNet8(), *SHAPE)

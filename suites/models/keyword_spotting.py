@@ -1,7 +1,7 @@
 """MLPerf Tiny's keyword spotting: DS-CNN, seeded, not trained.
 
 The architecture is that of github.com/mlcommons/tiny, benchmark/training/keyword_spotting, after Zhang et al., "Hello
-Edge: Keyword Spotting on Microcontrollers" (2017); dropout, which does nothing when it is used, is left out.
+Edge: Keyword Spotting on Microcontrollers" (2017); dropout, which has no effect on inference, is left out.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ class DsCnn(nn.Module):
             nn.ReLU(),
         )
         self.blocks = nn.Sequential(*(_block() for _ in range(_BLOCKS)))
-        self.pool = nn.AvgPool2d((49 // 2, 10 // 2))  # of 25 x 5: the last row has no part in it
+        self.pool = nn.AvgPool2d((49 // 2, 10 // 2))  # of 25 x 5: the last row is unused
         self.classifier = nn.Linear(_FILTERS, _KEYWORDS)
 
     def forward(self, spectrum: Tensor) -> Tensor:
-        """Probabilities of the keywords."""
+        """Return the probabilities of the keywords."""
         features = self.pool(self.blocks(self.stem(spectrum)))
         return self.classifier(features.flatten(1)).softmax(-1)
 
 
 def ds_cnn() -> Method:
-    """For `ethos-hil run`."""
+    """Return the model for `ethos-hil run`."""
     return seeded(DsCnn(), *SHAPE)

@@ -6,17 +6,18 @@ from torch import nn
 
 
 def same(size: tuple[int, int], kernel: tuple[int, int], stride: int) -> list[nn.Module]:
-    """What has to come before a convolution without padding so that its output has ceil(size / stride) elements.
+    """Return the layer to put before a convolution without padding, so that its output has ceil(size / stride)
+    elements.
 
-    Where the padding is odd its larger half is below and to the right, which PyTorch's own padding can't say.
+    If the padding is odd, its larger half is below and to the right, which PyTorch's own padding does not support.
 
     Args:
-        size: of the input, height and width.
-        kernel: of the convolution, likewise.
-        stride: of the convolution.
+        size: height and width of the input.
+        kernel: height and width of the convolution's kernel.
+        stride: stride of the convolution.
 
     Returns:
-        A layer, or nothing where none is needed.
+        A list with the layer; empty if none is needed.
     """
     (above, below), (left, right) = (_halves(*axis, stride) for axis in zip(size, kernel, strict=True))
     return [nn.ZeroPad2d((left, right, above, below))] if any((left, right, above, below)) else []

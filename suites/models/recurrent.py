@@ -1,6 +1,6 @@
 """An LSTM that labels every step of a sequence, seeded, not trained.
 
-Hochreiter and Schmidhuber, "Long Short-Term Memory" (1997), as torch.nn has it.
+Hochreiter and Schmidhuber, "Long Short-Term Memory" (1997), as torch.nn implements it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ethos_hil.lowering.model import Method
 from ethos_hil.suites.models.seeded import seeded
 
 SHAPE = (1, 8, 20)
-"""Eight steps of twenty features: few, for each step becomes operators of its own and takes seconds to lower."""
+"""Eight steps of twenty features: few, because each step has its own operators and takes seconds to lower."""
 _HIDDEN, _LABELS = 32, 8
 _REMEMBERING = 2.0
-"""Bias of the forget gates: what a step saw is still seen several steps later."""
+"""Bias of the forget gates: it keeps the effect of a step visible several steps later."""
 
 
 class Lstm(nn.Module):
@@ -27,13 +27,13 @@ class Lstm(nn.Module):
         self.head = nn.Linear(_HIDDEN, _LABELS)
 
     def forward(self, steps: Tensor) -> Tensor:
-        """Scores."""
+        """Return the scores."""
         states, _ = self.lstm(steps)
         return self.head(states)
 
 
 def lstm() -> Method:
-    """For `ethos-hil run`."""
+    """Return the model for `ethos-hil run`."""
     model = Lstm()
     random = torch.Generator().manual_seed(0)
     with torch.no_grad():

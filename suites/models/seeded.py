@@ -1,9 +1,9 @@
-"""Weights for models that nobody published any for: random, from a seed, and alive.
+"""Random weights, from a seed, for models without published weights. They keep a model sensitive to its inputs.
 
-An untrained network is easily deaf: a signal fades, or drowns in a constant, from layer to layer until every input
-gives the same answer, and a check of that answer means little. Here it doesn't: weights keep a signal's variance (He et
-al., "Delving Deep into Rectifiers", 2015), batch normalisation knows the statistics of what it gets, and inputs have
-patches, as pictures and spectrograms do, that a mean over all of it does not level out.
+An untrained network easily loses its input: a signal fades, or drowns in a constant, from layer to layer until every
+    input gives the same answer, and then a check of that answer proves little. Here the weights keep a signal's
+    variance (He et al., "Delving Deep into Rectifiers", 2015), batch normalisation has the statistics of its inputs,
+    and the inputs have patches, as pictures and spectrograms do, which a mean over the whole input does not level out.
 """
 
 from __future__ import annotations
@@ -14,31 +14,34 @@ from torch import Tensor, nn
 from ethos_hil.lowering.model import Method
 
 NOTE = "its weights are random, from a seed: it was not trained"
-"""What a run of such a model says of it."""
+"""The note in the record of a run of such a model."""
 _CALIBRATION, _SETTLING = 4, 16
 _PATCHES = 2
-"""To a side."""
+"""Patches along one side of an input."""
 _SPREAD = 1.0
 """Deviation of a class's score over many inputs: probabilities differ, and none is 0 or 1 in eight bits."""
 
 _SHIFT = 1.0
-"""Of batch normalisation, in deviations: a ReLU after it cuts off little. Were it 0, every layer would amplify rounding
-errors (Yang et al., "A Mean Field Theory of Batch Normalization", 2019), and those of eight bits would come to half of
-what the answers of MobileNetV1 differ by from input to input; so they come to a sixth."""
+"""Shift of batch normalisation, in deviations: the ReLU after it cuts off little. With 0, every layer would amplify
+rounding errors (Yang et al., "A Mean Field Theory of Batch Normalization", 2019), and eight-bit rounding errors
+would be half as large as the differences between MobileNetV1's answers to different inputs. With this shift they
+are a sixth.
+"""
 
 
 def seeded(module: nn.Module, *shape: int, spread: bool = True) -> Method:
-    """`module` with weights of seed 0, and inputs of `shape`, float32 of a deviation about 1, to run and calibrate it.
+    """Return `module` with weights of seed 0, and inputs of `shape` to run and calibrate it (float32, deviation about
+    1).
 
-    Weights of convolutions and dense layers are normal with variance 2 / fan-in, which what follows a ReLU needs,
-    biases with deviation 0.1. Batch normalisation has the statistics of random inputs, and a random scale and shift;
-    the scores of a `classifier` are spread over such inputs too. Whatever else has weights keeps them.
+    Weights of convolutions and dense layers are normal with variance 2 / fan-in, which suits a ReLU, and biases have
+    deviation 0.1. Batch normalisation has the statistics of random inputs, and a random scale and shift; the scores of
+    a `classifier` are spread over such inputs too. All other layers keep their weights.
 
     Args:
         module: the network.
-        shape: of its input, the batch included.
-        spread: whether to spread the scores. What a network of 50 layers adds in rounding errors of eight bits is, of
-            what its scores differ by from input to input, too much for a comparison with PyTorch to mean anything.
+        shape: shape of its input, the batch included.
+        spread: whether to spread the scores. In a network of 50 layers the eight-bit rounding errors are too large,
+            relative to the differences between its scores for different inputs, for a useful comparison with PyTorch.
     """
     random = torch.Generator().manual_seed(0)
     for part in module.modules():
@@ -51,7 +54,7 @@ def seeded(module: nn.Module, *shape: int, spread: bool = True) -> Method:
             nn.init.normal_(part.bias, _SHIFT, 0.3, generator=random)
     _settle(module, torch.cat([_input(shape, random) for _ in range(_SETTLING)]), spread)
     inputs = tuple((_input(shape, random),) for _ in range(_CALIBRATION))
-    # The example is one of the calibration's sets: nothing in it saturates by surprise.
+    # The example is one of the calibration sets, so none of its values saturates unexpectedly.
     return Method(module.eval(), inputs[0], inputs, notes=(NOTE,))
 
 
@@ -64,9 +67,10 @@ def _input(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
 
 
 def _settle(module: nn.Module, inputs: Tensor, spread: bool) -> None:
-    """Lets every batch normalisation take the statistics of what reaches it, and then the classifier's scores too.
+    """Give every batch normalisation the statistics of its inputs, then spread the classifier's scores.
 
-    In float64: sums differ in their last bits with the number of threads, weights, and with them cache keys, must not.
+    It computes in float64: sums differ in their last bits with the number of threads, but weights and cache keys must
+        not.
     """
     module.double()
     for part in module.modules():

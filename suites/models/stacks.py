@@ -1,7 +1,7 @@
 """Small networks of ordinary layers in many shapes, with seeded weights.
 
-They are what people first put on an Ethos-U: convolutions, depthwise and pointwise blocks, residual adds, gates, pools,
-dense layers. None is trained; batch-normalisation statistics and weights are random, so that nothing is an identity.
+Typical first networks on an Ethos-U: convolutions, depthwise and pointwise blocks, residual adds, gates, pools, dense
+layers. None is trained; batch-normalisation statistics and weights are random, so that nothing is an identity.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
 
 
 def conv(inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, groups: int = 1) -> nn.Sequential:
-    """Convolution with same padding, batch normalisation and ReLU."""
+    """Return a convolution with same padding, batch normalisation and ReLU."""
     layer = nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
     return nn.Sequential(layer, nn.BatchNorm2d(outputs), nn.ReLU())
 
@@ -29,7 +29,7 @@ class Mean(nn.Module):
         self.keepdim = keepdim
 
     def forward(self, x: Tensor) -> Tensor:
-        """[N, C, H, W] -> [N, C] or [N, C, 1, 1]."""
+        """Return the mean: [N, C, H, W] -> [N, C] or [N, C, 1, 1]."""
         return x.mean((2, 3), keepdim=self.keepdim)
 
 
@@ -42,19 +42,19 @@ class Residual(nn.Module):
         self.shortcut = shortcut or nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape out as the body's."""
+        """Return an image of the shape of body(x)."""
         return self.body(x) + self.shortcut(x)
 
 
 class ChannelGate(nn.Module):
-    """body(x) * x: squeeze-and-excitation and its relatives."""
+    """body(x) * x: squeeze-and-excitation and similar gates."""
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
         self.body = body
 
     def forward(self, x: Tensor) -> Tensor:
-        """Same shape out as in."""
+        """Return an image of the shape of x."""
         return self.body(x) * x
 
 
@@ -67,7 +67,7 @@ class TwoInputs(nn.Module):
         self.right = nn.Sequential(nn.Conv2d(5, 12, 1), nn.Sigmoid())
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        """Two images of one size."""
+        """Combine two images of one size."""
         right = self.right(b)
         return (self.left(a) + right) * right
 
@@ -81,13 +81,13 @@ class TwoOutputs(nn.Module):
         self.head = nn.Sequential(Mean(), nn.Linear(24, 7), nn.Softmax(-1))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """[N, 24, H/2, W/2] and [N, 7]."""
+        """Return [N, 24, H/2, W/2] and [N, 7]."""
         features = self.features(x)
         return features, self.head(features)
 
 
 def inverted_residual(channels: int, expansion: int) -> nn.Module:
-    """MobileNetV2's block."""
+    """Return MobileNetV2's block."""
     wide = channels * expansion
     return Residual(
         nn.Sequential(
@@ -99,7 +99,7 @@ def inverted_residual(channels: int, expansion: int) -> nn.Module:
 
 
 def squeeze_excite(channels: int) -> nn.Module:
-    """Channel gates from global means."""
+    """Return channel gates computed from global means."""
     inner = max(channels // 4, 4)
     return ChannelGate(
         nn.Sequential(
@@ -116,7 +116,7 @@ class Stack:
     shapes: tuple[tuple[int, ...], ...]
 
     def example(self, seed: int) -> Example:
-        """Module, example inputs and calibration inputs, all from `seed`."""
+        """Return module, example inputs and calibration inputs, all from `seed`."""
         torch.manual_seed(seed)
         module = self.build().eval()
         for part in module.modules():

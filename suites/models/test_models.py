@@ -1,4 +1,6 @@
-"""The models, and what of each is delegated where. The first and every third after it are in `make test`."""
+"""The models, and which parts of each are delegated where. The first model and every third after it are in `make
+test`.
+"""
 
 from __future__ import annotations
 

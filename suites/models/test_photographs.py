@@ -1,7 +1,7 @@
 """EfficientNet-Lite0 classifies photographs on the target: the same five classes as the quantised reference.
 
-How far that agrees with the network in float is printed at the end, and in JUnit's XML; for each photograph by
-`python -m ethos_hil.suites.models.classification`.
+The agreement with the float network is printed at the end, and is in JUnit's XML. For each photograph, `python -m
+ethos_hil.suites.models.classification` prints it.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ def classify_photographs(profile: str, config: pytest.Config, record_property: P
         pytest.skip(reason)
     verdict = "failed"
     try:
-        record_property("agreement", insist_on_the_same_five(npu, settings))
+        record_property("agreement", check_the_same_five(npu, settings))
         verdict = "verified"
     finally:
         record_property("verdict", verdict)
 
 
 def lacking(npu: NpuName, settings: SessionSettings) -> str | None:
-    """Why photographs cannot be looked at there, or None."""
+    """Return why photographs cannot be classified on the target, or None."""
     if settings.target is None or settings.replay is not None:
         return "no target: photographs are looked at on one, and neither compiled only nor replayed"
     packages = test_models.efficientnet_lite0.requires
-    missing = capability.absent(packages) or capability.missing(settings.target, npu, settings.memory_mode)
+    missing = capability.missing_packages(packages) or capability.missing(settings.target, npu, settings.memory_mode)
     return None if missing is None else f"{missing.message}: {missing.hint}"
 
 
-def insist_on_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
-    """Looks at all photographs; how far the answers agree with the network in float, in words."""
+def check_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
+    """Classify all photographs. Return a text about the agreement with the float network."""
     from ethos_hil.suites.models.classification import classify
 
     assert settings.target is not None

@@ -19,7 +19,7 @@ _BLOCKS = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *((128, 1),) *
 
 
 def _layer(size: int, inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    """A convolution over an image of `size` squared, and what follows it."""
+    """Return a convolution over an image of `size` squared, and the layers that follow it."""
     return [
         *same((size, size), (kernel, kernel), stride),
         nn.Conv2d(inputs, outputs, kernel, stride, groups=groups),
@@ -29,7 +29,7 @@ def _layer(size: int, inputs: int, outputs: int, kernel: int, *, stride: int = 1
 
 
 class MobileNetV1(nn.Module):
-    """float32 [N, 3, 96, 96] -> probabilities [N, 2]: nobody there, somebody there."""
+    """float32 [N, 3, 96, 96] -> probabilities [N, 2]: no person, a person."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,10 +45,10 @@ class MobileNetV1(nn.Module):
         self.classifier = nn.Linear(channels, _CLASSES)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Probabilities."""
+        """Return the probabilities."""
         return self.classifier(self.pool(self.features(images)).flatten(1)).softmax(-1)
 
 
 def mobilenet_v1() -> Method:
-    """For `ethos-hil run`."""
+    """Return the model for `ethos-hil run`."""
     return seeded(MobileNetV1(), *SHAPE)

@@ -1,8 +1,8 @@
 """Why upstream leaves operators to the CPU.
 
-Those of Ethos-U55 and U65 are from backends/arm/operator_support of ExecuTorch 1.4.1 (ethos_u55_support.py,
-convolution_support.py, pool_2d_support.py), which compiles for both what the U55 can do; those of the float profile
-from TOSA 1.0's tables of types; what is quantised is in backends/arm/quantizer/quantization_annotator.py.
+The reasons for Ethos-U55 and U65 are from backends/arm/operator_support of ExecuTorch 1.4.1 (ethos_u55_support.py,
+convolution_support.py, pool_2d_support.py), which compiles both for the U55's capabilities; those for the float profile
+are from TOSA 1.0's tables of types; backends/arm/quantizer/quantization_annotator.py lists what is quantised.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Activation functions and what torch.nn has beside them."""
+"""Activation functions and similar operators of torch.nn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def activation(
     low: float = -4.0,
     high: float = 4.0,
 ) -> Operator:
-    """An activation function of an image whose channels come last, and in 16 bits."""
+    """Return cases of an activation function: an image in channels-last order, and 16 bits."""
     return Operator(
         name,
         aten=aten or (f"{name}.default",),

@@ -1,4 +1,4 @@
-"""Comparisons, what is made of their truth values, and choices by them."""
+"""Comparisons, operators on their truth values, and choices by them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_REJECTED = Defect(
 def comparison(
     name: str, forward: Callable[..., Any], *tosa: str, int32: Mapping[str, Any], **options: Any
 ) -> Operator:
-    """A comparison of two tensors; `int32` says what is different for integers."""
+    """Return a comparison of two tensors; `int32` has the differences for integers."""
     return Operator(
         name,
         aten=(f"{name}.Tensor",),
@@ -38,7 +38,7 @@ def comparison(
 
 
 def with_number(name: str, forward: Callable[..., Any], *tosa: str, aten_int: tuple[str, ...]) -> Operator:
-    """A comparison with a number, which quantised programs turn into a tensor."""
+    """Return a comparison with a number, which quantised programs turn into a tensor."""
     return Operator(
         f"{name}_number",
         aten=(f"{name}.Scalar",),

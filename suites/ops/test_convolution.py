@@ -1,4 +1,4 @@
-"""Convolutions. Every one has weights of its own, drawn from its test's seed."""
+"""Convolutions. Each has its own weights, from its test's seed."""
 
 from __future__ import annotations
 

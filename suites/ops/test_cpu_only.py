@@ -1,4 +1,4 @@
-"""What upstream leaves to the CPU everywhere."""
+"""Operators that upstream leaves to the CPU everywhere."""
 
 from __future__ import annotations
 

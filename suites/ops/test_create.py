@@ -1,4 +1,4 @@
-"""Tensors made from nothing: they become constants of the program that uses them."""
+"""Tensors created from no input: they become constants of the program that uses them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ethos_hil.suites.declare.case import Operator, case, f32
 
 
 def plus(name: str, *arguments: Any, **options: Any) -> Callable[..., Any]:
-    """The input plus what torch's function `name` makes of the arguments."""
+    """Return a function that adds to its input the result of torch's function `name` for the arguments."""
 
     def forward(x: Any) -> Any:
         import torch
@@ -20,7 +20,9 @@ def plus(name: str, *arguments: Any, **options: Any) -> Callable[..., Any]:
 
 
 def plus_like(name: str, *arguments: Any) -> Callable[..., Any]:
-    """The input plus what torch's function `name` makes of it and the arguments."""
+    """Return a function that adds to its input the result of torch's function `name` for the input and the
+    arguments.
+    """
 
     def forward(x: Any) -> Any:
         import torch

@@ -1,4 +1,4 @@
-"""Element by element: arithmetic of two tensors, or of a tensor and a number."""
+"""Arithmetic element by element, of two tensors, or of a tensor and a number."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ pow_tensor = Operator(
     on_cpu=integer(reasons.NOT_ANNOTATED),
     beside={"BI": (CAST,), "U85_BI": (CAST,)},
     defects={"U85_BI": FLOATS_NOT_REJECTED},
-    # Of whole numbers, whose powers every library computes exactly.
+    # Powers of whole numbers, which every library computes exactly.
     cases=(case("same", lambda a, b: a.float() ** b.float(), i32(4, 5, low=1, high=6), i32(4, 5, low=0, high=4)),),
 )
 

@@ -53,7 +53,7 @@ gather = Operator(
     int=("GATHER",),
     on_cpu={"MI": reasons.NO_INT64, **u55(reasons.U55_GATHERS)},
     cases=(
-        # PyTorch takes int64 only; where it is a cast, quantised programs drop it.
+        # PyTorch accepts int64 only; where the index is a cast, quantised programs drop it.
         case("columns", lambda x, i: x.gather(1, i.long()), f32(3, 7), i32(3, 4, low=0, high=6)),
         case("rank3", lambda x, i: x.gather(1, i.long()), f32(2, 5, 3), i32(2, 4, 3, low=0, high=4)),
     ),

@@ -9,13 +9,13 @@ from ethos_hil.suites.ops import reasons
 
 
 def attend(queries: Any, keys: Any) -> Any:
-    """Every query times every key."""
+    """Multiply every query by every key."""
     import torch
 
     return torch.einsum("bqd,bkd->bqk", queries, keys)
 
 
-# Which query may see which key is computed of their numbers.
+# The mask of queries and keys is computed from their numbers.
 CAUSAL_MI = dict.fromkeys(
     ("aten::arange.start_out", "aten::unsqueeze_copy.out", "aten::sub.out", "aten::le.Scalar_out"), reasons.NO_INT64
 )
@@ -80,7 +80,7 @@ matmul = Operator(
     ),
 )
 
-# Where one matrix multiplies all, the quantiser has torch fold the others into one.
+# If one matrix multiplies all, the quantiser makes torch fold the others into one.
 matmul_broadcast = Operator(
     "matmul_broadcast",
     aten=("bmm.default",),

@@ -54,7 +54,7 @@ group_norm = Operator(
     ),
 )
 
-# torch.nn.RMSNorm is decomposed after it should have been quantised; models write it like this.
+# torch.nn.RMSNorm is decomposed too late to be quantised; models write it like this.
 rms_norm = Operator(
     "rms_norm",
     aten=("rsqrt.default", "mean.dim", "mul.Tensor"),

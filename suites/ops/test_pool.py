@@ -73,7 +73,7 @@ adaptive_avg_pool2d = Operator(
     ),
 )
 
-# To one pixel it is a mean, which quantised programs take for an average pool.
+# A pool to one pixel is a mean, which quantised programs treat as an average pool.
 global_avg_pool2d = Operator(
     "global_avg_pool2d",
     aten=("mean.dim",),

@@ -143,7 +143,7 @@ var = Operator(
     ),
 )
 
-# Of torch.std upstream makes the same, but only after it should have been quantised.
+# Upstream turns torch.std into the same operators, but too late to be quantised.
 deviation = Operator(
     "deviation",
     aten=("var.correction", "sqrt.default"),

@@ -16,7 +16,7 @@ POSITIONS_ON_CPU = dict.fromkeys(
 
 
 def joined(dimension: int) -> Callable[..., Any]:
-    """torch.cat of all inputs."""
+    """Return torch.cat of all inputs."""
 
     def forward(*tensors: Any) -> Any:
         import torch
@@ -27,7 +27,7 @@ def joined(dimension: int) -> Callable[..., Any]:
 
 
 def stacked(dimension: int) -> Callable[..., Any]:
-    """torch.stack of all inputs."""
+    """Return torch.stack of all inputs."""
 
     def forward(*tensors: Any) -> Any:
         import torch
@@ -38,7 +38,7 @@ def stacked(dimension: int) -> Callable[..., Any]:
 
 
 def then_doubled(name: str) -> Callable[..., Any]:
-    """What aten's operator `name` gives, doubled, for alone it would be nothing to delegate."""
+    """Return a function that doubles the result of aten's operator `name`; alone it would leave nothing to delegate."""
 
     def forward(*tensors: Any) -> Any:
         import torch
@@ -49,7 +49,7 @@ def then_doubled(name: str) -> Callable[..., Any]:
 
 
 def overwritten(x: Any, y: Any) -> Any:
-    """x with what is in y."""
+    """Return x overwritten with y."""
     import torch
 
     return torch.ops.aten.copy(x, y)
@@ -61,7 +61,7 @@ view = Operator(
     fp=("RESHAPE", "CONST_SHAPE"),
     int=("RESHAPE", "CONST_SHAPE"),
     cases=(
-        # Alone it would be nothing but another look at the same memory, and stays outside.
+        # Alone it would only be a view of the same memory, and would not be delegated.
         case("flatten", lambda x: x.relu().flatten(1), f32(1, 4, 5, 3)),
         case("split", lambda x: x.relu().view(2, 3, 4, 5), f32(6, 20)),
         case("batch", lambda x: x.relu().reshape(6, -1), f32(3, 4, 5)),

@@ -1,4 +1,4 @@
-"""Functions of one tensor, element by element. Quantised they are look-up tables, but for the plainest."""
+"""Functions of one tensor, element by element. Quantised, all but the simplest are look-up tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unary(
     int: str = "TABLE",
     aten_int: tuple[str, ...] | None = None,
 ) -> Operator:
-    """torch's function `name` of values from `low` to `high`, and the same in 16 bits."""
+    """Return torch's function `name` for values from `low` to `high`, in eight and in 16 bits."""
     forward: TorchCall = call(name)
     return Operator(
         name,

@@ -1,4 +1,6 @@
-"""The part of the plugin for sessions that declare operators and models: which tests run, and what is said of them."""
+"""The part of the plugin for sessions that declare operators and models: it selects tests and completes their
+reports.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,10 @@ from ethos_hil.suites.plugin.verdict_summary import Tally, suffix_of
 
 
 def join(config: pytest.Config) -> Tally:
-    """Register this part with the session, once; returns what counts the session's verdicts.
+    """Register this part with the session, once. Return the counter of the session's verdicts.
 
     Raises:
-        pytest.UsageError: the options name something that is not there, or contradict one another.
+        pytest.UsageError: the options name something that does not exist, or contradict one another.
     """
     tally: Tally | None = config.pluginmanager.get_plugin(TALLY)
     if tally is None:
@@ -30,13 +32,13 @@ def join(config: pytest.Config) -> Tally:
 
 
 class DeclaredSession:
-    """A session that declares something, as a plugin of pytest."""
+    """A pytest plugin for a session that declares something."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leaves out what --suffix and --one-in do not select.
+        """Remove the tests that --suffix and --one-in do not select.
 
-        A test that is written as a function counts for --suffix by the end of its name.
+        For --suffix, the profile of a test function is the end of its name.
         """
         names = Counter(item.nodeid for item in items if isinstance(item, DeclaredItem))
         twice = [name for name, count in names.items() if count > 1]
@@ -62,13 +64,13 @@ class DeclaredSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Says the verdict in the report, and of a test that was not run where it is declared."""
+        """Add the verdict to the report, and for a test that did not run the line of its declaration."""
         if not isinstance(item, DeclaredItem) or call.when != "call":
             return (yield)
         item.user_properties += item.properties()
         report = yield
         if report.skipped and not hasattr(report, "wasxfail"):
             report.longrepr = (str(item.path), item.line or 1, f"Skipped: {item.reason}")
-        if item.record is not None:  # what torch logs says nothing that the record does not say better
+        if item.record is not None:  # the record says more than torch's log
             report.sections = [section for section in report.sections if not section[0].startswith("Captured log")]
         return report

@@ -1,11 +1,11 @@
-"""pytest plugin: turns declared operators and models into tests, one per case and profile.
+"""The pytest plugin: it turns declared operators and models into tests, one per case and profile.
 
 It is an entry point of the package: where ethos-hil is installed, any test file may declare `Operator`s
-(`suites.declare.case`) and `Model`s (`suites.declare.model_case`). docs/suites.md says how to use it.
+(`suites.declare.case`) and `Model`s (`suites.declare.model_case`). docs/suites.md describes its use.
 
-So every pytest session of that environment loads this module, those of other projects too. There it changes nothing and
-costs next to nothing: it imports little more than pytest, its options give way to others of the same name, and the rest
-of the plugin (`declared_session`) is only imported and registered when one of the options is given or a test declares
+So every pytest session of that environment loads this module, also in other projects. There it changes nothing and
+costs very little: it imports little more than pytest, its options give way to others of the same name, and the rest of
+the plugin (`declared_session`) is imported and registered only when one of the options is given or a test declares
 something.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SUITES = Path(__file__).resolve().parents[1]
 _DECLARING = frozenset({"ethos_hil.suites.declare.case", "ethos_hil.suites.declare.model_case"})
-"""Modules that a test file cannot declare anything without."""
+"""The modules that every declaration imports."""
 _ENDINGS = tuple(f"_{suffix}" for suffix in SUFFIXES)
 
 
@@ -37,14 +37,14 @@ _ENDINGS = tuple(f"_{suffix}" for suffix in SUFFIXES)
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser
 ) -> Generator[None, object, object]:
-    """Options of the suites, after those of every conftest.py."""
+    """Add the options of the suites, after those of every conftest.py."""
     result = yield
     options.add(parser, early_config)
     return result
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The markers that `-m` selects by; and what is wrong with the options, where some are given."""
+    """Register the markers for `-m`; check the options if some are given."""
     for suffix in SUFFIXES:
         config.addinivalue_line("markers", f"{marker_of(suffix)}: tests of profile {suffix}")
     config.pluginmanager.register(_FirstVerdict(config), "ethos-hil-first-verdict")
@@ -54,12 +54,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tells a worker of pytest-xdist where this session's records are kept."""
+    """Tell a worker of pytest-xdist the folder of this session's records."""
     node.workerinput[RUN] = options.run_name(node.config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`pytest suites` is for what the suites test; the tests of the suites themselves are run when they are named."""
+    """Ignore the suites' own tests for `pytest suites`: they run only when they are named."""
     if collection_path.name != "tests" or not collection_path.is_relative_to(_SUITES):
         return None
     named = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
@@ -71,7 +71,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[DeclaredItem] | None:
-    """The tests of what a test file declares."""
+    """Return the tests that a test file declares."""
     if _DECLARING.isdisjoint(sys.modules):
         return None
     from ethos_hil.suites.plugin.pytest_items import items_of
@@ -91,21 +91,21 @@ class _FirstVerdict:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Before the terminal shows it, which asks what the verdict is called."""
+        """Run before the terminal shows the report and asks for the verdict's word."""
         if self._config.pluginmanager.hasplugin(TALLY):
             return
         if report.when == CRASHED:
-            self._lost.append(report)  # states nothing, and counts when another test does
+            self._lost.append(report)  # it states nothing, and counts when another test does
             return
         stated = any(name == "verdict" for name, _ in report.user_properties)
         if stated and report.nodeid.partition("[")[0].endswith(_ENDINGS):
             tally = _join(self._config)
-            for one in (*self._lost, report):  # of this call it hears nothing
+            for one in (*self._lost, report):  # the tally does not get this call
                 tally.pytest_runtest_logreport(one)
 
 
 def _join(config: pytest.Config) -> Tally:
-    """Register the rest of the plugin; returns what counts verdicts.
+    """Register the rest of the plugin. Return the counter of verdicts.
 
     Raises:
         pytest.UsageError: the options cannot be used.

@@ -1,7 +1,7 @@
-"""The suites' command line options, and what they come to.
+"""The suites' command line options, and the settings made from them.
 
-Every pytest session of the environment has them, so this module imports nothing that takes time before they are used,
-and gives way where a name is taken.
+Every pytest session of the environment has them. So this module imports nothing slow before they are used, and an
+option gives way where its name is taken.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--replay": {"metavar": "DIR", "help": "judge recorded answers; nothing is lowered or run"},
     "--runs": {"metavar": "DIR", "help": f"where records are kept ({DEFAULT_ROOT})"},
 }
-"""All of them are false or None where they are not given."""
+"""An option that is not given is false or None."""
 _TAKEN = pytest.StashKey[tuple[str, ...]]()
-"""Of the configuration: the options above that are somebody else's in this session."""
+"""Key in pytest's configuration of the options above that belong to others in this session."""
 _RUN_NAME = pytest.StashKey[str]()
 
 
 def add(parser: pytest.Parser, config: pytest.Config) -> None:
-    """The options of the suites; those whose names others have already, a conftest.py for one, stay theirs."""
+    """Add the options of the suites; a name that another plugin or a conftest.py already uses stays theirs."""
     group = parser.getgroup("ethos-hil", "operators and models on Arm Ethos-U")
     taken: list[str] = []
     for name, attributes in _OPTIONS.items():
@@ -54,20 +54,20 @@ def add(parser: pytest.Parser, config: pytest.Config) -> None:
 
 
 def given(config: pytest.Config) -> bool:
-    """Whether any of them is given in this session."""
+    """Return whether any of them is given in this session."""
     return any(_value(config, name) for name in _OPTIONS)
 
 
 def run_name(config: pytest.Config) -> str:
-    """The name of this session's run folder; the same in all its processes."""
-    worker: Mapping[str, Any] = getattr(config, "workerinput", {})  # what xdist's controller tells its workers
+    """Return the name of this session's run folder; it is the same in all its processes."""
+    worker: Mapping[str, Any] = getattr(config, "workerinput", {})  # what xdist's controller sends its workers
     if _RUN_NAME not in config.stash:
         config.stash[_RUN_NAME] = worker.get(RUN, "") or new_name()
     return config.stash[_RUN_NAME]
 
 
 def _attribute(name: str) -> str:
-    """Of the parsed command line; others' options of a similar name have another."""
+    """Return the option's attribute in the parsed command line; it differs from those of similar options of others."""
     return "ethos_hil_" + name.removeprefix("--").replace("-", "_")
 
 
@@ -77,14 +77,14 @@ def _value(config: pytest.Config, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked of a session.
+    """The options of a session.
 
     Attributes:
-        profiles: every profile by its name, for the NPU that is asked for.
-        suffixes: the names of those whose tests are run; none for all.
-        one_in: of each file's cases, run every so many-th, the first among them.
-        settings: for each test.
-        artifacts: folder for all that is known of a test that fails.
+        profiles: every profile by its name, for the requested NPU.
+        suffixes: the names of the profiles whose tests run; none for all.
+        one_in: run every n-th case of each file, and the first.
+        settings: the settings of each test.
+        artifacts: folder for all facts about failed tests.
         runs: folder of run folders, which keep the records.
         run: the name of this session's run folder.
     """
@@ -99,10 +99,10 @@ class Options:
 
     @classmethod
     def of(cls, config: pytest.Config) -> Options:
-        """From the command line; made once for a session.
+        """Return the options of the command line; they are made once for a session.
 
         Raises:
-            pytest.UsageError: they name something that is not there, or contradict one another.
+            pytest.UsageError: an option names something that does not exist, or options contradict one another.
         """
         from ethos_hil.lowering.errors import UsageError
 
@@ -165,7 +165,7 @@ class Options:
 
 
 _PARSED = pytest.StashKey[Options]()
-"""Of the configuration."""
+"""Key of the options in pytest's configuration."""
 
 
 def _folder(text: str | None) -> Path | None:

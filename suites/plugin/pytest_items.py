@@ -1,4 +1,4 @@
-"""A declared test as pytest has it."""
+"""Declared tests as pytest items."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     from ethos_hil.suites.trial.run_trial import Trial
 
 _SECONDS = 900
-"""A test may take so long: lowering a large model takes a minute of one core, and importing torch for the first test of
-a process takes minutes where others want the machine. An import that is broken off spoils the process for all later
-tests. What runs on a target has a limit of its own (`Settings.timeout`)."""
+"""Time limit of a test, seconds. Lowering a large model takes a minute of one core, and importing torch for the
+first test of a process takes minutes on a busy machine. An interrupted import breaks all later tests of the
+process. A run on a target has its own limit (`SessionSettings.timeout`).
+"""
 _TRACEBACKS = ("long", "native")
-"""Of the values of --tb, those that ask for the traceback of an error that explains itself."""
+"""The values of --tb that request the traceback even of an error whose message is enough."""
 _RUN_FOLDER = pytest.StashKey["RunFolder"]()
 _POOL = pytest.StashKey["BoardPool"]()
 
 
 class DeclaredItem(pytest.Item):
-    """What is declared, in a profile.
+    """A declaration in one profile.
 
     Attributes:
-        record: what came of it; None before it ran, and where the harness failed before there was one.
-        verdict: of the record, or "failed".
+        record: the test's record; None before it ran, and where the harness failed before there was one.
+        verdict: the record's verdict, or "failed".
     """
 
     def __init__(self, *, profile: str, **keywords: Any) -> None:
@@ -52,17 +53,17 @@ class DeclaredItem(pytest.Item):
 
     @property
     def options(self) -> Options:
-        """Of the session."""
+        """The options of the session."""
         return Options.of(self.config)
 
     @property
     @abc.abstractmethod
     def labels(self) -> tuple[str, str]:
-        """The operator or model, and the case, "" of a model."""
+        """The operator or model, and the case ("" for a model)."""
 
     @abc.abstractmethod
     def declared(self) -> Declared:
-        """The test."""
+        """The declared test."""
 
     @property
     def verdict(self) -> Verdict:
@@ -70,19 +71,19 @@ class DeclaredItem(pytest.Item):
 
     @property
     def line(self) -> int | None:
-        """Of its declaration."""
+        """The line of its declaration."""
         return line_of(self.path, *filter(None, self.labels))
 
     @property
     def source(self) -> str:
-        """ "suites/ops/test_elementwise.py:13"."""
+        """The place of its declaration, for example "suites/ops/test_elementwise.py:13"."""
         root = self.config.rootpath
         file = self.path.relative_to(root) if self.path.is_relative_to(root) else self.path
         return f"{file}:{self.line or 1}"
 
     @property
     def reason(self) -> str:
-        """Of a test that was not run: what is missing."""
+        """What a skipped test lacks."""
         failure = self.record.failure if self.record is not None else None
         if failure is None:
             return "compiled only, nothing was run (--compile-only)"
@@ -97,7 +98,7 @@ class DeclaredItem(pytest.Item):
         trial = Trial(self.declared(), self.options.settings, pool=self._pool())
         try:
             record = trial.run()
-        except (Exception, pytest.fail.Exception) as error:  # the latter is how pytest-timeout ends a test
+        except (Exception, pytest.fail.Exception) as error:  # pytest-timeout ends a test with the latter
             kind = FailureKind.TIMEOUT if isinstance(error, pytest.fail.Exception) else FailureKind.INTERNAL
             text = str(error).partition("\n")[0]
             stopped = Failure(kind, f"{type(error).__name__}: {text}")
@@ -113,10 +114,10 @@ class DeclaredItem(pytest.Item):
             raise Unverified(record.verdict) from trial.error
 
     def _keep(self, trial: Trial, record: Record, error: BaseException | None) -> None:
-        """Keep the record in the run folder, and all blobs of a failure where they are wanted.
+        """Keep the record in the run folder, and all files of a failure where they are requested.
 
         Raises:
-            ToolError: that did not succeed: a record that is lost is no result.
+            ToolError: a file cannot be written; a lost record is not a result.
         """
         import dataclasses
 
@@ -145,7 +146,7 @@ class DeclaredItem(pytest.Item):
             ) from problem
 
     def _pool(self) -> BoardPool | None:
-        """Where the virtual boards of this process wait; they are ended with the session."""
+        """Return the pool of this process's virtual boards; they are stopped with the session."""
         if self.options.settings.target != "virtual" or self.options.profiles[self.profile_name].npu is None:
             return None
         pool = self.config.stash.get(_POOL, None)
@@ -169,7 +170,7 @@ class DeclaredItem(pytest.Item):
         return folder
 
     def properties(self) -> list[tuple[str, object]]:
-        """What reports and JUnit's XML say of it."""
+        """Return the properties for reports and JUnit's XML."""
         operator, case = self.labels
         found: list[tuple[str, object]] = [("verdict", str(self.verdict)), ("operator", operator), ("case", case)]
         found.append(("profile", self.profile_name))
@@ -185,13 +186,13 @@ class DeclaredItem(pytest.Item):
         return [*found, ("source", self.source)]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """In a few lines what is wrong; a traceback only where the harness itself is, or where it is asked for."""
+        """Return a few lines about what is wrong; a traceback only for a defect of the harness, or on request."""
         from ethos_hil.lowering.errors import EthosHilError
 
         error = excinfo.value
         explained = isinstance(error, EthosHilError | Unverified)
         if not explained or (error.__cause__ is not None and self.config.getoption("tbstyle") in _TRACEBACKS):
-            excinfo.traceback = excinfo.traceback.cut(path=__file__)  # without what pytest did before
+            excinfo.traceback = excinfo.traceback.cut(path=__file__)  # without pytest's own frames
             return super().repr_failure(excinfo, style)
         if isinstance(error, EthosHilError):
             return "\n".join(filter(None, (f"{error.kind}: {error.message}", error.hint)))
@@ -210,7 +211,7 @@ class DeclaredItem(pytest.Item):
         return lines + ([f"all of it is in: {self._kept}"] if self._kept is not None else [])
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The declaring file and the line, counted from 0."""
+        """Return the declaring file and the line, counted from 0."""
         line = self.line
         return self.path, None if line is None else line - 1, self.name
 
@@ -227,7 +228,7 @@ class CaseItem(DeclaredItem):
         return self.operator.name, self.case.name
 
     def declared(self) -> Declared:
-        """The test."""
+        """The declared test."""
         from ethos_hil.suites.trial.declared import DeclaredCase
 
         return DeclaredCase(self.options.profiles[self.profile_name], self.path, self.operator, self.case)
@@ -247,7 +248,7 @@ class ModelItem(DeclaredItem):
         return self.model.name, ""
 
     def declared(self) -> Declared:
-        """The test."""
+        """The declared test."""
         from ethos_hil.suites.trial.declared import DeclaredModel
 
         return DeclaredModel(self.options.profiles[self.profile_name], self.path, self.model)
@@ -258,7 +259,7 @@ class Unverified(Exception):
 
 
 def items_of(collector: pytest.Module, declared: object) -> list[DeclaredItem] | None:
-    """The tests of a declaration; None of anything else."""
+    """Return the tests of a declaration, or None if the object is none."""
     if isinstance(declared, Operator):
         return list(_of_operator(collector, declared))
     return list(_of_model(collector, declared)) if isinstance(declared, Model) else None

@@ -1,10 +1,10 @@
-"""Names by which the parts of the plugin, and the processes of pytest-xdist, know one another."""
+"""Names that the parts of the plugin, and the processes of pytest-xdist, share."""
 
 from __future__ import annotations
 
 TALLY = "ethos-hil-tally"
-"""The plugin that counts verdicts."""
+"""Name of the plugin that counts verdicts."""
 RUN = "ethos_hil_run"
-"""Key under which workers of xdist are told the name of the run folder."""
+"""Key of the run folder's name in the input of xdist's workers."""
 CRASHED = "???"
 """The phase of the report that xdist's controller makes of a test whose worker died (3.8, dsession.py)."""

@@ -1,4 +1,4 @@
-"""Verdicts as pytest shows them: words of their own for each test, and a table at the end."""
+"""Verdicts in pytest's output: own words for each test, and a table at the end."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from ethos_hil.suites.declare.suffix import SUFFIXES
 from ethos_hil.suites.plugin.shared_names import CRASHED
 
 DEFECT = "known defect"
-"""Of a test that fails as it is declared to, of something upstream: what pytest calls xfailed."""
+"""Outcome of a test that fails as declared because of an upstream defect: pytest's xfailed."""
 _LETTERS = {Verdict.VERIFIED: "V", Verdict.COMPILED_ONLY: "C", Verdict.SKIPPED: "S", Verdict.FAILED: "F", DEFECT: "D"}
 _SHOWN: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     Verdict.VERIFIED: ("verified", ".", ("VERIFIED", {"green": True})),
     Verdict.COMPILED_ONLY: ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
     Verdict.SKIPPED: ("skipped", "s", ("SKIPPED", {"yellow": True})),
 }
-"""Of a failed test pytest's own words are right."""
+"""Verdicts with their own words. For a failed test pytest's words are right."""
 _TEST = re.compile(rf"::test_(.+?)_({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})$")
 
 
 def suffix_of(name: str) -> str | None:
-    """The profile that a test's name ends with, or None."""
+    """Return the profile that a test's name ends with, or None."""
     match = _TEST.search(f"::{name}")
     return match[2] if match else None
 
 
 def verdict_of(report: pytest.TestReport) -> str | None:
-    """What a report says of a test that states a verdict; None of any other.
+    """Return the verdict in a test's report, or None if the test states none.
 
-    A declared test does. One that is written as a function may, with `record_property("verdict", ...)`; that counts for
-    nothing when it then fails.
+    A declared test states one. A test function may, with `record_property("verdict", ...)`; it is ignored if the test
+    then fails.
     """
     stated = dict(report.user_properties).get("verdict")
     if stated not in tuple(Verdict):
@@ -62,11 +62,11 @@ class Tally:
         self._lost: list[tuple[str, str]] = []
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """A verdict's own category, letter and word."""
+        """Return a verdict's own category, letter and word."""
         return _SHOWN.get(verdict_of(report) or "") if report.when == "call" else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts a test when it has been called, or when it took its process with it."""
+        """Count a test when it has run, or when it crashed its process."""
         name = _TEST.search(report.nodeid.partition("[")[0])
         if name is None:
             return
@@ -82,8 +82,10 @@ class Tally:
         if "agreement" in facts:
             self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
 
-    def _count_the_lost(self) -> None:
-        """Of a test that took its process with it only the name is known; its operator is known from others."""
+    def _count_crashed_tests(self) -> None:
+        """Count the tests that crashed their process. Only their names are known; their operators are known from
+        other tests.
+        """
         while self._lost:
             name, profile = self._lost.pop()
             row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)
@@ -94,8 +96,8 @@ class Tally:
         self._cases.setdefault(row, set()).add(case)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, unless two -q ask for less."""
-        self._count_the_lost()
+        """Print the table, unless -q is given twice."""
+        self._count_crashed_tests()
         if not self._counts or self._config.getoption("verbose") < -1:
             return
         terminalreporter.section("verdicts")
@@ -110,7 +112,7 @@ class Tally:
         terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _LETTERS), **{colour: True})
 
     def table(self) -> Iterator[str]:
-        """Rows of operators and models, columns of profiles: how many cases have which verdict."""
+        """Yield rows of operators and models, columns of profiles: the number of cases with each verdict."""
         profiles = [name for name in SUFFIXES if any(name in row for row in self._counts.values())]
         rows = [("", "cases", *profiles)]
         for name, row in self._counts.items():
@@ -126,7 +128,7 @@ class Tally:
         yield f"({', '.join(f'{letter} {name}' for name, letter in _LETTERS.items())})"
 
     def noise(self) -> Iterator[str]:
-        """How far the quantised programs are from the float ones, a line a profile."""
+        """Yield a line for each profile: the distance of the quantised programs from the float ones."""
         for profile in (name for name in SUFFIXES if name in self._noise):
             values = sorted(self._noise[profile])
             lowest = ", ".join(f"{decibels:.1f} ({name})" for decibels, name in values[:3])
@@ -134,7 +136,7 @@ class Tally:
             yield f"{profile} against float: SQNR median {middle:.1f} dB; lowest {lowest}"
 
     def doubts(self) -> list[str]:
-        """Whether what ran on targets was an old firmware."""
+        """Return a warning for each old firmware that targets ran."""
         if not any(name.startswith("U") for row in self._counts.values() for name in row):
             return []
         from ethos_hil.harness.image.firmware_file import doubts_of_built

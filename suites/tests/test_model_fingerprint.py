@@ -107,5 +107,5 @@ def test_data_that_is_read_counts(project: Path) -> None:
 
 def test_a_file_that_was_changed_since_the_session_began_is_not_trusted(project: Path) -> None:
     """What was imported of it may be the old text."""
-    assert model_fingerprint.settled({str(project / "__init__.py"): ""}) is False
-    assert model_fingerprint.settled({model_fingerprint.__file__: ""}) is True
+    assert model_fingerprint.unchanged_in_session({str(project / "__init__.py"): ""}) is False
+    assert model_fingerprint.unchanged_in_session({model_fingerprint.__file__: ""}) is True

@@ -65,7 +65,7 @@ def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
     assert "suites/trial/run_trial.py:" not in found.output, "a traceback"
 
 
-def test_what_is_green_is_red_without_the_reference_model_and_with_an_npu_that_writes_zeros(tmp_path: Path) -> None:
+def test_green_turns_red_without_the_reference_model_or_with_an_npu_of_zeros(tmp_path: Path) -> None:
     """Everything is lowered already then. Were it not green when nothing is broken, no test here would mean much."""
     chosen = listed("MI", "BI", *NPUS)
     found = session(tmp_path, *chosen)

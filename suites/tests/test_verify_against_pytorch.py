@@ -138,7 +138,7 @@ def test_a_deep_float_network_has_a_bound_that_means_something() -> None:
     assert record.outputs[0].tolerance <= np.abs(artifact.floating[0]).max() / 1000
 
 
-def test_a_deep_quantised_network_gives_pytorchs_answer_when_its_roundings_fall_otherwise() -> None:
+def test_a_deep_quantised_network_matches_pytorch_when_its_roundings_differ() -> None:
     artifact = lowered("deep", INT)
     record = verify_on_host("deep", artifact)
     assert record.verdict == "verified", record.failure

@@ -1,8 +1,8 @@
-"""Finding a case's artifact again without importing torch.
+"""A memo that finds a case's artifact again without importing torch.
 
-The artifact cache goes by the exported graph, which takes torch and half a second to make. What decides that graph is
-the case's declaration and the files it was made from; so for each case and target the cache also keeps the digests of
-those files together with the artifact's key. Where every digest still holds, so does the key; else it is made anew.
+The artifact cache's key depends on the exported graph, which takes torch and half a second to make. The case's
+declaration and the files of its model decide that graph. So for each case and target the cache also keeps the digests
+of those files together with the artifact's key. The key is valid while every digest is; otherwise it is computed again.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import touch
 from ethos_hil.lowering.versions import versions
 from ethos_hil.results.files import write_whole
-from ethos_hil.suites.trial.model_fingerprint import INSTALLED, settled, unchanged
+from ethos_hil.suites.trial.model_fingerprint import INSTALLED, unchanged, unchanged_in_session
 
 
 @dataclass(frozen=True)
 class Found:
-    """An artifact with the digests, by path, of the files its model was made from."""
+    """An artifact with the digests, by path, of the files that its model was made from."""
 
     artifact: Artifact
     files: Mapping[str, str]
 
 
 def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
-    """The artifact of the case called `name` for `target`, if all it was made from is as it was.
+    """Return the artifact of the case called `name` for `target`, or None if a file that it was made from has changed.
 
-    None too where the cache has removed the artifact since.
+    It also returns None if the cache has removed the artifact since.
     """
     path = _path(cache, name, target)
     try:
@@ -44,13 +44,13 @@ def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
         return None
     if artifact is None:
         return None
-    touch(path)  # the cache forgets those that were not used for longest
+    touch(path)  # the cache removes the least recently used ones
     return Found(artifact, files)
 
 
 def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
-    """Remember that this is the artifact of the case, unless its files change while it is tested."""
-    if not settled(found.files):
+    """Remember the artifact of the case, unless one of its files changes during the test."""
+    if not unchanged_in_session(found.files):
         return
     path = _path(cache, name, target)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +64,6 @@ def _path(cache: Cache, name: str, target: Sequence[str]) -> Path:
 
 @functools.cache
 def packages() -> str:
-    """A digest of which packages are installed, in which versions."""
+    """Return a digest of the installed packages and their versions."""
     names = sorted(path.name for folder in INSTALLED for path in folder.glob("*.dist-info"))
     return hashlib.sha256("\n".join(names).encode()).hexdigest()

@@ -26,17 +26,17 @@ class Function(nn.Module):
         self.options = options
 
     def forward(self, *inputs: Tensor) -> Any:
-        """What the function gives."""
+        """Return the function's result."""
         return self.function(*inputs, **self.options)
 
 
 def build(name: str, case: Case, root: Path) -> TorchModel:
-    """The model of a case, everything random in it drawn from a seed of its own.
+    """Return the model of a case. All its random values come from its own seed.
 
     Args:
-        name: of the operator and the case; decides the seed.
+        name: name of the operator and the case; decides the seed.
         case: the case.
-        root: folder of the file that declares it, which its source lines are named relative to.
+        root: folder of the file that declares it; its source lines are named relative to it.
     """
     torch.manual_seed(zlib.crc32(name.encode()))
     forward = case.forward
@@ -49,14 +49,14 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
     else:
         module = Function(forward)
     example, *calibration = (tuple(map(_tensor, case.inputs)) for _ in range(1 + CALIBRATION_SETS))
-    # The example is one of the calibration's sets: nothing it holds saturates by surprise.
+    # The example is one of the calibration sets, so none of its values saturates unexpectedly.
     return from_module(module, example, [example, *calibration], label=name, root=root)
 
 
 def _layer(layer: Layer) -> nn.Module:
     module: nn.Module = getattr(nn, layer.name)(*layer.arguments, **layer.options)
     for part in module.modules():
-        if isinstance(part, _NORMS):  # as they come from the factory they scale by 1 and shift by 0
+        if isinstance(part, _NORMS):  # new norms scale by 1 and shift by 0
             for name, value in (*part.named_parameters(), *part.named_buffers()):
                 if name in ("weight", "running_var"):
                     value.data = torch.rand(value.shape) + 0.5

@@ -1,4 +1,4 @@
-"""One test: what is declared, in one profile."""
+"""One test: a declaration in one profile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.results.record import Failure, Record
-from ethos_hil.suites.declare.capability import absent
+from ethos_hil.suites.declare.capability import missing_packages
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import Profile
@@ -36,8 +36,8 @@ class Declared(abc.ABC):
     """One test.
 
     Attributes:
-        profile: where it is computed.
-        file: that declares it.
+        profile: the profile it is computed in.
+        file: the file that declares it.
     """
 
     profile: Profile
@@ -46,7 +46,7 @@ class Declared(abc.ABC):
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """Without the profile, for example "add_broadcast"; part of the test's."""
+        """Its name without the profile, for example "add_broadcast"; part of the test's name."""
 
     @property
     @abc.abstractmethod
@@ -55,39 +55,39 @@ class Declared(abc.ABC):
 
     @abc.abstractmethod
     def build(self) -> TorchModel:
-        """Its module and inputs. Imports torch."""
+        """Return its module and inputs. Imports torch."""
 
     @abc.abstractmethod
     def problem(self, artifact: Artifact) -> str | None:
-        """What is wrong with where it was compiled to, or None."""
+        """Return what is wrong with the device that it was compiled for (NPU or CPU), or None."""
 
     @property
     def lacking(self) -> Failure | None:
-        """What it cannot be lowered without and is not installed, or None."""
+        """The missing package, or None."""
         return None
 
     def declare(self, evidence: Evidence) -> Evidence:
-        """The evidence, with what the declaration says against a verified answer."""
+        """Return the evidence, with the declaration's objections to a verified answer."""
         return evidence
 
     def defect(self, record: Record) -> Defect | None:
-        """The defect of something upstream that the record fails of, as it is declared to; else None."""
+        """Return the declared upstream defect that makes the record fail, or None."""
         return None
 
     @property
     def origins(self) -> tuple[Path, ...]:
-        """The files that make the model, by themselves and by what they import; asked after `build`."""
+        """Return the files that make the model, themselves and by their imports. Call it after `build`."""
         return (self.file,)
 
     def key(self, memory_mode: str | None) -> tuple[str, ...]:
-        """What of its target decides its artifact."""
+        """Return the properties of its target that decide its artifact."""
         target = self.profile.target
         if isinstance(target, TosaSpec):
             return TosaToolchain(target, self.scheme).key
         return EthosUToolchain(target, MemoryMode.chosen(memory_mode, target), self.scheme).key
 
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-        """Its artifact, from the cache if it can be, and what the model was made from."""
+        """Return its artifact, from the cache if possible, and the files that the model was made from."""
         key = self.key(memory_mode)
         place = f"{self.file}::{self.name}"
         found = artifact_memo.find(cache, place, key)
@@ -155,7 +155,7 @@ class DeclaredModel(Declared):
 
     @property
     def lacking(self) -> Failure | None:
-        return absent(self.model.requires)
+        return missing_packages(self.model.requires)
 
     @property
     def origins(self) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""What a case's declaration says of where it is computed, held against what was compiled and what came of it."""
+"""The check of a case's declaration (where it is computed) against the compiled program and the result."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _QUANTISING = tuple(
 
 @dataclass(frozen=True)
 class Expectation:
-    """A case of an operator in a profile, as they declare it."""
+    """A case of an operator in a profile, as declared."""
 
     operator: Operator
     case: Case
     profile: str
 
     def problem(self, artifact: Artifact) -> str | None:
-        """What is wrong with where the case was compiled to, or None."""
+        """Return what is wrong with the device that the case was compiled for (NPU or CPU), or None."""
         from ethos_hil.lowering.formats.tosa import TosaGraph
 
         graphs = [TosaGraph.parse(delegate.tosa) for delegate in artifact.delegates if delegate.tosa is not None]
@@ -65,12 +65,12 @@ class Expectation:
 
     @property
     def defect(self) -> Defect | None:
-        """Upstream's, that makes it fail."""
+        """The upstream defect that makes it fail, or None."""
         found: Defect | None = self._declared("defects")
         return found
 
     def declare(self, evidence: Evidence) -> Evidence:
-        """The evidence, with what the declaration says against a verified answer."""
+        """Return the evidence, with the declaration's objections to a verified answer."""
         defect = self.defect
         return dataclasses.replace(
             evidence,
@@ -79,7 +79,7 @@ class Expectation:
         )
 
     def known(self, record: Record) -> bool:
-        """Whether the record fails as it is declared to."""
+        """Return whether the record fails as declared."""
         failure, defect = record.failure, self.defect
         if failure is None or defect is None:
             return False

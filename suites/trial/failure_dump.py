@@ -1,4 +1,4 @@
-"""Everything that is known of a test that failed, as files to look into."""
+"""All facts about a failed test, as files to inspect."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _Tensors = dict[str, np.ndarray]
 
 
 def keep(folder: Path, trial: Trial, record: Record, error: BaseException | None) -> None:
-    """Put all of it into `folder`, in place of what is there.
+    """Put all of it into `folder`, in place of its present content.
 
     | file | what |
     |---|---|
     | record.json | the record |
-    | console.txt | what the target said |
+    | console.txt | the target's console output |
     | error.txt | the traceback, where there is no answer |
     | artifact/ | program, each delegate's TOSA and Vela blobs, delegate map (artifact.json), inputs, expected |
     | image.elf | the firmware with the program packed into it |
     | expected.npz, found.npz | the outputs, also of each delegate |
 
     Raises:
-        OSError: it can't be written.
+        OSError: a file cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as scratch:
@@ -50,7 +50,7 @@ def keep(folder: Path, trial: Trial, record: Record, error: BaseException | None
             for name, make in (("image.elf", _image), ("expected.npz", _expected), ("found.npz", _found)):
                 try:
                     data = make(trial)
-                except EthosHilError as reason:  # it may be just what failed
+                except EthosHilError as reason:  # this may be what failed
                     (fresh / f"{name}.txt").write_text(f"{reason.message}\n")
                     continue
                 if isinstance(data, bytes):

@@ -1,9 +1,9 @@
-"""What a case was made from: the files whose change may change the model.
+"""The files that a case was made from: a change in one of them may change the model.
 
-These are the file that declares it, the project's modules that this file imports, by themselves or through one another,
-the `conftest.py`s above it, and data files that were read while the model was built and lowered. Installed packages are
-not listed: their versions are part of whatever this is compared by. Neither are `lowering`, whose digest is among the
-versions, and `harness` and `results`, which know no model.
+These are the file that declares it, the project's modules that this file imports, directly or indirectly, the
+`conftest.py`s above it, and data files that were read while the model was built and lowered. Installed packages are not
+listed: their versions are compared too. Neither are `lowering`, whose digest is among the versions, and `harness` and
+`results`, which do not affect a model.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from ethos_hil.suites.trial.session_start import BEGAN
 INSTALLED = tuple({Path(sysconfig.get_path(n)).resolve() for n in ("stdlib", "platstdlib", "purelib", "platlib")})
 _SUITES = Path(__file__).resolve().parents[1]
 _BUILDERS = (_SUITES / "trial/build.py", _SUITES / "declare/case.py")
-"""Of ours, what turns a declaration into a model."""
+"""The parts of this package that turn a declaration into a model."""
 _NO_PART = tuple(_SUITES.parent / name for name in ("harness", "results", "lowering", "src/ethos_hil/__init__.py"))
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed packages; an environment may see those of another."""
 _DYNAMIC = frozenset({"import_module", "__import__"})
-"""Who calls one of these may import what cannot be read from his source."""
+"""A module that calls one of these may import something that its source does not name."""
 
 
 def files_of(origins: Iterable[Path], opened: Iterable[Path] = ()) -> dict[str, str]:
-    """Digests, by absolute path, of the files that a case was made from.
+    """Return the digests, by absolute path, of the files that a case was made from.
 
-    Call it in the process that built the model: only modules that were imported are looked for.
+    Call it in the process that built the model: only imported modules are examined.
 
     Args:
         origins: the files that declare the case and make its model.
-        opened: what `reading` found.
+        opened: the paths from `reading`.
     """
     loaded = _loaded()
     first = {path.resolve() for path in origins}
@@ -62,15 +62,15 @@ def files_of(origins: Iterable[Path], opened: Iterable[Path] = ()) -> dict[str, 
 
 
 def unchanged(files: dict[str, str]) -> bool:
-    """Whether every file has the digest it had."""
+    """Return whether every file still has its digest."""
     try:
         return all(digest_of(Path(path)) == digest for path, digest in files.items())
     except OSError:
         return False
 
 
-def settled(files: Iterable[str]) -> bool:
-    """Whether none was written since the session began: what was imported of it may be the text it had before."""
+def unchanged_in_session(files: Iterable[str]) -> bool:
+    """Return whether no file changed since the session began. If one did, its old text may have been imported."""
     try:
         return all(Path(path).stat().st_mtime_ns < BEGAN for path in files)
     except OSError:
@@ -78,10 +78,10 @@ def settled(files: Iterable[str]) -> bool:
 
 
 def digest_of(path: Path) -> str:
-    """SHA-256 of a file.
+    """Return the SHA-256 of a file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     status = path.stat()
     return _digest(path, status.st_mtime_ns, status.st_size)
@@ -94,7 +94,7 @@ def _digest(path: Path, _modified: int, _size: int) -> str:
 
 @contextmanager
 def reading() -> Iterator[set[Path]]:
-    """Notes every file that this process opens while inside, in the set it gives."""
+    """Collect the path of every file that this process opens inside the block, in the set that it yields."""
     _listen()
     _opened.append(set())
     try:
@@ -108,7 +108,7 @@ _opened: list[set[Path]] = []
 
 @functools.cache
 def _listen() -> None:
-    """An audit hook cannot be removed, so it is added once, and only where something is built."""
+    """Add an audit hook. It cannot be removed, so it is added once, and only where something is built."""
 
     def heard(event: str, arguments: tuple[object, ...]) -> None:
         if event == "open" and _opened and isinstance(arguments[0], str | bytes):
@@ -126,12 +126,14 @@ def _counts(path: Path) -> bool:
 
 
 def _is_data(path: Path) -> bool:
-    """Not source, which is imported, and read besides only to be quoted; and no window into the system."""
+    """Return whether a file is data: not source (which is imported, and also read to be quoted), and not a system
+    file.
+    """
     return path.suffix not in (".py", ".pyc") and path.parts[1] not in ("proc", "sys", "dev") and _counts(path)
 
 
 def _loaded() -> dict[Path, ModuleType]:
-    """The imported modules of the project, by file."""
+    """Return the imported modules of the project, by file."""
     found = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
@@ -141,9 +143,9 @@ def _loaded() -> dict[Path, ModuleType]:
     return found
 
 
-@functools.cache  # torch comes with thousands of modules, and every case asks again
+@functools.cache  # torch has thousands of modules, and every case calls this again
 def _of_project(file: str) -> Path | None:
-    """A module's file, if it is one of the project."""
+    """Return a module's file if it belongs to the project, else None."""
     path = Path(file)
     if not path.is_absolute():
         return None
@@ -157,7 +159,8 @@ def _package(module: ModuleType | None) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def _imports(path: Path, _modified: int) -> frozenset[str] | None:
-    """Names of modules, and of what may be one, that a file imports anywhere in it; None when it cannot be told.
+    """Return the names of modules, or possible modules, that a file imports anywhere; None if they cannot be
+    determined.
 
     Relative ones begin with dots.
     """
@@ -176,7 +179,7 @@ def _imports(path: Path, _modified: int) -> frozenset[str] | None:
 
 
 def _files_of_name(name: str, package: str) -> Iterator[Path]:
-    """The files of the module called `name` and of the packages it is in, as far as they were imported."""
+    """Return the files of the module called `name` and of its parent packages, as far as they are imported."""
     level = len(name) - len(name.lstrip("."))
     if level:
         parents = package.split(".")

@@ -1,4 +1,4 @@
-"""What a target or the reference model answered, as JSON and arrays."""
+"""Answers of a target or the reference model, as JSON and arrays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ethos_hil.harness.outcome import DelegateRun, OpEvent, Outcome, Run
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 Arrays = dict[str, np.ndarray]
-"""By name."""
+"""Arrays by name."""
 
 
 def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
-    """JSON of all but the arrays, which are added to `arrays` under the names that stand in it."""
+    """Return an outcome as JSON; its arrays are added to `arrays` under the names in the JSON."""
     runs = []
     for number, run in enumerate(outcome.runs):
         calls: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
 
 
 def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
-    """Inverse of outcome_to_json; a KeyError or TypeError where it is not as that writes it."""
+    """Return the outcome of `outcome_to_json`'s output. Raises KeyError or TypeError where it has another form."""
     runs = []
     for run in data["runs"]:
         calls = tuple(
@@ -84,7 +84,7 @@ def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
 
 
 def answer_to_json(answer: ReferenceRun, arrays: Arrays) -> dict[str, Any]:
-    """Likewise."""
+    """Return an answer as JSON; its arrays are added to `arrays` under the names in the JSON."""
     calls = [
         {
             "instruction": at,
@@ -97,7 +97,7 @@ def answer_to_json(answer: ReferenceRun, arrays: Arrays) -> dict[str, Any]:
 
 
 def answer(data: Mapping[str, Any], arrays: Arrays) -> ReferenceRun:
-    """Inverse of answer_to_json."""
+    """Return the answer of `answer_to_json`'s output."""
     return ReferenceRun(
         outputs=_kept(data["outputs"], arrays),
         delegate_outputs={call["instruction"]: _kept(call["outputs"], arrays) for call in data["delegates"]},

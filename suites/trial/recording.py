@@ -1,12 +1,12 @@
-"""Recorded runs: what a target, or the reference model, answered to one test, with all it takes to judge it again.
+"""Recorded runs: the answer of a target, or of the reference model, to one test, and the data to judge it again.
 
 A recording is one zip archive: the artifact, the answer's arrays (.npz), and `recording.json` with the rest and with
-what was asked for. It is written as `<test>.zip.new` and takes its name when the test is verified, so that a failing
-run never replaces a good recording.
+    the question. It is written as `<test>.zip.new` and renamed when the test is verified, so that a failing run never
+    replaces a good recording.
 
-A recording says what *was* answered. It is stale as soon as the test would ask for something else: another declaration,
-another file the model is made from, another NPU, memory mode or target, other versions of the compilers. Then, and when
-it is missing or damaged, the test fails.
+A recording has a past answer. It is stale as soon as the test's question differs: another declaration, another file of
+the model, another NPU, memory mode or target, other versions of the compilers. The test fails if its recording is
+stale, missing or damaged.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.versions import versions
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.trial.model_fingerprint import digest_of, settled
+from ethos_hil.suites.trial.model_fingerprint import digest_of, unchanged_in_session
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
 SCHEMA_VERSION = 1
 _NOT_COMPARED = ("python", "ethos-hil-lowering")
-"""Versions that do not make a recording stale: what lowers may change, what was recorded stays judged by today's."""
+"""Versions that do not make a recording stale: lowering may change, and today's code judges the old answer."""
 _HINT = "record it again: --record in place of --replay, on the target"
 
 
 class RecordingError(EthosHilError):
-    """There is no recording that answers what is asked.
+    """No recording answers the question.
 
     Kinds: "no-recording", "stale-recording", "damaged-recording".
     """
@@ -53,7 +53,7 @@ class RecordingError(EthosHilError):
 
 @dataclass(frozen=True)
 class TargetFacts:
-    """What judging an answer needs to know of the target that gave it. See `Target`."""
+    """The facts about a target that judging its answer needs. See `Target`."""
 
     name: str
     kind: str
@@ -65,7 +65,7 @@ class TargetFacts:
 
     @classmethod
     def of(cls, target: Target) -> TargetFacts:
-        """Of a target."""
+        """Return the facts about a target."""
         able = tuple(sorted(capability.value for capability in target.capabilities()))
         return cls(target.name, target.kind, target.soc, target.npu, target.cycle_provenance, target.version, able)
 
@@ -80,18 +80,18 @@ class RecordedTarget(Target):
         self._outcome = outcome
 
     def capabilities(self) -> frozenset[Capability]:
-        """Those of the target that was recorded."""
+        """Return the recorded target's capabilities."""
         return self._capabilities
 
     def _load(self, image: Image) -> None:
-        """Nothing is loaded."""
+        """Do nothing: nothing is loaded."""
 
     def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-        """What was recorded."""
+        """Return the recorded outcome."""
         return self._outcome
 
     def _reset(self) -> None:
-        """Nothing was started."""
+        """Do nothing: nothing was started."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ class Recording:
     """One test's answer.
 
     Attributes:
-        asked: what the test asks for, as `question` has it.
-        files: digests of the files the model was made from, by path.
-        artifact: what was computed.
-        board: what computed it; None for the reference model.
-        outcome: what a target brought back.
-        answer: what the reference model answered, where it is not the oracle but what is tested.
+        asked: the test's question, in the form of `question`.
+        files: digests of the files that the model was made from, by path.
+        artifact: the program that was computed.
+        board: the target that computed it; None for the reference model.
+        outcome: the target's outcome.
+        answer: the reference model's answer, where the reference model is not the oracle but under test.
     """
 
     asked: Mapping[str, Any]
@@ -115,14 +115,14 @@ class Recording:
     answer: ReferenceRun | None = None
 
     def write(self, path: Path, root: Path) -> Path:
-        """Write it beside `path`, whole or not at all; gives where it is.
+        """Write it beside `path`, whole or not at all. Return its path.
 
         Args:
-            path: what it shall be called when the test is verified: `accept` renames it.
-            root: of the project; files below it are named relative to it.
+            path: its path once the test is verified; `accept` renames it.
+            root: the project's folder; files below it are named relative to it.
 
         Raises:
-            OSError: it can't be written.
+            OSError: it cannot be written.
         """
         arrays: Arrays = {}
         document = {
@@ -155,15 +155,15 @@ class Recording:
 
     @classmethod
     def read(cls, path: Path, asked: Mapping[str, Any], root: Path) -> Recording:
-        """The recording at `path`, which must answer what is `asked` of today's files.
+        """Return the recording at `path`, which must answer the question `asked` for today's files.
 
         Raises:
-            RecordingError: there is none, it is damaged, or it is stale.
+            RecordingError: the recording is missing, damaged, or stale.
         """
         try:
             with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as scratch:
                 document = json.loads(file.read("recording.json"))
-                _insist_on_version(path, document["schema_version"])
+                _check_version(path, document["schema_version"])
                 with np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False) as loaded:
                     arrays = {name: loaded[name] for name in loaded.files}
                 file.extractall(scratch, [name for name in file.namelist() if name.startswith("artifact/")])
@@ -191,11 +191,11 @@ class Recording:
             raise RecordingError(
                 f"{path} is damaged: {error}", hint=_HINT, kind=FailureKind.DAMAGED_RECORDING
             ) from error
-        recording._insist(path, asked, root)
+        recording._check_question(path, asked, root)
         return recording
 
-    def _insist(self, path: Path, asked: Mapping[str, Any], root: Path) -> None:
-        """Raises RecordingError unless it answers what is asked."""
+    def _check_question(self, path: Path, asked: Mapping[str, Any], root: Path) -> None:
+        """Raise RecordingError unless it answers the question `asked`."""
         changes = [
             f"{name} was {self.asked.get(name)}, is {value}"
             for name, value in asked.items()
@@ -217,32 +217,32 @@ class Recording:
             raise RecordingError(what, hint=_HINT, kind=FailureKind.DAMAGED_RECORDING)
 
 
-def insist_on_settled(files: Mapping[str, str]) -> None:
-    """Raises RecordingError where it is not sure that the files are what was run."""
-    if not settled(files):
+def check_files_unchanged(files: Mapping[str, str]) -> None:
+    """Raise RecordingError if one of the files may differ from the version that ran."""
+    if not unchanged_in_session(files):
         what = "a file that the model is made from was written since the session began"
         raise RecordingError(what, hint="run it again", kind=FailureKind.STALE_RECORDING)
 
 
 def accept(fresh: Path) -> None:
-    """Give a recording its name, in place of one that has it."""
+    """Rename a new recording to its final name, in place of an old one."""
     fresh.replace(fresh.with_name(fresh.name.removesuffix(".new")))
 
 
 def question(name: str, key: tuple[str, ...], target: str, *, strict: bool) -> dict[str, Any]:
-    """What a test asks for, apart from the files its model is made from.
+    """Return a test's question, apart from the files that its model is made from.
 
     Args:
-        name: of the test.
-        key: what of its target decides the artifact.
-        target: that runs it.
-        strict: whether it fails on hazards.
+        name: name of the test.
+        key: the properties of its target that decide the artifact.
+        target: the target that runs it.
+        strict: whether the test fails on hazards.
     """
     compared = {name: version for name, version in versions().items() if name not in _NOT_COMPARED}
     return {"test": name, "program": list(key), "target": target, "strict": strict, **compared}
 
 
-def _insist_on_version(path: Path, version: object) -> None:
+def _check_version(path: Path, version: object) -> None:
     if version != SCHEMA_VERSION:
         what = f"{path} has schema version {version}, this program reads {SCHEMA_VERSION}"
         raise RecordingError(what, hint=_HINT, kind=FailureKind.STALE_RECORDING)

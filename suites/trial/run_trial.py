@@ -1,4 +1,4 @@
-"""Runs one test, and says what came of it."""
+"""Run one test, and return its record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ethos_hil.suites.trial.recording import Recording
 
 _HOST = "tosa_reference_model"
-"""What answers in the profiles that compile for no NPU."""
+"""The name of what computes the answer in profiles without an NPU."""
 
 
 def check(test: Declared, settings: SessionSettings, cache: Cache | None = None) -> Record:
@@ -34,19 +34,19 @@ def check(test: Declared, settings: SessionSettings, cache: Cache | None = None)
 
 
 def place(test: Declared, folder: Path, root: Path) -> Path:
-    """Where, in a folder with something of each test, that of `test` is: after its file below `root`, and its name."""
+    """Return the path for a test's files in a folder: its file's path below `root`, and its name."""
     file = test.file.relative_to(root) if test.file.is_relative_to(root) else Path(test.file.name)
     return folder / file.with_suffix("") / f"{test.name}_{test.profile.name}"
 
 
 class Trial:
-    """One test being run. What it comes to on the way is kept, for whoever looks into a failure.
+    """One run of a test. Its intermediate results are kept, to examine a failure.
 
     Attributes:
-        artifact: what was lowered, or recorded.
-        board: what it runs on, or was recorded on.
+        artifact: the artifact that was lowered, or recorded.
+        board: the target that it runs on, or was recorded on.
         report: the run on a target.
-        answer: the reference model's, where that is what is tested.
+        answer: the reference model's answer, where the reference model is under test.
         error: why there is no answer to compare.
     """
 
@@ -65,7 +65,9 @@ class Trial:
         self._recorded: Path | None = None
 
     def run(self) -> Record:
-        """The record, whatever the verdict. What is not an EthosHilError is a fault of the harness, and raised."""
+        """Return the record, whatever the verdict. An error that is not an EthosHilError is a defect of the
+        harness, and raised.
+        """
         record: Record | None = None
         try:
             evidence, record = self._gather()
@@ -80,7 +82,7 @@ class Trial:
         return record if self._recorded is None else self._with_recording(record, self._recorded)
 
     def record(self, decision: Decision) -> Record:
-        """The record of a test that gave no answer, with what the error that ended it knows."""
+        """Return the record of a test without an answer, with the facts of the error that ended it."""
         from ethos_hil.harness.run import describe, info
 
         artifact, npu = self.artifact, self.test.profile.npu
@@ -99,7 +101,7 @@ class Trial:
         )
 
     def _gather(self) -> tuple[Evidence, Record | None]:
-        """The evidence, and the record of the answer if there is one."""
+        """Return the evidence, and the record of the answer if there is one."""
         settings, npu = self.settings, self.test.profile.npu
         lacking = None if npu is None else missing(settings.target, npu, settings.memory_mode)
         if lacking is not None:
@@ -108,7 +110,7 @@ class Trial:
             return self._replayed(settings.replay)
         if self.test.lacking is not None:
             return Evidence(missing=self.test.lacking), None
-        # Whether there is a target is known before lowering, which may take a minute.
+        # A missing target is reported before lowering, which may take a minute.
         if npu is not None and settings.target is not None:
             from ethos_hil.harness.targets.registry import make_target
 
@@ -125,9 +127,9 @@ class Trial:
         else:
             self.report = self._on(self.board, found.artifact)
         if settings.record is not None:
-            from ethos_hil.suites.trial.recording import Recording, TargetFacts, insist_on_settled
+            from ethos_hil.suites.trial.recording import Recording, TargetFacts, check_files_unchanged
 
-            insist_on_settled(found.files)
+            check_files_unchanged(found.files)
             answered = Recording(self._question(), found.files, found.artifact, answer=self.answer)
             if self.board is not None and self.report is not None:
                 answered = dataclasses.replace(answered, board=TargetFacts.of(self.board), outcome=self.report.outcome)
@@ -141,7 +143,7 @@ class Trial:
         return run_artifact(artifact, board, RunRequest(self.test.name, timeout=self.settings.timeout))
 
     def _answered(self, artifact: Artifact) -> tuple[Evidence, Record]:
-        """The evidence of the answer there is, and its record."""
+        """Return the evidence of the answer, and its record."""
         if self.report is None:
             from ethos_hil.suites.trial.verify_against_pytorch import verify_on_host
 
@@ -149,14 +151,14 @@ class Trial:
             record, unmapped = verify_on_host(self.test.name, artifact, self.answer), {}
         else:
             record = self.report.record
-            # The record's rows also have the operations of the command stream that no row of the map covers.
+            # The record's rows also include the operations of the command stream that no row of the map covers.
             rows: list[NpuOp | Op] = [*artifact.npu_ops, *record.ops]
             unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
         compared = sum(output.compared for output in record.outputs)
         return Evidence(difference=record.failure, compared=compared, unmapped=tuple(unmapped)), record
 
     def _replayed(self, folder: Path) -> tuple[Evidence, Record | None]:
-        """The verdict on a recorded answer, judged anew: by today's oracle, declaration and comparison."""
+        """Judge a recorded answer again with today's oracle, declaration and comparison."""
         from ethos_hil.harness.run import Answer, judge
         from ethos_hil.suites.trial.recording import RecordedTarget, Recording
 
@@ -200,7 +202,7 @@ class Trial:
             ) from error
 
     def _with_recording(self, record: Record, fresh: Path) -> Record:
-        """Gives a good recording its name; says of another where it is."""
+        """Give a good recording its name; add a note with the path of another."""
         if record.verdict == Verdict.VERIFIED:
             from ethos_hil.suites.trial.recording import accept
 
@@ -216,5 +218,5 @@ def _checks(error: EthosHilError | None) -> tuple[Check, ...]:
 
 
 def _kernels_missing(error: EthosHilError) -> str:
-    """Names of the kernels that preflight found the firmware to lack, as its row has them."""
+    """Return the names of the kernels that the firmware lacks, as in preflight's row."""
     return ", ".join(check.needed for check in _checks(error) if check.name == "kernels" and check.fix)

@@ -1,8 +1,8 @@
-"""When this process began to import test files. The pytest plugin imports this module before any of them."""
+"""The time when this process began to import test files. The pytest plugin imports this module before any of them."""
 
 from __future__ import annotations
 
 import time
 
 BEGAN = time.time_ns()
-"""Since the epoch."""
+"""Nanoseconds since the epoch."""

@@ -1,4 +1,4 @@
-"""What is tested where no NPU is: tosa_reference_model's answer against PyTorch's, within a bound that is derived."""
+"""The test where no NPU is involved: tosa_reference_model's answer against PyTorch's, within a derived bound."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ QUANTISED = "PyTorch, quantised"
 
 
 def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None = None) -> Record:
-    """Compares the reference model's answer to the example inputs with PyTorch's, for each element of each output.
+    """Compare the reference model's answer to the example inputs with PyTorch's, for each element of each output.
 
-    A float program's with the float module's, a quantised program's with the quantised module's; how far they may be
-    apart is derived by `ethos_hil.lowering.oracle.bounds`. Of a quantised program the distance from the float module is
-    reported, too.
+    A float program is compared with the float module, a quantised program with the quantised module.
+    `ethos_hil.lowering.oracle.bounds` derives the allowed difference. For a quantised program the distance from the
+    float module is reported, too.
 
     Args:
-        label: what the record calls the model.
+        label: the model's name in the record.
         artifact: lowered here; TOSA is enough.
-        answer: the reference model's, if it has answered already.
+        answer: the reference model's answer, if it was computed already.
 
     Raises:
-        OracleError: there is no valid answer, or PyTorch's is not known, or no bound on how far they may be apart. A
-            difference is not raised; it is the record's verdict.
+        OracleError: there is no valid answer, or PyTorch's is unknown, or no bound on their difference. A difference is
+            not raised; it is the record's verdict.
     """
     quantised = artifact.scheme is not None
     expected = artifact.quantised if quantised else artifact.floating
@@ -58,7 +58,7 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     bad = next((output for output in outputs if output.mismatches), None)
     if bad is None:
         for pair, tolerance in zip(pairs, allowed, strict=True):
-            pair.insist_on(tolerance)
+            pair.check_reference(tolerance)
         return _record(label, artifact, answer, outputs, None, _notes(allowed))
     text = (
         f"{bad.name}: {bad.mismatches} of {bad.compared} elements are too far from {bad.reference}; "
@@ -68,7 +68,7 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
 
 
 def _notes(tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
-    """What a tolerance is worth, where it is not the worst case of every element."""
+    """Return notes on the quality of a tolerance, where it is not the worst case of every element."""
     notes = []
     for index, one in enumerate(tolerances):
         unknown = int(np.count_nonzero(np.isinf(one.allowed)))
@@ -83,12 +83,12 @@ def _notes(tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Pair:
-    """An output: PyTorch's, and the reference model's.
+    """An output in PyTorch and in the reference model.
 
     Attributes:
-        name: of the output.
-        reference: who computed `wanted`.
-        wanted, found: the two.
+        name: name of the output.
+        reference: the name of the program that computed `wanted`.
+        wanted, found: the two values.
     """
 
     name: str
@@ -98,7 +98,7 @@ class _Pair:
 
     @property
     def difference(self) -> str | None:
-        """Of shapes and types, in words; a float may have another width."""
+        """Return the difference of shapes and types as text; a float may have another width."""
         wanted, found = self.wanted, self.found
         same_type = wanted.dtype == found.dtype or (wanted.dtype.kind, found.dtype.kind) == ("f", "f")
         if wanted.shape == found.shape and same_type:
@@ -107,11 +107,11 @@ class _Pair:
         return f"{self.name}: {found.dtype}{list(found.shape)}, {there}"
 
     def unlike(self) -> Output:
-        """The comparison where that is so."""
+        """Return the comparison where shapes or types differ."""
         return self._output(self.found.size, np.inf, 0.0, self.difference)
 
     def compared(self, tolerance: Tolerance) -> Output:
-        """The comparison of all elements."""
+        """Return the comparison of all elements."""
         centre = self.found if tolerance.centre is None else tolerance.centre
         error, bad = _apart(self.wanted, centre, tolerance.allowed)
         shifted, _ = _apart(centre, self.found, tolerance.allowed)
@@ -126,8 +126,8 @@ class _Pair:
         permitted = float(np.max(shifted + tolerance.allowed, initial=0.0))
         return self._output(int(np.count_nonzero(bad)), float(np.max(largest, initial=0.0)), permitted, where)
 
-    def insist_on(self, tolerance: Tolerance) -> None:
-        """Raises an OracleError where the reference model's answer is not what the program gives."""
+    def check_reference(self, tolerance: Tolerance) -> None:
+        """Raise OracleError if the reference model's answer is outside the bounds of the program's result."""
         _, astray = _apart(tolerance.value, self.found, tolerance.around)
         if astray.any():
             raise OracleError(
@@ -144,7 +144,7 @@ class _Pair:
 
 
 def _apart(wanted: np.ndarray, found: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How far apart each pair is, and whether that is too far. Equal infinities are 0 apart, and so are NaNs."""
+    """Return the distance of each pair, and whether it is too large. Equal infinities are 0 apart, and so are NaNs."""
     a, b = wanted.astype(np.float64), found.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):

@@ -254,9 +254,7 @@ def test_what_cannot_be_used_or_is_not_there(
     assert_one_clear_line(ethos_hil(command, *arguments), status, *words)
 
 
-def test_a_program_too_large_for_the_memory_says_needed_and_available_and_keeps_the_rows(
-    ethos_hil: Run, here: Path
-) -> None:
+def test_a_program_too_large_for_the_memory_gives_both_sizes_and_keeps_the_rows(ethos_hil: Run, here: Path) -> None:
     result = ethos_hil("run", "net.py:huge", "--json", "r.json")
     assert_one_clear_line(result, 1, "bytes")
     numbers = [int(word) for word in result.err.replace(",", "").split() if word.isdigit()]

@@ -21,8 +21,8 @@ from ethos_hil.harness.image.preflight import (
     Destination,
     PreflightFailed,
     examine,
-    insist,
     package_bytes,
+    raise_if_failed,
 )
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
@@ -59,7 +59,7 @@ def test_what_fits_has_no_failing_row() -> None:
     assert {check.status for check in found.values()} == {OK, NOTE}
     names = ("npu", "command stream", "memory mode", "firmware", "kernels", "package", "scratch", "planned", "stack")
     assert tuple(found) == names
-    insist(tuple(found.values()))
+    raise_if_failed(tuple(found.values()))
 
 
 # --- The NPU. ---
@@ -199,7 +199,7 @@ def test_the_package_is_as_large_as_the_one_that_is_packed(sets: int) -> None:
 def test_failures_make_one_error_with_every_row_and_fix() -> None:
     place = dataclasses.replace(with_memory(package=9), npu="ethos-u55-256")
     with pytest.raises(PreflightFailed) as caught:
-        insist(tuple(rows(place=place).values()))
+        raise_if_failed(tuple(rows(place=place).values()))
     error = caught.value
     assert error.kind == "npu-mismatch", "of the first that failed"
     assert error.exit_status == 1

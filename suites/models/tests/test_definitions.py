@@ -41,7 +41,7 @@ def test_there_are_at_least_eight_and_each_is_called_what_its_variable_is() -> N
 @pytest.mark.parametrize(
     ("network", "total"), [(DsCnn, 24_908), (MobileNetV1, 221_794), (ResNet8, 78_666), (Autoencoder, 269_992)]
 )
-def test_mlperf_tinys_models_have_as_many_parameters_as_keras_counts_in_the_originals(
+def test_mlperf_tinys_models_have_as_many_parameters_as_the_originals_in_keras(
     network: type[nn.Module], total: int
 ) -> None:
     """Keras counts the statistics of batch normalisation among them."""
