@@ -1,8 +1,8 @@
 """Imports modules, each in a process that has imported nothing of this repository yet.
 
-`python alone.py PRELOADED NAMES ABSENT`: run as a file, so that nothing of the repository is imported with it. The
-processes are forks of one that has imported what is slow to import and not this repository's. Each argument is a list,
-divided by commas: what that is, the modules to import, and what they must not import. Prints a line for each module
+`python alone.py PRELOADED NAMES ABSENT`: run as a file, so that nothing of the repository is imported with it. It forks
+a process for each module, after importing the slow modules of others. The arguments are lists, divided by commas: the
+modules to preload, the modules to import, and the modules that these must not import. It prints a line for each module
 that fails.
 """
 
@@ -13,7 +13,7 @@ import traceback
 
 
 def problem(name: str, absent: list[str]) -> str | None:
-    """What is wrong when the module is imported in this process."""
+    """Return what is wrong when the module is imported in this process, or None."""
     try:
         importlib.import_module(name)
     except BaseException as error:
@@ -23,7 +23,7 @@ def problem(name: str, absent: list[str]) -> str | None:
 
 
 def main() -> None:
-    """Fork for each module, wait for each."""
+    """Fork for each module, and wait for each."""
     preloaded, names, absent = (argument.split(",") if argument else [] for argument in sys.argv[1:])
     for module in preloaded:
         importlib.import_module(module)

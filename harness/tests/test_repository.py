@@ -217,7 +217,7 @@ def test_nothing_is_imported_by_a_folders_name() -> None:
 
 
 def test_no_generic_name_can_be_imported() -> None:
-    """Only `ethos_hil` may be: whoever installs it may have a package called `results`."""
+    """Only `ethos_hil` is importable: a user of the package may have an own package called `results`."""
     code = f"import importlib.util as u; print([n for n in {ROOMS!r} + ('firmware',) if u.find_spec(n)])"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd="/", capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

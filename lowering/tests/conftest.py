@@ -29,7 +29,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 
 @pytest.fixture(scope="session")
 def lowered(cache: Cache) -> Lowered:
-    """Lowers a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256), "Sram_Only")."""
+    """Lower a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256), "Sram_Only")."""
 
     def get(name: str, npu: NpuName = U55, memory_mode: str | None = None) -> Artifact:
         from ethos_hil.lowering.lower import lower

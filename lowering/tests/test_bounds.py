@@ -24,7 +24,7 @@ EXACT = RoundingPolicy()
 
 
 def run(program: OneOperator, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """What tosa_reference_model answers."""
+    """Return the answer of tosa_reference_model."""
     (output,) = reference.evaluate(program.tosa, inputs, program.op)
     return output
 
@@ -115,7 +115,9 @@ ROUNDING = [*(one for one in OPERATORS if one.op in ROUND), next(one for one in 
 
 @pytest.mark.parametrize("program", ROUNDING, ids=lambda one: one.op)
 def test_the_bound_is_not_far_from_what_is_seen(program: OneOperator) -> None:
-    """Or it would hide mistakes. EXP and TANH have most: 3 + 2|x| ulps, where the reference model has one."""
+    """A loose bound would hide mistakes. EXP and TANH have the loosest: 3 + 2|x| ulps, where the reference model has
+    one.
+    """
     bound, seen = 0.0, 0.0
     for seed in range(8):
         rng = generator(program, seed)

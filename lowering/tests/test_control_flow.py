@@ -41,7 +41,7 @@ def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, 
     stem = artifact.delegates[0].instruction
     assert calls(artifact, (x,)) == [stem, bright, head]
     assert calls(artifact, (-x,)) == [stem, dark, head]
-    assert "aten::gt.Tensor_out" in artifact.cpu_ops, "whoever jumps must know the condition"
+    assert "aten::gt.Tensor_out" in artifact.cpu_ops, "the CPU decides the jump, so it must know the condition"
 
 
 def test_an_ethos_u85_takes_the_branch_into_the_delegate(lowered: Lowered) -> None:

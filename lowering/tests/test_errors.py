@@ -1,4 +1,4 @@
-"""An error says what it says once and for all; who knows more makes another of it."""
+"""An error never changes; a caller that knows more makes another one from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written of a lowered model, and that a person can read the listing."""
+"""The files of a lowered model; a person can read the listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every tensor of a TOSA program: what the reference model says of it, and Vela's program that keeps it."""
+"""Every tensor of a TOSA program: its value in the reference model, and the program of Vela that keeps it."""
 
 from __future__ import annotations
 

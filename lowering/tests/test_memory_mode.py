@@ -67,7 +67,7 @@ def test_an_u55_has_no_dedicated_sram() -> None:
 
 @pytest.mark.slow
 def test_vela_refuses_what_we_refuse(cache: Cache) -> None:
-    """When this passes no more, an Ethos-U55 can have a dedicated SRAM, and we should let it."""
+    """If this fails, an Ethos-U55 can have a dedicated SRAM, and lowering should allow it."""
     with pytest.raises(UsageError, match="arena_mem_area=OffChipFlash"):
         lower(str(Path(__file__).parent / "known_model.py:add"), U55, memory_mode=MemoryMode("Dedicated_Sram"),
               cache=cache)  # fmt: skip

@@ -69,7 +69,7 @@ def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_one_method_alone_is_lowered_to_the_same_program(tmp_path: Path) -> None:
-    """Under the name it has anyway, so that nobody pays for what they don't use."""
+    """It keeps the name that it has anyway, so that unused features cost nothing."""
     from ethos_hil.lowering.cache import Cache
 
     model = load_model(f"{MODELS}:add")

@@ -1,4 +1,4 @@
-"""Loading what the user calls a model: every way to get it wrong has one clear line."""
+"""Loading a MODEL: every wrong one gives one clear line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of NPUs: what is valid, and what a user who mistypes one is told."""
+"""Names of NPUs: the valid ones, and the error for a mistyped one."""
 
 from __future__ import annotations
 

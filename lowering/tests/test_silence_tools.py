@@ -1,4 +1,4 @@
-"""Chatter stays off the terminal; errors keep what was said, and the terminal is always given back."""
+"""Tools' output stays off the terminal; errors keep it, and the terminal is always restored."""
 
 from __future__ import annotations
 

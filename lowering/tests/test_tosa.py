@@ -19,7 +19,7 @@ def source(name: str, graph: int, *origins: Any) -> Any:
 
 
 def root(*sources: Any) -> str:
-    """Of the trace as upstream writes it."""
+    """Return an entry of the trace in upstream's form."""
     from executorch.backends.arm.debug.schema import TorchDebugSchema
 
     ancestor = _root(TorchDebugSchema.serialize_node_trace(list(sources)))
@@ -29,7 +29,7 @@ def root(*sources: Any) -> str:
 
 @pytest.mark.parametrize("graphs", [(4, 3, 2, 1), (4, 3, 4, 1), (4, 4, 4, 4), (2, 1, 2, 1)])
 def test_it_is_the_end_of_the_chain_though_ids_of_graphs_occur_twice(graphs: tuple[int, ...]) -> None:
-    """An id is an address: a graph may be where another one was."""
+    """An id is an address, which a later graph may have again."""
     first, *others = reversed(graphs)
     chain = source("add", first)
     for number, graph in enumerate(others):

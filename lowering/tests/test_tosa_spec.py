@@ -1,4 +1,4 @@
-"""Which TOSA one may ask for: no more than upstream lowers to and Vela reads, each refusal with the ways out."""
+"""The TOSA that a user may request: only what upstream lowers to and Vela reads; each error names a remedy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_version_is_refused_however_it_is_asked_for() -> None:
 def test_the_tables_are_upstreams() -> None:
     from executorch.backends.arm.tosa.specification import Tosa_1_00, TosaSpecification
 
-    # "u55" names no extension of TOSA but what Vela takes for an Ethos-U55; who wants that says --npu.
+    # "u55" is not an extension of TOSA but a mark for programs that an Ethos-U55 can run; --npu requests that.
     upstreams = {
         profile: tuple(name for name in names if name != "u55") for profile, names in Tosa_1_00.valid_extensions.items()
     }

@@ -1,4 +1,4 @@
-"""Breaks something in a session of pytest, `-p ethos_hil.suites.tests.sabotage`: what, is in the variable SABOTAGE."""
+"""Break something in a session of pytest, `-p ethos_hil.suites.tests.sabotage`; the variable SABOTAGE names it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VARIABLE = "SABOTAGE"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Breaks it, in each of the session's processes."""
+    """Break it, in each of the session's processes."""
     _BREAKERS[os.environ[VARIABLE]]()
 
 
@@ -31,7 +31,7 @@ def _compiler_returns_zeros() -> None:
 
 
 def _replace_compilers(vela: Any, tosa: Any) -> None:
-    """Vela, which makes the blob of the NPU profiles, and what makes the TOSA of the others."""
+    """Replace Vela, which makes the blob of the NPU profiles, and the maker of the other profiles' TOSA."""
     from executorch.backends.arm.ethosu import backend
     from executorch.backends.arm.tosa.backend import TOSABackend
 
@@ -66,7 +66,7 @@ def _harness_raises() -> None:
 
 
 def _worker_dies() -> None:
-    """With the test of the case that is called "same"."""
+    """Crash the process in the test of the case that is called "same"."""
     from ethos_hil.suites.trial.run_trial import Trial
 
     real = Trial._gather

@@ -1,4 +1,4 @@
-"""A few declarations for the tests of the plugin. Its name is not one that pytest collects by itself."""
+"""A few declarations for the tests of the plugin. pytest does not collect a file of this name by itself."""
 
 from __future__ import annotations
 

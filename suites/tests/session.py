@@ -1,4 +1,4 @@
-"""Real sessions of pytest, in a process of their own, and what they say."""
+"""Real sessions of pytest, each in its own process, and their results."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Reported:
 
     Attributes:
         element: "failure", "error", "skipped", or "passed" for none of them.
-        text: of that element: message and body.
-        properties: by name.
+        text: message and body of that element.
+        properties: properties by name.
     """
 
     element: str
@@ -41,7 +41,7 @@ class Session:
     Attributes:
         status: pytest's exit status.
         output: stdout and stderr.
-        tests: by name, without their file's.
+        tests: tests by name, without the file's name.
     """
 
     status: int
@@ -60,14 +60,14 @@ def session(
     environment: Mapping[str, str] | None = None,
     timeout: float = 600,
 ) -> Session:
-    """Runs pytest.
+    """Run pytest.
 
     Args:
-        folder: where it may leave files; records go to its `runs`.
-        arguments: of pytest.
-        root: where it is started.
+        folder: the folder for its files; records go to its `runs`.
+        arguments: pytest's arguments.
+        root: working directory.
         environment: variables that differ from this process's.
-        timeout: seconds.
+        timeout: limit in seconds.
     """
     report = folder / "junit.xml"
     report.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def session(
 
 
 def command(folder: Path) -> list[str]:
-    """How pytest is started."""
+    """Return the command that starts pytest."""
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--runs", str(folder / "runs")]
 
 

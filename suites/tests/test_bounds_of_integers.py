@@ -19,7 +19,7 @@ UNKNOWN = {
     "ARITHMETIC_RIGHT_SHIFT of integers that may differ has no error bound",
     "is of a type that is not read here",  # weights of 4 bits
 }
-"""Nothing that a program of profile BI has."""
+"""A program of profile BI has none of these."""
 
 
 @pytest.mark.parametrize("part", range(4))

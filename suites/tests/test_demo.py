@@ -31,7 +31,7 @@ def test_the_demo_agrees_on_every_digit(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def line_that_calls(name: str) -> str:
-    """Where DigitsNet.forward calls its child `name`."""
+    """Return where DigitsNet.forward calls its child `name`."""
     lines, first = inspect.getsourcelines(DigitsNet.forward)
     (number,) = [first + index for index, line in enumerate(lines) if f"self.{name}(" in line]
     return f"digits.py:{number}"

@@ -1,4 +1,4 @@
-"""What a declaration says of where a case is computed is asserted, and every way it can be wrong is told."""
+"""A test asserts the declaration of where a case is computed, and reports every way in which it can be wrong."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFECT = Defect(
 
 @pytest.fixture(scope="module")
 def lowered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Artifact]:
-    """Lowers a case to TOSA, in floats."""
+    """Lower a case to TOSA, in floats."""
     folder = tmp_path_factory.mktemp("cache")
 
     def lower_case(what: Case) -> Artifact:
@@ -49,7 +49,7 @@ def test_what_is_delegated_must_be_what_is_declared(lowered: Callable[[Case], Ar
     assert problem(artifact, ADD, SUM) == ""
     assert problem(artifact, replace(ADD, fp=("MUL",)), SUM).startswith("the delegate has no MUL, it has ADD")
     assert problem(artifact, replace(ADD, aten=("mul.Tensor",)), SUM).startswith("the delegate has no mul.Tensor")
-    # What is said of quantised programs is not asked of a float one.
+    # Declarations for quantised programs do not apply to a float one.
     assert problem(artifact, replace(ADD, int=("MUL",), aten_int=("mul.Tensor",)), SUM) == ""
     assert "nothing was delegated" in problem(replace(artifact, delegates=(), delegated=()), ADD, SUM)
 
@@ -81,7 +81,7 @@ def lacking(*kernels: str) -> Expectation:
 
 
 def verdict(expectation: Expectation, **evidence: Any) -> tuple[str, str]:
-    """The verdict and the kind of failure of a test with this declaration."""
+    """Return the verdict and the kind of failure of a test with this declaration."""
     decision = decide(expectation.declare(Evidence(**evidence)))
     return decision.verdict, decision.failure.kind if decision.failure is not None else ""
 

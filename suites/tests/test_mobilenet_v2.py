@@ -35,7 +35,7 @@ def test_mobilenet_v2_is_verified() -> None:
 
 
 def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -> None:
-    """Its first layers for an image of 160x160; the whole network is lowered above."""
+    """Return its first layers for an image of 160x160; the whole network is lowered above."""
     torch.manual_seed(0)
     block = nn.Sequential(
         nn.Conv2d(3, 32, 3, stride=2, padding=1), nn.ReLU6(), nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.ReLU6(),
@@ -57,7 +57,7 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_one_wrong_channel_anywhere_reaches_the_output() -> None:
-    """Sabotage: were the network deaf to its middle layers, "verified" would mean little."""
+    """Sabotage: if the network ignored its middle layers, "verified" would mean little."""
     artifact = lower(load_model("ethos_hil.suites.models:mobilenet_v2"), NpuName.parse("ethos-u55-128"))
     reference = Reference(artifact).run(artifact.example_inputs)
     blob, inputs = (

@@ -1,4 +1,4 @@
-"""What a case is made from is noticed when it changes, and nothing else is."""
+"""A change in a file that a case is made from is noticed; a change in another file is not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ethos_hil.suites.trial.model_fingerprint import files_of, reading, unchange
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package whose test file imports a model, which imports its layers relatively."""
+    """Return a package whose test file imports a model, which imports its layers relatively."""
     package = tmp_path / "proj"
     package.mkdir()
     files = {
@@ -61,7 +61,7 @@ def test_where_imports_are_computed_every_module_counts(project: Path) -> None:
 def test_packages_of_another_environment_are_no_part_of_it(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a virtual environment sees those of the system."""
+    """As where a virtual environment includes the system's packages."""
     other = tmp_path / "lib/python3.11/site-packages"
     other.mkdir(parents=True)
     (other / "installed_elsewhere.py").write_text("")
@@ -106,6 +106,6 @@ def test_data_that_is_read_counts(project: Path) -> None:
 
 
 def test_a_file_that_was_changed_since_the_session_began_is_not_trusted(project: Path) -> None:
-    """What was imported of it may be the old text."""
+    """The old text of the file may have been imported."""
     assert model_fingerprint.unchanged_in_session({str(project / "__init__.py"): ""}) is False
     assert model_fingerprint.unchanged_in_session({model_fingerprint.__file__: ""}) is True

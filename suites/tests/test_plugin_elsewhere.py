@@ -1,4 +1,4 @@
-"""The plugin in sessions of other projects, which load it because it is installed: they notice nothing of it."""
+"""The plugin in sessions of other projects, which load it because it is installed: it changes nothing there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIGHT = {
     "ethos_hil.suites.trial",
     "ethos_hil.suites.trial.session_start",
 }
-"""All of ours that a session of another project imports."""
+"""The only modules of this package that a session of another project imports."""
 CONFTEST = """
 import json, sys
 
@@ -62,7 +62,7 @@ def test_fixture_U55_BI(verdict):
 
 @pytest.fixture
 def elsewhere(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project that knows nothing of ethos-hil, with options of the same names."""
+    """Return a project without ethos-hil that has options of the same names."""
     pytester.makeconftest(CONFTEST % (HEAVY,))
     pytester.makepyfile(test_theirs=TESTS)
     pytester.makeini(f"[pytest]\naddopts = -p no:cacheprovider {UNWANTED}\n")
@@ -86,7 +86,7 @@ def test_next_to_nothing_is_imported(elsewhere: pytest.Pytester) -> None:
 
 
 def test_a_test_that_took_its_worker_with_it_before_any_verdict_is_counted(pytester: pytest.Pytester) -> None:
-    """The controller, which collects nothing, learns from the next test that verdicts are stated here."""
+    """The controller collects nothing. It learns from the next test that this session states verdicts."""
     pytester.makepyfile(
         test_dies="""
 import os

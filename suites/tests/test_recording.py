@@ -1,4 +1,4 @@
-"""A recorded run is judged again without its target, and only where it still answers what is asked."""
+"""A recorded run is judged again without its target, but only if it still answers the question."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def archive(folder: Path, profile: str) -> Path:
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording of each profile, made by running."""
+    """Return a recording of each profile, made by running."""
     folder = tmp_path_factory.mktemp("recordings")
     for profile in PROFILES:
         record = Trial(case_in(profile), SessionSettings(record=folder, root=ROOT)).run()
@@ -50,7 +50,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def replay(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Record]:
-    """Judges the recordings in `tmp_path`, copies of those above, where nothing can be lowered and no QEMU is found."""
+    """Judge the recordings in `tmp_path`, copies of those above, where nothing can be lowered and QEMU is missing."""
     shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
     monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
 
@@ -116,7 +116,7 @@ def test_a_recording_of_another_target_or_memory_mode_is_stale(replay: Callable[
 
 
 def rewritten(path: Path, member: str, change: Callable[[bytes], bytes]) -> None:
-    """Changes a part of an archive, which stays a good archive."""
+    """Change a part of an archive, so that it stays a valid archive."""
     with zipfile.ZipFile(path) as file:
         parts = {name: file.read(name) for name in file.namelist()}
     parts[member] = change(parts[member])
@@ -128,7 +128,7 @@ def rewritten(path: Path, member: str, change: Callable[[bytes], bytes]) -> None
 def test_a_recording_from_before_a_change_of_the_declaration_is_stale(
     replay: Callable[..., Record], tmp_path: Path
 ) -> None:
-    """What changes is the recorded digest: the declaration is this repository's own."""
+    """The recorded digest changes: the declaration is this repository's own."""
 
     def older(data: bytes) -> bytes:
         document = json.loads(data)
@@ -155,7 +155,7 @@ def test_a_recording_made_with_other_compilers_is_stale(replay: Callable[..., Re
 
 @pytest.mark.parametrize("profile", ["BI", "U55_BI"])
 def test_a_wrong_answer_is_seen_in_a_recording_too(replay: Callable[..., Record], tmp_path: Path, profile: str) -> None:
-    """The comparison is made again. An answer of the program's own outputs is changed."""
+    """The comparison is made again. The test changes an answer of the program's own outputs."""
 
     def wrong(data: bytes) -> bytes:
         with np.load(io.BytesIO(data)) as arrays:
@@ -184,7 +184,7 @@ def test_a_run_that_fails_does_not_replace_a_good_recording(
     fresh = path.with_name(f"{path.name}.new")
     assert fresh.exists()
     assert str(fresh) in record.notes[-1]
-    # The wrong answer can be looked into where there is no target, under the good one's name.
+    # The wrong answer can be examined where there is no target, under the good one's name.
     fresh.replace(path)
     again = Trial(case_in("U55_BI"), SessionSettings(replay=tmp_path, root=ROOT)).run()
     assert again.failure == record.failure

@@ -1,4 +1,4 @@
-"""What a trial asks for beside the right answer."""
+"""The conditions of a trial beside the right answer."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: 
 
 
 def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: Path) -> None:
-    """And not before: a use of an artifact is one of what is known of it too."""
+    """It is not removed earlier: a use of an artifact is also a use of its memo."""
     cache = Cache(tmp_path)
     tests = [DeclaredCase(parse("BI"), SAMPLE, sample.plus, case) for case in sample.plus.cases]
     for test in tests:

@@ -1,4 +1,4 @@
-"""What must turn red when it is broken, end to end. A guard that was never seen red guards nothing.
+"""Everything that must turn red when it is broken, end to end. A guard that was never red guards nothing.
 
 Breakages of the simulator itself (missing, killed, hung, a bit flipped on the wire, an NPU that never finishes) are in
 harness/virtual/tests and harness/link/tests.
@@ -48,7 +48,7 @@ def model() -> TorchModel:
 
 
 def one_layer() -> TorchModel:
-    """Soon lowered, and always the same."""
+    """A model that lowers quickly and is always the same."""
     torch.manual_seed(0)
     return from_module(nn.Linear(4, 3), (torch.zeros(1, 4),), label="linear")
 
@@ -63,7 +63,7 @@ def execute(artifact: Artifact, board: VirtualTarget | None = None) -> Report:
 
 
 def with_blob(artifact: Artifact, change: Callable[[bytearray], None]) -> Artifact:
-    """The artifact with its delegate blob changed inside the .pte; the reference stays what it was."""
+    """Return the artifact with its delegate blob changed inside the .pte; the reference is unchanged."""
     blob = artifact.delegates[0].vela
     changed = bytearray(blob)
     change(changed)
@@ -73,7 +73,7 @@ def with_blob(artifact: Artifact, change: Callable[[bytearray], None]) -> Artifa
 
 
 def test_unbroken_it_is_green(artifact: Artifact) -> None:
-    """Or none of the tests below would mean anything."""
+    """Without this, none of the tests below would mean anything."""
     assert execute(artifact).record.verdict == "verified"
 
 
@@ -106,7 +106,7 @@ def test_a_delegate_blob_of_zeros_is_red_on_the_device(artifact: Artifact) -> No
 
 
 def command_stream_start(blob: bytes | bytearray) -> int:
-    """Offset, in the blob, of the first command word: after the stream's own header in cmd_data."""
+    """Return the offset in the blob of the first command word: it follows the stream's own header in cmd_data."""
     start = blob.index(b"COP1")
     return start + 32
 
@@ -139,7 +139,7 @@ def answer(blob: VelaBlob, inputs: list[bytes]) -> tuple[bytes, ...]:
 
 
 def flip_that_matters(blob: VelaBlob, inputs: list[bytes]) -> int:
-    """A byte of the compressed weights in which one flipped bit decodes, and changes the answer to these inputs.
+    """Return a byte of the compressed weights in which one flipped bit decodes, and changes the answer to these inputs.
 
     Not every flip does: a weight that is off by one may vanish in the output's eight bits.
     """
@@ -156,7 +156,7 @@ def flip_that_matters(blob: VelaBlob, inputs: list[bytes]) -> int:
 
 @pytest.mark.parametrize("part", ["bias", "multiplier", "weights"])
 def test_one_bit_flipped_in_the_weights_is_red(artifact: Artifact, part: str) -> None:
-    """The first layer's scale record (40-bit bias, 32-bit multiplier, shift), and compressed weights."""
+    """Return the first layer's scale record (40-bit bias, 32-bit multiplier, shift), and compressed weights."""
     compiled = artifact.delegates[0].blob
     place = {"bias": 1, "multiplier": 8}.get(part) or flip_that_matters(compiled, delegate_inputs(artifact))
 
@@ -167,7 +167,7 @@ def test_one_bit_flipped_in_the_weights_is_red(artifact: Artifact, part: str) ->
 
 
 def delegate_inputs(artifact: Artifact) -> list[bytes]:
-    """What the quantise kernel before the delegate hands it for the example inputs."""
+    """Return the output of the quantise kernel before the delegate for the example inputs."""
     call = next(one for one in artifact.plan.instructions if isinstance(one, KernelCall))
     values = [artifact.plan.values[index] for index in call.args]
     scale, zero_point, lowest, highest = (float(value) for value in values[1:5])  # type: ignore[arg-type]
@@ -179,12 +179,12 @@ def delegate_inputs(artifact: Artifact) -> list[bytes]:
     "opcode", [0x100, 0x104, 0x111, 0x12F], ids=["pad", "ifm depth", "ofm width", "block dependency"]
 )
 def test_one_bit_flipped_in_the_command_stream_is_red(artifact: Artifact, opcode: int) -> None:
-    """A register's value; an opcode that then names no register is in the NPU's own tests."""
+    """Change a register's value; the NPU's own tests cover an opcode that then names no register."""
     stream = artifact.delegates[0].blob.command_stream
     words = struct.unpack(f"<{len(stream) // 4}I", stream)
     places = [index for index, word in enumerate(words) if word & 0xC3FF == opcode]
     if opcode == 0x12F:
-        # Harmless to a sequential model by design: what the flip then changes is the opcode itself.
+        # A sequential model ignores it by design, so flip the opcode itself.
         places, bit = [index for index, word in enumerate(words) if word & 0xFFFF == 0x12F], 5
     else:
         bit = 16
@@ -207,7 +207,7 @@ def assert_red(artifact: Artifact) -> None:
 
 
 def test_a_bit_flipped_in_the_loaded_image_is_red(artifact: Artifact) -> None:
-    """After packing: the device's own check of the package must see it."""
+    """The change comes after packing: the device's own check of the package must see it."""
 
     class Flipping(VirtualTarget):
         def load(self, image: Image) -> None:
@@ -243,7 +243,7 @@ def test_a_reference_that_reports_unpredictable_is_red(monkeypatch: pytest.Monke
 
 
 class Answering(VirtualTarget):
-    """A virtual board that is given one image and boots another, as a board does whose flashing failed."""
+    """A virtual board that gets one image and boots another, like a board whose flashing failed."""
 
     def __init__(self, instead: Callable[[Image], Image]) -> None:
         super().__init__(str(NPU))
@@ -270,7 +270,7 @@ def test_an_answer_to_an_earlier_run_is_red(artifact: Artifact) -> None:
 
 
 def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
-    """Even with the right run id: the device says what it really runs."""
+    """Even with the right run id: the device reports the program that it really runs."""
     from ethos_hil.harness.image.formats import PackageHeader
     from ethos_hil.harness.image.pack import pack
 
@@ -284,7 +284,7 @@ def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
     def restamped(image: Image, run_id: bytes) -> Image:
         import zlib
 
-        start = image.elf.rindex(b"EHILPKG\0")  # the firmware itself holds the magic, too
+        start = image.elf.rindex(b"EHILPKG\0")  # the firmware itself contains the magic, too
         header = PackageHeader.unpack(image.elf, start)
         header["run_id"], header["crc32"] = run_id, 0
         end = PackageHeader.offset_of("crc32")

@@ -1,4 +1,4 @@
-"""The three sabotages that ExecuTorch's own tests for Ethos-U survive: here every test they concern turns red.
+"""The three sabotages that ExecuTorch's own tests for Ethos-U survive: here every affected test turns red.
 
 Breakages of everything behind the suites are in test_sabotage.py.
 """
@@ -20,14 +20,14 @@ CASES = {
     "linear_row": ROOT / "suites/ops/test_matmul.py",
     "max_pool2d_2x2": ROOT / "suites/ops/test_pool.py",
 }
-"""Operators that are compiled each in a way of its own, and the files that declare them."""
+"""Operators that are each compiled in a different way, and the files that declare them."""
 NPUS = ("U55_BI", "U65_BI", "U85_BI")
 FAILED = 1
 CULPRIT = 'raise FileNotFoundError("the compiler")'
 
 
 def listed(*profiles: str, cases: Sequence[str] = tuple(CASES)) -> list[str]:
-    """As pytest selects them."""
+    """Return the tests' names, as pytest selects them."""
     return [f"{CASES[case]}::test_{case}_{profile}" for case in cases for profile in profiles]
 
 
@@ -50,7 +50,9 @@ def assert_all_red(found: Session, chosen: Sequence[str], *kinds: str) -> None:
 
 
 def test_a_compiler_that_raises_is_red(tmp_path: Path) -> None:
-    """Vela, and what makes TOSA in the profiles that end there. Where it is asked for, there is a traceback."""
+    """The sabotages break Vela, and the maker of TOSA in the profiles without Vela. A traceback is printed on
+    request.
+    """
     chosen = [*listed("MI", "BI", cases=["plus_itself"]), *listed("U55_BI", "U85_BI")]
     found = sabotaged(tmp_path, "compiler-raises", chosen, "--tb=long", cache=tmp_path / "cache")
     assert_all_red(found, chosen, "compile")
@@ -58,7 +60,7 @@ def test_a_compiler_that_raises_is_red(tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
-    """What upstream does with Vela's zeros depends on the NPU; it may look for a file that Vela would have written."""
+    """Upstream's reaction to Vela's zeros depends on the NPU; it may look for a file that Vela would have written."""
     chosen = [*listed("MI", "BI", cases=["plus_itself"]), *listed("U55_BI", "U65_BI")]
     found = sabotaged(tmp_path, "compiler-zeros", chosen, cache=tmp_path / "cache")
     assert_all_red(found, chosen, "compile", "not-available")
@@ -66,7 +68,7 @@ def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
 
 
 def test_green_turns_red_without_the_reference_model_or_with_an_npu_of_zeros(tmp_path: Path) -> None:
-    """Everything is lowered already then. Were it not green when nothing is broken, no test here would mean much."""
+    """Everything is lowered already then. If it were not green when nothing is broken, no test here would mean much."""
     chosen = listed("MI", "BI", *NPUS)
     found = session(tmp_path, *chosen)
     assert found.status == 0, found.output

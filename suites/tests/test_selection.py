@@ -1,4 +1,4 @@
-"""Which tests a command line runs, and how it is told what is wrong with it."""
+"""The tests that a command line selects, and the error for a wrong one."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def pytest_collection_finish(session):
 UNWANTED = "-p no:anyio -p no:hydra_pytest -p no:hypothesispytest -p no:kgb"
 """As in pyproject.toml."""
 USAGE = 4
-"""pytest's exit status for a command line it cannot use."""
+"""pytest's exit status for a command line that it cannot use."""
 
 
 def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
-    """What collecting imported, of HEAVY, and the tests it found."""
+    """Return the modules of HEAVY that collecting imported, and the tests that it found."""
     (folder / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(folder / "probe.json"))))
     found = session(folder, "--collect-only", "-q", "-p", "probe", *arguments, environment={"PYTHONPATH": str(folder)})
     assert found.status == 0, found.output
@@ -53,7 +53,7 @@ def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
 
 
 def test_collecting_the_suites_imports_neither_torch_nor_numpy(tmp_path: Path) -> None:
-    """That keeps it below 1.5 seconds; the time itself is printed by `make bench`."""
+    """This keeps it below 1.5 seconds; `make bench` prints the time itself."""
     loaded, tests = probed(tmp_path, "suites")
     assert not loaded
     assert {test.split("/")[1] for test in tests} == {"ops", "models"}
@@ -67,7 +67,7 @@ def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path)
 
 
 def test_without_the_plugin_nothing_is_green() -> None:
-    """Without it no declaration is a test, and a session would be one of the other tests alone."""
+    """Without it no declaration is a test, and a session would have only the other tests."""
     command = [sys.executable, "-m", "pytest", "-p", "no:ethos_hil", "suites/tests/test_declaration_line.py"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert found.returncode == USAGE
@@ -84,7 +84,7 @@ def test_make_test_names_all_of_them() -> None:
 
 @pytest.fixture
 def sample(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A folder with the sample's declarations, and a function whose name ends in a profile."""
+    """Return a folder with the sample's declarations, and a function whose name ends in a profile."""
     declared, _, _ = SAMPLE.read_text().partition("DEFECT = ")
     pytester.makepyfile(test_sample=declared + "\n\ndef test_function_U55_BI():\n    pass\n")
     pytester.makeini(f"[pytest]\naddopts = -p no:cacheprovider {UNWANTED} --runs runs\n")
@@ -92,7 +92,7 @@ def sample(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def names(pytester: pytest.Pytester, *arguments: str) -> list[str]:
-    """Names of the tests that are selected."""
+    """Return the names of the selected tests."""
     result = pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
     return [line.partition("::")[2] for line in result.outlines if "::" in line]
 

@@ -23,7 +23,7 @@ class Applied(nn.Module):
         self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        """[1, 4, 9, 7] -> whatever the function makes of it."""
+        """Map [1, 4, 9, 7] to the function's result."""
         return self.function(self.conv, x)
 
 
@@ -41,7 +41,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 @pytest.mark.parametrize(("macs", "name"), list(zip((32, 64) * 3, NETWORKS, strict=True)))
 def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:
-    """Both have as much SHRAM, so each network meets one of them."""
+    """Both have as much SHRAM, so each network runs on one of them."""
     torch.manual_seed(0)
     example = (torch.randn(1, 4, 9, 7),)
     source = from_module(NETWORKS[name]().eval(), example, [(torch.randn(1, 4, 9, 7),), example], label=name)

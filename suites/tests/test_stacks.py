@@ -22,7 +22,7 @@ from ethos_hil.suites.models.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)
 TESTED_BETTER = {"inverted", "keywords", "autoencoder", "perceptron", "dilated", "batch"}
-"""MobileNetV2, DS-CNN and the autoencoder have what is in these, and the suites' convolutions; each takes seconds."""
+"""The networks here and the suites' convolutions cover MobileNetV2, DS-CNN and the autoencoder; each takes seconds."""
 NAMES = [name for name in STACKS if name not in TESTED_BETTER]
 
 
@@ -32,7 +32,7 @@ def npu_for(name: str) -> NpuName:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stack_is_verified(name: str) -> None:
-    """Each network on one of the four sizes; the programs for all others are compared below, without a board."""
+    """Run each network on one of the four sizes; the programs for all others are compared below, without a board."""
     report = run(RunRequest(from_module(*STACKS[name].example(0), label=name), str(npu_for(name)), strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert report.record.ops
@@ -41,7 +41,7 @@ def test_stack_is_verified(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
-    """The same TOSA program compiled for all configurations, on random int8 inputs from end to end of their range."""
+    """Compile the same TOSA program for all configurations, and run it on random int8 inputs of the full range."""
     artifact = lower(from_module(*STACKS[name].example(0), label=name), npu_for(name))
     random = np.random.default_rng(0)
     for delegate in artifact.delegates:
@@ -56,7 +56,7 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
             npu = NpuName.parse(configuration.name)
             chosen = flags(npu, MemoryMode.default(npu))
             blob = run_vela(delegate.tosa, chosen).parsed
-            if artifact.notes or overruns(blob):  # what lowering does about it, tested in lowering/tests
+            if artifact.notes or overruns(blob):  # lowering/tests covers lowering's remedy for it
                 blob = run_vela(hoist_tables(delegate.tosa)[0], chosen).parsed
             result = run_delegate(Npu(configuration, strict=True), blob, [value.tobytes() for value in inputs])
             for output, value in zip(result.outputs, expected, strict=True):

@@ -21,13 +21,13 @@ PASSED, FAILED = 0, 1
 
 
 def records(folder: Path) -> dict[str, Record]:
-    """What was kept, by the end of the test's id."""
+    """Return the kept records, by the end of the test's id."""
     kept = [item.record for item in read(folder / "runs") if isinstance(item, StoredRecord)]
     return {record.test.id.partition("::")[2]: record for record in kept if record.test is not None}
 
 
 def explanation(found: Session, name: str) -> list[str]:
-    """The lines of a failure, as they are on the terminal."""
+    """Return the lines of a failure, as on the terminal."""
     lines = found.output.split(f" {name} ___")[1].splitlines()[1:]
     return lines[: next(index for index, line in enumerate(lines) if line.startswith(("___", "===", "---")))]
 

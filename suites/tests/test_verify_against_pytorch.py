@@ -1,4 +1,4 @@
-"""Profiles MI and BI: what is right is verified, and every way in which it could be wrong has been seen red."""
+"""Profiles MI and BI: a right answer is verified, and every way in which it can be wrong has been seen red."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def answer(artifact: Artifact) -> ReferenceRun:
 
 
 def changed(artifact: Artifact, change: Callable[[np.ndarray], None]) -> Record:
-    """The verdict on the reference model's answer with its first output changed."""
+    """Return the verdict on the reference model's answer with its first output changed."""
     right = answer(artifact)
     output = right.outputs[0].copy()
     change(output)
@@ -118,7 +118,7 @@ def test_sixteen_bits_are_verified_within_what_a_table_of_straight_lines_may_be_
 
 
 def test_sixteen_bits_of_a_function_that_jumps_may_be_off_by_the_jump() -> None:
-    """Between the entries of its table it climbs a straight line."""
+    """Between the entries of its table it is a straight line."""
     grid = case("ceil", lambda a: a.ceil(), f32(1, 4001, low=-3, high=3), scheme="a16w8")
     artifact = lower_case(grid, INT, "a16w8")
     record = verify_on_host("ceil", artifact)
@@ -130,7 +130,7 @@ def test_sixteen_bits_of_a_function_that_jumps_may_be_off_by_the_jump() -> None:
 
 
 def test_a_deep_float_network_has_a_bound_that_means_something() -> None:
-    """In the worst case its errors are larger than its answer: its roundings are drawn at random."""
+    """In the worst case its errors are larger than its answer, so its roundings are drawn at random."""
     artifact = lowered("deep", FP)
     record = verify_on_host("deep", artifact)
     assert record.verdict == "verified", record.failure
@@ -150,9 +150,10 @@ def test_a_deep_quantised_network_matches_pytorch_when_its_roundings_differ() ->
 
 
 def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer whose elements come each from another way is near to no way in all of them.
+    """If each element of an answer fits another alternative, the answer as a whole fits none.
 
-    PyTorch is taken to compute in 16 bits: what comes of float32 only in a network of fifty layers is seen in this one.
+    PyTorch is assumed to compute in 16 bits: this network then shows an effect that float32 shows only in one of fifty
+        layers.
     """
     artifact = lowered("many", INT)
     monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
@@ -251,7 +252,7 @@ def test_a_program_with_swapped_operands_is_red(spec: TosaSpec) -> None:
 
 
 def weights(tosa: bytes) -> bytes:
-    """Of the one convolution, as they lie in the flatbuffer."""
+    """Return the only convolution's weights, as they are in the flatbuffer."""
     (convolution,) = (operator for operator in TosaGraph.parse(tosa).operators if operator.op == "CONV2D")
     block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
     tensors = [block.Tensors(index) for index in range(block.TensorsLength())]
@@ -261,7 +262,9 @@ def weights(tosa: bytes) -> bytes:
 
 @pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
 def test_one_perturbed_weight_is_red(spec: TosaSpec) -> None:
-    """By a five-hundredth; of a quantised weight by a few steps, or it would vanish in the output's eight bits."""
+    """The change is one five-hundredth; for a quantised weight a few steps, or it would vanish in the output's
+    eight bits.
+    """
     artifact = lowered("conv", spec)
     (delegate,) = artifact.delegates
     assert delegate.tosa is not None

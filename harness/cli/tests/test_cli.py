@@ -79,7 +79,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def ethos_hil(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Runs the command line in this process: importing torch once instead of for every case."""
+    """Run the command line in this process, so that torch is imported once and not for every case."""
     before = signal.getsignal(signal.SIGTERM)
 
     def call(*arguments: object) -> Result:

@@ -1,4 +1,4 @@
-"""Control flow and several methods on the virtual target: every way a program can go is run and verified."""
+"""Control flow and several methods on the virtual target: every path through a program runs and is verified."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def run(ethos_hil: Run, here: Path, *arguments: object) -> dict[str, object]:
-    """The record of a run that must be verified."""
+    """Return the record of a run that must be verified."""
     result = ethos_hil("run", *arguments, "--json", "r.json")
     assert result.status == 0, result.err
     record: dict[str, object] = json.loads((here / "r.json").read_text())
@@ -25,14 +25,14 @@ def run(ethos_hil: Run, here: Path, *arguments: object) -> dict[str, object]:
 
 
 def both_ways(here: Path, shape: tuple[int, ...]) -> str:
-    """A file with two input sets; their sums have opposite signs, which is what the models choose by."""
+    """Return a file with two input sets; the models choose by the signs of their sums, which are opposite."""
     x = np.random.default_rng(0).random(shape, np.float32)
     np.savez(here / "both.npz", x=np.stack([x, -x]))
     return "both.npz"
 
 
 def compared(record: dict[str, object]) -> set[str]:
-    """The delegate calls whose outputs were compared."""
+    """Return the delegate calls whose outputs were compared."""
     outputs = record["outputs"]
     assert isinstance(outputs, list)
     assert all(output["mismatches"] == 0 and output["compared"] for output in outputs)

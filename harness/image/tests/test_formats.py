@@ -15,7 +15,7 @@ def test_committed_cpp_header_is_what_the_definition_generates() -> None:
 
 @pytest.mark.parametrize("record", formats.STRUCTS, ids=lambda record: record.name)
 def test_every_field_is_naturally_aligned_and_the_record_has_no_padding(record: formats.Struct) -> None:
-    """What lets the firmware overlay a C++ struct on the bytes."""
+    """The properties that let the firmware overlay a C++ struct on the bytes."""
     widths = {"u8": 1, "u16": 2, "u32": 4, "u64": 8}
     end = 0
     for field in record.fields:

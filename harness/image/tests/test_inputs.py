@@ -1,4 +1,4 @@
-"""Input files: what fits is taken, what does not is refused with expected and found."""
+"""Input files: matching arrays are accepted; others are refused with the expected and the found form."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ INPUTS = [[b"first", b"second!"], [b"third", b"fourth!"]]
 
 
 def build_firmware(folder: Path, *, space: int = 1 << 20, symbols: bool = True) -> bytes:
-    """The smallest ELF the real linker makes with space for a package."""
+    """Return the smallest ELF with space for a package that the real linker makes."""
     source = folder / "main.c"
     source.write_text("int main(void) { return 0; }\n")
     flags: list[str] = [

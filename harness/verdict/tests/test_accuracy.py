@@ -1,4 +1,4 @@
-"""Quantisation error against the float model: the numbers, and what there is to say where there are none."""
+"""Quantisation error against the float model: the numbers, and the report where there are none."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ FLIPPED = 0x40  # a bit whose change survives the layers behind
 
 
 class FiveLayers(nn.Module):
-    """Five convolutions, each of other shape than the next; the third without activation."""
+    """Five convolutions, each of a different shape; the third without activation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class FiveLayers(nn.Module):
         self.e = nn.Conv2d(24, 7, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[1, 3, 15, 15] -> [1, 7, 5, 5]."""
+        """Map [1, 3, 15, 15] to [1, 7, 5, 5]."""
         x = self.a(x).relu()  # @a
         x = self.b(x).relu()  # @b
         x = self.c(x)  # @c
@@ -63,12 +63,12 @@ class Halves(nn.Module):
         self.after = nn.Conv2d(8, 4, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[1, 3, 34, 34] -> [1, 4, 4, 4]."""
+        """Map [1, 3, 34, 34] to [1, 4, 4, 4]."""
         return self.after(self.pool(self.before(x)))  # @halves
 
 
 def marked(name: str) -> str:
-    """The line of this file that ends with the marker, as an operation's source names it."""
+    """Return the line of this file that ends with the marker, in the form of an operation's source."""
     path = Path(__file__)
     lines = path.read_text("utf-8").splitlines()
     return f"{path.name}:{next(number for number, line in enumerate(lines, 1) if line.endswith(f'# @{name}'))}"
@@ -93,7 +93,7 @@ def halves() -> Artifact:
 
 
 def failed(artifact: Artifact, board: VirtualTarget | None = None, *, repeat: int = 1) -> Divergence:
-    """The divergence of a run that must fail, and whose record must survive JSON."""
+    """Return the divergence of a run that must fail, and whose record must survive JSON."""
     record = run_artifact(artifact, board or VirtualTarget(str(NPU)), RunRequest("broken", repeat=repeat)).record
     assert record.verdict == "failed"
     assert record.failure is not None
@@ -104,13 +104,13 @@ def failed(artifact: Artifact, board: VirtualTarget | None = None, *, repeat: in
 
 
 def row(artifact: Artifact, line: str) -> NpuOp:
-    """The operation that computes the convolution of a marked line."""
+    """Return the operation that computes the convolution of a marked line."""
     (found,) = [op for op in artifact.npu_ops if op.source == marked(line) and "Conv2D" in op.npu_op]
     return found
 
 
 def with_register(artifact: Artifact, op: NpuOp, register: int, change: int) -> Artifact:
-    """The artifact with a register's value changed in the program, in what `op` sets before it starts."""
+    """Return the artifact with the value of a register changed in the program, before `op` starts."""
     (delegate,) = artifact.delegates
     begin = max((each.end_offset for each in delegate.npu_ops if each.end_offset < op.end_offset), default=0)
     start = delegate.vela.index(delegate.blob.command_stream)
@@ -142,7 +142,7 @@ def test_an_operation_that_is_broken_in_the_program_is_named(five: Artifact) -> 
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, op: NpuOp, index: tuple[int, int, int]) -> None:
-    """Lets the functional NPU, wherever it is used, flip a bit of one element of what `op` computes."""
+    """Make the functional NPU, wherever it is used, flip a bit of one element of the result of `op`."""
     right = ConvolutionStep.run
 
     def wrong(self: ConvolutionStep, memory: RegionMemory) -> None:

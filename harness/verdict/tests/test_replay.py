@@ -1,4 +1,4 @@
-"""Every tensor of a right program is found and equal, however it was cut up; a broken operation is the one named."""
+"""Every tensor of a right program is found and equal, however it was divided; a broken operation is named."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CASES = [
 
 @dataclass(frozen=True)
 class Case:
-    """A compiled program and what its tensors must be."""
+    """A compiled program and the right values of its tensors."""
 
     npu: str
     graph: TosaGraph
@@ -77,12 +77,12 @@ def test_every_tensor_that_has_a_name_is_found_and_equal(case: Case) -> None:
     results = {row.operator: row.tensor for row in case.rows}
     for number in found.unchecked:
         row = case.rows[number]
-        # Names that the compiler made up, and what is not yet the result of its operator.
+        # Names that the compiler invented, and values that are not yet the result of their operator.
         assert row.tensor not in case.graph.tensors or results[row.operator] != row.tensor, row
 
 
 def test_whichever_operation_is_broken_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row after the other, a few of each program: the last element that its last operation stores is changed."""
+    """A few rows of each program, one by one: change the last element that the last operation of the row stores."""
     unchecked = case.replay().unchecked
     judged = [number for number in range(len(case.rows)) if number not in unchecked]
     for number in judged[:: max(1, len(judged) // 5)]:
@@ -97,7 +97,7 @@ def test_whichever_operation_is_broken_is_named(case: Case, monkeypatch: pytest.
 
 
 def breaking(offset: int) -> Callable[..., DelegateResult]:
-    """run_delegate, but for the result of the operation at `offset`."""
+    """Run a delegate as `run_delegate` does, but change the result of the operation at `offset`."""
 
     def run(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Observer) -> DelegateResult:
         def broken(op: Op, memory: RegionMemory) -> None:

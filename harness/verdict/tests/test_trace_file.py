@@ -1,4 +1,4 @@
-"""Protects `--trace`: the file has every operation, its time, and where in the model it comes from."""
+"""`--trace`: the file has every operation, its time, and its place in the model."""
 
 from __future__ import annotations
 

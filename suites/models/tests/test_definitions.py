@@ -1,4 +1,4 @@
-"""The models are what they are said to be, and none of them is deaf."""
+"""The models match their descriptions, and each is sensitive to its inputs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_there_are_at_least_eight_and_each_is_called_what_its_variable_is() -> N
 def test_mlperf_tinys_models_have_as_many_parameters_as_the_originals_in_keras(
     network: type[nn.Module], total: int
 ) -> None:
-    """Keras counts the statistics of batch normalisation among them."""
+    """Keras counts the statistics of batch normalisation as parameters."""
     module = network()
     statistics = (value for key, value in module.named_buffers() if key.endswith(("running_mean", "running_var")))
     assert sum(value.numel() for value in (*module.parameters(), *statistics)) == total
@@ -62,8 +62,8 @@ def test_folding_batch_normalisation_does_not_change_the_answer() -> None:
 
 
 def test_upstream_cannot_lower_the_autoencoder_as_it_is_to_float_tosa() -> None:
-    """What it is folded for: FuseBatchNorm2dPass puts a convolution of images before every other batch norm, also where
-    there is no image (https://github.com/pytorch/executorch/pull/11148). Once this fails, `folded` may go.
+    """The reason for `folded`: FuseBatchNorm2dPass puts a convolution of images before every other batch norm, also
+    where there is no image (https://github.com/pytorch/executorch/pull/11148). If this fails, remove `folded`.
     """
     layers = nn.Sequential(nn.Linear(8, 4), nn.BatchNorm1d(4)).eval()
     with pytest.raises(CompileError, match="pass fuse_batch_norm2d_pass"):
@@ -72,7 +72,7 @@ def test_upstream_cannot_lower_the_autoencoder_as_it_is_to_float_tosa() -> None:
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "digits"])
 def test_every_model_goes_by_its_short_name_even_when_its_module_is_imported(name: str) -> None:
-    """Importing a submodule binds its name in the package: a function of the same name would be gone."""
+    """Importing a submodule binds its name in the package, and would hide a function of the same name."""
     assert MODELS[name].factory == f"ethos_hil.suites.models:{name}"
     assert callable(getattr(ethos_hil.suites.models, name))
     assert not (Path(ethos_hil.suites.models.__file__).parent / f"{name}.py").exists()
@@ -94,7 +94,7 @@ def test_seeded_weights_repeat_whatever_the_number_of_threads(name: str) -> None
 
 @pytest.mark.parametrize("name", ["ds_cnn", "mobilenet_v1", "resnet8", "autoencoder", "transformer_encoder", "lstm"])
 def test_another_input_gives_another_answer(name: str) -> None:
-    """By far more than what eight bits resolve: an answer that is always the same would verify nothing."""
+    """The difference is far above the resolution of eight bits: a constant answer would verify nothing."""
     model = made(MODELS[name])
     with torch.no_grad():
         answers = torch.stack([model.module(*inputs) for inputs in model.calibration_inputs])
@@ -103,7 +103,7 @@ def test_another_input_gives_another_answer(name: str) -> None:
 
 
 def test_weights_as_torch_draws_them_would_be_deaf() -> None:
-    """Why `seeded` exists: the same network as it comes from its constructor."""
+    """The reason for `seeded`: the same network as its constructor makes it."""
     model = made(MODELS["ds_cnn"])
     torch.manual_seed(0)
     untouched = type(model.module)().eval()

@@ -1,4 +1,4 @@
-"""What a model declares of its delegation is held against what was compiled: each departure is told."""
+"""A model's declared delegation is compared with the compiled program: each difference is reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Classifier(nn.Module):
         self.scores = nn.Linear(16, 4)
 
     def forward(self, features: Tensor) -> Tensor:
-        """int64 [N]."""
+        """Return int64 [N]."""
         return self.scores(features).argmax(-1)
 
 

@@ -26,7 +26,7 @@ HINT = "pip install 'ethos-hil[models]'"
 
 @pytest.fixture
 def missing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A package that is not installed, for as long as the test runs."""
+    """Make a package appear not installed while the test runs."""
     package: str = request.param
     for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -45,7 +45,7 @@ def test_the_extra_installs_them_and_make_setup_locks_them() -> None:
 
 @pytest.mark.parametrize("missing", NEEDED, indirect=True)
 def test_the_model_cannot_be_made_without_it_and_its_test_is_skipped(missing: str) -> None:
-    """So what is declared is needed, and what is missing is named: by the command line, and by the reason of a skip."""
+    """The declared packages are needed, and a missing one is named by the command line and in the reason of a skip."""
     with pytest.raises(UsageError, match=missing) as raised:
         load_model("ethos_hil.suites.models:efficientnet_lite0")
     assert raised.value.hint == HINT
@@ -61,7 +61,7 @@ def test_the_model_cannot_be_made_without_it_and_its_test_is_skipped(missing: st
 
 
 def test_nothing_is_missing_here() -> None:
-    """`make setup` installs all of them, so that no model is skipped where everything is tested."""
+    """`make setup` installs all of them, so that a full test run skips no model."""
     for model in vars(test_models).values():
         if isinstance(model, Model):
             assert DeclaredModel(parse("MI"), Path(__file__), model).lacking is None, model.name

@@ -1,6 +1,6 @@
 """Sabotage: one wrong channel of any NPU operation that computes reaches the answer.
 
-Were a model deaf to some of its layers, "verified" would say little of them.
+If a model ignored some of its layers, "verified" would mean little for them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from ethos_hil.lowering.oracle.reference import Reference
 
 NPU = NpuName.parse("ethos-u55-128")
 VICTIMS = 25
-"""Of each model at most, evenly spread over its operations."""
+"""The largest number of operations of each model, evenly spread."""
 DAMAGES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (lambda x: ~x, lambda x: x ^ np.iinfo(x.dtype).max // 3)
-"""All bits, and every other: a square hides a sign, and what is 0 stays near it."""
+"""The bits to flip: all, and every other one. A square hides a sign, and a value near 0 stays near it."""
 CHANNELS = 4
-"""The first so many are damaged, each by itself. One has to be noticed: what an LSTM's gate lets through may be 0."""
+"""The number of elements damaged, each alone. One must change the answer: an LSTM's gate may let through 0 of the
+others.
+"""
 
 
 @pytest.mark.slow
@@ -49,14 +51,16 @@ def test_one_wrong_channel_anywhere_reaches_the_answer(name: str) -> None:
 
 
 def moves(op: Op) -> bool:
-    """Whether it copies or transposes. Rows that it moves may not be read: a shortcut of stride 2 takes every other."""
+    """Return whether it copies or transposes. The rows that it moves may be unused: a shortcut of stride 2 reads
+    every other row.
+    """
     return isinstance(op, Pool) and (op.kernel.height, op.kernel.width) == (1, 1)
 
 
 def damaging(
     victim: Op, channel: int, damage: Callable[[np.ndarray], np.ndarray]
 ) -> Callable[[Op, RegionMemory], None]:
-    """What does it to a channel of what the victim stores, when told that an operation has been executed."""
+    """Damages a channel of the victim's result, when an operation is reported as executed."""
 
     def after(op: Op, memory: RegionMemory) -> None:
         if op is victim and not isinstance(op, Dma):
