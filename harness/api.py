@@ -274,7 +274,7 @@ def _folder(cls: type) -> Path | None:
     """Where a module's class is written: lines are named relative to it. None of a class without a file."""
     try:
         file = inspect.getsourcefile(cls)
-    except TypeError:
+    except (TypeError, OSError):  # OSError: of a class that was written in a notebook
         return None
     return None if file is None else Path(file).parent
 
