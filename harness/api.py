@@ -276,7 +276,7 @@ def _folder(cls: type) -> Path | None:
     """
     try:
         file = inspect.getsourcefile(cls)
-    except TypeError:
+    except (TypeError, OSError):  # OSError: of a class that was written in a notebook
         return None
     return None if file is None else Path(file).parent
 

@@ -1,4 +1,4 @@
-"""The tables of parameters and options in docs/targets.md; a test compares them.
+"""The tables of parameters and options, in Markdown: docs/targets.md shows them where the site is built.
 
 `python -m ethos_hil.harness.fvp_stand_in.tables` prints them.
 """
@@ -12,11 +12,16 @@ from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Parameter
 from ethos_hil.harness.socs.fvps import MODELS
 
 
-def markdown() -> str:
-    """Return both tables."""
+def parameters() -> str:
+    """A row for each parameter of `-C`."""
     lines = ["| parameter | what becomes of it | |", "|---|---|---|"]
     lines += [f"| {_names(row)} | {row.treatment.value} | {row.note} |" for row in PARAMETERS]
-    lines += ["", "| option | what becomes of it | |", "|---|---|---|"]
+    return "\n".join(lines) + "\n"
+
+
+def options() -> str:
+    """A row for each other option."""
+    lines = ["| option | what becomes of it | |", "|---|---|---|"]
     lines += [f"| `{option.spelling}` | {option.treatment.value} | {option.note} |" for option in OPTIONS]
     return "\n".join(lines) + "\n"
 
@@ -28,4 +33,4 @@ def _names(row: Parameter) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(markdown())
+    sys.stdout.write(f"{parameters()}\n{options()}")

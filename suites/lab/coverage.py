@@ -16,7 +16,6 @@ from types import MappingProxyType
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
 from ethos_hil.suites.lab.command import start
 
-PATH = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
 _OPERATORS = Path(__file__).resolve().parents[1] / "ops"
 
 _BORDER = "in every quantised program, around each of its operators"
@@ -187,41 +186,26 @@ def tosa_rows(operators: Sequence[Operator]) -> tuple[CoverageRow, ...]:
     return tuple(_row(name, (), operators, TOSA_UNTESTED) for name in tosa_operators())
 
 
-def render(upstream: Upstream, operators: Sequence[Operator]) -> str:
-    """docs/operators.md."""
+def markdown(upstream: Upstream, operators: Sequence[Operator]) -> dict[str, str]:
+    """The tables of docs/operators.md.
+
+    Returns:
+        Markdown by name: "counts", "aten", "tosa", "cpu" (what is left to it), "defects".
+    """
     cases = [case for operator in operators for case in operator.cases]
     tests = sum(len(case.profiles) for case in cases)
     aten, tosa = aten_rows(upstream, operators), tosa_rows(operators)
-    lines = [
-        "# Operators that are tested",
-        "",
-        "Written by `python -m ethos_hil.suites.lab.coverage`, from the declarations in `suites/ops`.",
-        "",
-        f"{len(operators)} operators in {len(cases)} cases, {tests} tests. Of the operators that ExecuTorch's Arm",
-        f"backend lists as expressible in TOSA they cover {_covered(aten)}, of TOSA 1.0's own {_covered(tosa)}.",
-        "",
-        "A number is how many cases assert that the operator is delegated in that profile, and are computed there and",
-        "compared. `CPU` means that all of its cases assert that it is left to the CPU, and that the answer is right",
-        "nevertheless; `-` that upstream lists it there, and no case has it.",
-        "",
-        "## Operators of upstream's lists",
-        "",
-        "By aten's names, as ExecuTorch's edge dialect has them when they are delegated. Before quantisation upstream",
-        "replaces some by others: `div.Tensor`, say, by `reciprocal` and `mul`; such are delegated in MI alone.",
-        "",
-        *_table(aten),
-        "",
-        "## Operators of TOSA 1.0",
-        "",
-        *_table(tosa),
-        "",
-        "## What is left to the CPU",
-        "",
-        *_left(operators),
-        "",
-        *_defects(operators),
-    ]
-    return "\n".join(lines).rstrip() + "\n"
+    pieces = {
+        "counts": [
+            f"{len(operators)} operators in {len(cases)} cases, {tests} tests. Of the operators that ExecuTorch's Arm",
+            f"backend lists as expressible in TOSA they cover {_covered(aten)}, of TOSA 1.0's own {_covered(tosa)}.",
+        ],
+        "aten": _table(aten),
+        "tosa": _table(tosa),
+        "cpu": _left(operators),
+        "defects": _defects(operators),
+    }
+    return {name: "\n".join(lines) + "\n" for name, lines in pieces.items()}
 
 
 def _covered(rows: Sequence[CoverageRow]) -> str:
@@ -261,9 +245,7 @@ def _left(operators: Sequence[Operator]) -> Iterator[str]:
 
 
 def _defects(operators: Sequence[Operator]) -> Iterator[str]:
-    """What is known to go wrong upstream."""
-    yield "## Known defects of upstream"
-    yield ""
+    """What is known to go wrong upstream. Links are relative to docs/."""
     yield "| test | profiles | what goes wrong today | failure |"
     yield "| --- | --- | --- | --- |"
     for name, about in _about(operators):
@@ -271,15 +253,13 @@ def _defects(operators: Sequence[Operator]) -> Iterator[str]:
         for profile, defect in about.defects.items():
             grouped.setdefault((defect.what, defect.link, defect.kind), []).append(profile)
         for (what, link, kind), profiles in grouped.items():
-            link = link if "://" in link else f"../{link}"
+            link = link.removeprefix("docs/")
             yield f"| {name} | {', '.join(profiles)} | {what} ([source]({link})) | {kind} |"
 
 
 def main() -> None:
-    """Write docs/operators.md, the table of operators that are tested, and print it."""
-    text = render(Upstream.read(), declared())
-    PATH.write_text(text, encoding="utf-8")
-    sys.stdout.write(text)
+    """Print the tables of operators that are tested."""
+    sys.stdout.write("\n".join(markdown(Upstream.read(), declared()).values()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The installed executables without a program to run: queries, errors, and the tables in the documents."""
+"""The installed executables without a program to run: queries, errors, and the tables of the documents."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.install import install
-from ethos_hil.harness.fvp_stand_in.tables import markdown
+from ethos_hil.harness.fvp_stand_in.tables import options, parameters
 from ethos_hil.harness.socs.fvps import MODELS
 from ethos_hil.lowering.errors import UsageError
-
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 def ask(launchers: Path, executable: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -86,8 +85,12 @@ def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         install(tmp_path / "file")
 
 
-def test_documents_have_the_tables() -> None:
-    text = (REPOSITORY / "docs" / "targets.md").read_text(encoding="utf-8")
-    assert markdown() in text, (
-        "run `python -m ethos_hil.harness.fvp_stand_in.tables` and put its output into docs/targets.md"
-    )
+@pytest.mark.parametrize("executable", MODELS)
+def test_the_documents_tables_have_all_that_a_launcher_takes(launchers: Path, executable: str) -> None:
+    listed = ask(launchers, executable, "--list-params").stdout.splitlines()
+    names = {line.removeprefix("# ").partition("=")[0] for line in listed[2:]}
+    in_table = set(re.findall(r"`([^`]+)`", parameters().replace("#", "0")))
+    assert len(names) > 20
+    assert names - in_table == set()
+    help_text = ask(launchers, executable, "--help").stdout
+    assert set(re.findall(r"--[a-z][a-z-]+", help_text)) <= set(re.findall(r"--[a-z][a-z-]+", options()))

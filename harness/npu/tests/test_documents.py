@@ -1,7 +1,8 @@
-"""Protects docs/npu.md: no kind of operation that the decoder knows is missing from its tables."""
+"""Protects docs/npu.md and its data: no kind of operation that the decoder knows is missing from their tables."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from ethos_hil.harness.npu.isa.operations import ResizeMode
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import Rounding
 
-DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "npu.md").read_text()
+DOCUMENTS = Path(__file__).resolve().parents[3] / "docs"
+DOCUMENT = (DOCUMENTS / "npu.md").read_text()
+COVERED = json.loads((DOCUMENTS / "data" / "npu-coverage.json").read_text())["operations"]
 KINDS = [
     *(f"ELEMENTWISE {mode.name}" for mode in ElementwiseMode if mode is not ElementwiseMode.LRELU),
     *(f"POOL {mode.name}" for mode in PoolMode if mode is not PoolMode.ARGMAX_Y),
@@ -22,7 +25,8 @@ KINDS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_operation_is_documented(kind: str) -> None:
-    assert kind in DOCUMENT
+    """In the table of what conformance programs exercise, or among what no program reaches."""
+    assert kind in COVERED or kind in DOCUMENT
 
 
 def test_every_rounding_and_configuration_is_documented() -> None:

@@ -45,7 +45,7 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every verdict there.")] = None,
     coverage_file: Annotated[
         Path | None,
-        typer.Option("--coverage", metavar="FILE", help="Write a Markdown table of the operations that were exact."),
+        typer.Option("--coverage", metavar="FILE", help="Write the operations that were exact (docs/data)."),
     ] = None,
 ) -> None:
     """Compile TOSA programs with Vela, run them on the functional NPU, and compare with tosa_reference_model.
@@ -83,7 +83,14 @@ def main(
         drawn = {"seed": seed, "count": random} if random else {}
         json_file.write_text(json.dumps({**drawn, **report.to_json(verdicts)}, indent=1) + "\n")
     if coverage_file is not None:
-        coverage_file.write_text(coverage.table(verdicts, npus))
+        counted = report.to_json(verdicts)
+        data = {
+            "schema_version": 1,
+            **{name: counted[name] for name in ("programs", "outcomes")},
+            "npus": npus,
+            "operations": coverage.counts(verdicts, npus),
+        }
+        coverage_file.write_text(json.dumps(data, indent=1) + "\n")
     if failed:
         raise typer.Exit(1)
 

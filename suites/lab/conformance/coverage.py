@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ethos_hil.harness.npu import NpuProgram
@@ -118,14 +118,19 @@ def _storage(feature_map: FeatureMap) -> Iterator[str]:
         yield "reversed"
 
 
-def table(checked: Iterable[Checked], npus: Sequence[str]) -> str:
-    """A Markdown table: a row for each kind, a column for each configuration with how many exact programs had it."""
+def counts(checked: Iterable[Checked], npus: Sequence[str]) -> dict[str, dict[str, int]]:
+    """For each kind of operation and each configuration, how many exact programs had it."""
     programs: dict[str, dict[str, set[str]]] = defaultdict(lambda: {npu: set() for npu in npus})
     for one in checked:
         for kind in one.kinds:
             programs[kind][one.npu].add(one.program)
+    return {kind: {npu: len(names) for npu, names in found.items()} for kind, found in sorted(programs.items())}
+
+
+def table(operations: Mapping[str, Mapping[str, int]], npus: Sequence[str]) -> str:
+    """What `counts` gives as a Markdown table: a row for each kind, a column for each configuration."""
     short = [npu.removeprefix("ethos-") for npu in npus]
     lines = [f"| operation | {' | '.join(short)} |", f"| --- |{' ---: |' * len(npus)}"]
-    for kind, found in sorted(programs.items()):
-        lines.append(f"| {kind} | {' | '.join(str(len(found[npu]) or '') for npu in npus)} |")
+    for kind, found in operations.items():
+        lines.append(f"| {kind} | {' | '.join(str(found[npu] or '') for npu in npus)} |")
     return "\n".join(lines) + "\n"

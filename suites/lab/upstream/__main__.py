@@ -51,7 +51,7 @@ def main(
     fvps: Annotated[Path | None, typer.Option(metavar="DIR", help="FVP executables to use, not our launchers.")] = None,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep each device run's program and data.")] = None,
     verify: Annotated[int, typer.Option(metavar="N", min=0, help="Then really run N tests without FVPs.")] = 0,
-    document: Annotated[Path | None, typer.Option("--table", metavar="FILE", help="Write the table there.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the counts there.")] = None,
 ) -> None:
     """Run upstream's Arm backend tests, unchanged, on the virtual boards, and print what came of them per file."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
@@ -73,7 +73,7 @@ def main(
     recorded = read(results)
     if verify:
         _verify(out, [*recorded], verify, seed, jobs)
-    _report(out, [recorded[item] for item in chosen if item in recorded], document)
+    _report(out, [recorded[item] for item in chosen if item in recorded], json_file)
 
 
 def _choose(setting: Setting, files: list[str], npus: list[str], expression: str, items: Path | None) -> list[str]:
@@ -102,8 +102,8 @@ def _without(out: Path) -> dict[str, TestResult]:
     return {item: result for item, result in read(out / _WITHOUT).items() if result.build == build}
 
 
-def _report(out: Path, results: list[TestResult], document: Path | None) -> None:
-    """Prints the table, writes it if asked to, and fails if a failure is not diagnosed."""
+def _report(out: Path, results: list[TestResult], json_file: Path | None) -> None:
+    """Prints the table, writes its counts if asked to, and fails if a failure is not diagnosed."""
     known = load()
     really = _without(out)
     builds = Counter(result.build for result in results)
@@ -113,7 +113,7 @@ def _report(out: Path, results: list[TestResult], document: Path | None) -> None
     console().print(f"without FVPs: {len(compared)} tests really run so, {len(differing)} differ from what was derived")
     for item in differing:
         console().print(Text(f"  {item}: {really[item].outcome}"))
-    if document is not None:
+    if json_file is not None:
         path = out / "catalogue.json"
         unusable = json.loads(path.read_text())["unusable"] if path.exists() else {}
         facts: dict[str, object] = {
@@ -125,8 +125,7 @@ def _report(out: Path, results: list[TestResult], document: Path | None) -> None
             "of those, other than derived": len(differing),
             "unusable": unusable,
         }
-        document.write_text(table.markdown(results, known, facts))
-        document.with_suffix(".json").write_text(json.dumps(table.to_json(results, known, facts), indent=1) + "\n")
+        json_file.write_text(json.dumps(table.to_json(results, known, facts), indent=1) + "\n")
     if differing or any(result.wrong and diagnosis_of(result, known) is None for result in results):
         raise typer.Exit(1)
 

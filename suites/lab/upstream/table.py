@@ -1,11 +1,11 @@
-"""Results as tables: for the terminal, for docs/upstream.md, and as JSON beside it."""
+"""Results as tables: for the terminal, as JSON, and of that JSON in Markdown (docs/upstream.md shows it)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -28,6 +28,7 @@ class FileCounts:
     on_device: int = 0  # tests that reached it at least once
     compared: int = 0  # of those, the ones whose every device run was compared with the reference
     equal: int = 0  # of those, the ones whose every output was equal to it
+    failed_on_device: int = 0  # tests that reached it and failed
     outcomes: Counter[str] = field(default_factory=Counter)
     without: Counter[str] = field(default_factory=Counter)
 
@@ -38,6 +39,7 @@ class FileCounts:
         verdicts = {call.equal for call in result.calls}
         self.compared += bool(verdicts) and None not in verdicts
         self.equal += verdicts == {True}
+        self.failed_on_device += result.failed and bool(result.calls)
         self.outcomes[result.outcome] += 1
         self.without[result.without] += 1
 
@@ -100,8 +102,8 @@ def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> Renderabl
 def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:
     """The same for machines: counts per file, and each test that did not simply pass."""
     return {
-        "schema_version": 1,
-        **facts,
+        "schema_version": 2,
+        "facts": facts,
         "files": [
             {
                 "npu": npu,
@@ -110,6 +112,7 @@ def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[s
                 "on_device": row.on_device,
                 "compared": row.compared,
                 "equal": row.equal,
+                "failed_on_device": row.failed_on_device,
                 "outcomes": dict(row.outcomes),
                 "without": dict(row.without),
             }
@@ -122,66 +125,77 @@ def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[s
                 "outcome": result.outcome,
                 "problem": result.problem,
                 "diagnosis": entry.diagnosis if (entry := diagnosis_of(result, known)) else None,
+                "evidence": entry.evidence if entry else None,
             }
             for result in results
             if result.wrong
         ],
+        "unexpectedly_passed": [
+            {"id": result.id, "reason": result.message} for result in results if result.outcome == "xpassed"
+        ],
     }
 
 
-def markdown(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> str:
-    """docs/upstream.md."""
-    lines = [_HEAD, "## What was run\n"]
-    lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in facts.items() if not isinstance(value, dict)]
-    for npu, group in by_npu(results).items():
-        files, total = rows(group)
-        outcomes, without = columns(total)
-        share = 1 - sum(one.failed and bool(one.calls) for one in group) / (total.on_device or 1)
-        lines += [
-            f"\n## Ethos-{npu.upper()}\n",
-            f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
-            f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n",
-            "| | tests | " + " | ".join([*_COUNTS, *outcomes, *(f"*{one}*" for one in without)]) + " |",
-            "|---" + "|---:" * (1 + len(_COUNTS) + len(outcomes) + len(without)) + "|",
-        ]
-        lines += ["| " + " | ".join(row.cells(outcomes, without)) + " |" for row in [total, *files]]
-    lines.append("\n## Failures and differences\n")
-    wrong = [result for result in results if result.wrong]
-    lines += [_entry(result, diagnosis_of(result, known)) for result in wrong] or ["None."]
-    better = [result for result in results if result.outcome == "xpassed"]
-    if better:
-        lines.append("\n## Passed although upstream expects a failure\n")
-        lines += [f"- `{result.id}`: {result.message or 'no reason given'}" for result in better]
-    unusable = facts.get("unusable")
-    if isinstance(unusable, dict) and unusable:
-        lines.append("\n## Files that do not import here\n\nTheir tests are not counted above.\n")
-        lines += [f"- {file}: {why['reason']}" for file, why in sorted(unusable.items()) if why["ethos_u"]]
-        others = [file for file, why in sorted(unusable.items()) if not why["ethos_u"]]
-        lines += [f"\nAnd {len(others)} that have no test for Ethos-U: {', '.join(others)}."] if others else []
+def markdown(data: Mapping[str, Any]) -> dict[str, str]:
+    """The pieces of docs/upstream.md.
+
+    Args:
+        data: what `to_json` gives.
+
+    Returns:
+        Markdown by name: "run", each NPU ("u55"), "wrong", "unexpectedly-passed", "unusable".
+    """
+    facts = data["facts"]
+    npus = dict.fromkeys(entry["npu"] for entry in data["files"])
+    return {
+        "run": "".join(f"- {name}: {value}\n" for name, value in facts.items() if not isinstance(value, dict)),
+        **{npu: _npu([_counts(entry) for entry in data["files"] if entry["npu"] == npu]) for npu in npus},
+        "wrong": "".join(map(_entry, data["wrong"])) or "None.\n",
+        "unexpectedly-passed": "".join(
+            f"- `{entry['id']}`: {entry['reason'] or 'no reason given'}\n" for entry in data["unexpectedly_passed"]
+        )
+        or "None.\n",
+        "unusable": _unusable(facts.get("unusable", {})),
+    }
+
+
+def _counts(entry: Mapping[str, Any]) -> FileCounts:
+    names = ("tests", "on_device", "compared", "equal", "failed_on_device")
+    counts: dict[str, Any] = {name: entry[name] for name in names}
+    return FileCounts(entry["file"], **counts, outcomes=Counter(entry["outcomes"]), without=Counter(entry["without"]))
+
+
+def _npu(files: Sequence[FileCounts]) -> str:
+    """One NPU's sentence and table."""
+    total = FileCounts("total")
+    for row in files:
+        total.tests += row.tests
+        total.on_device += row.on_device
+        total.compared += row.compared
+        total.equal += row.equal
+        total.failed_on_device += row.failed_on_device
+        total.outcomes += row.outcomes
+        total.without += row.without
+    outcomes, without = columns(total)
+    share = 1 - total.failed_on_device / (total.on_device or 1)
+    lines = [
+        f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
+        f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n",
+        "| | tests | " + " | ".join([*_COUNTS, *outcomes, *(f"*{one}*" for one in without)]) + " |",
+        "|---" + "|---:" * (1 + len(_COUNTS) + len(outcomes) + len(without)) + "|",
+        *("| " + " | ".join(row.cells(outcomes, without)) + " |" for row in [total, *files]),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _entry(result: TestResult, entry: Known | None) -> str:
-    told = f"{entry.diagnosis}: {entry.evidence}" if entry else "not diagnosed"
-    return f"- `{result.id}` ({told})\n  {result.outcome}: `{result.problem}`"
+def _entry(entry: Mapping[str, Any]) -> str:
+    told = f"{entry['diagnosis']}: {entry['evidence']}" if entry["diagnosis"] else "not diagnosed"
+    return f"- `{entry['id']}` ({told})\n  {entry['outcome']}: `{entry['problem']}`\n"
 
 
-_HEAD = """\
-# Upstream's tests on the virtual boards
-
-Written by `make upstream`; not edited by hand. These are the tests of ExecuTorch's Arm backend that come with its
-wheel, unchanged, and started as upstream starts them: they lower a module, write program and inputs to files, start
-an FVP by its name on PATH with a runner ELF, and compare the files it leaves with PyTorch's result. Here the FVPs
-are the launchers of `ethos-hil fvp-launchers`, and the runner is this repository's firmware.
-
-*on device*: tests that started an FVP at least once. Upstream's other tests end before: they assert that nothing is
-delegated, are skipped, or are expected to fail earlier.
-
-*compared* and *equal*: upstream compares within tolerances; here the outputs of each device run are also compared, bit
-for bit, with what tosa_reference_model and the host's kernels answer to the same program and inputs, unless something
-in the program has no such reference.
-
-Columns in italics are what the same tests report where no FVP is installed: derived by the rule of
-`suites/lab/upstream/rule.py`, and checked by really running some of them that way (see below for how many). There a
-test that would reach the device is reported as expected failure, whatever the compiler did.
-"""
+def _unusable(files: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [f"- {file}: {why['reason']}" for file, why in sorted(files.items()) if why["ethos_u"]]
+    others = [file for file, why in sorted(files.items()) if not why["ethos_u"]]
+    if others:
+        lines.append(f"\nAnd {len(others)} that have no test for Ethos-U: {', '.join(others)}.")
+    return "\n".join(lines or ["None."]) + "\n"

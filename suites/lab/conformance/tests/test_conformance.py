@@ -326,7 +326,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_command_prints_counts_and_faults_and_writes_files(tmp_path: Path) -> None:
-    files = ("--json", str(tmp_path / "all.json"), "--coverage", str(tmp_path / "kinds.md"))
+    files = ("--json", str(tmp_path / "all.json"), "--coverage", str(tmp_path / "kinds.json"))
     done = command("--npu", "ethos-u55-32", "--npu", "ethos-u85-128", "--program", "shift right", *files)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
@@ -343,9 +343,10 @@ def test_the_command_prints_counts_and_faults_and_writes_files(tmp_path: Path) -
     assert written["outcomes"] == {
         "exact": 34, "faulted": 2, "not comparable": 0, "not compiled": 14, "mismatch": 0, "broken": 0
     }  # fmt: skip
-    rows = (tmp_path / "kinds.md").read_text().splitlines()
-    assert rows[0] == "| operation | u55-32 | u85-128 |"
-    assert "| ELEMENTWISE SHR | 2 | 7 |" in rows
+    covered = json.loads((tmp_path / "kinds.json").read_text())
+    assert (covered["programs"], covered["outcomes"]) == (10, written["outcomes"])
+    assert covered["npus"] == ["ethos-u55-32", "ethos-u85-128"]
+    assert covered["operations"]["ELEMENTWISE SHR"] == {"ethos-u55-32": 2, "ethos-u85-128": 7}
 
 
 @pytest.mark.parametrize(
@@ -372,7 +373,5 @@ def test_the_report_shows_failures_once_with_where_they_are() -> None:
     with shown.capture() as text:
         shown.print(report.summary(verdicts))
     assert "mismatch: add: output 0 (ethos-u55-32 Sram_Only; ethos-u55-64 Sram_Only; and 2 more)" in text.get()
-    assert coverage.table(verdicts, NpuName.VALID[:2]).splitlines()[2:] == [
-        "| CONV | 1 |  |",
-        "| CONV, stride | 1 |  |",
-    ]
+    counted = coverage.counts(verdicts, NpuName.VALID[:2])
+    assert coverage.table(counted, NpuName.VALID[:2]).splitlines()[2:] == ["| CONV | 1 |  |", "| CONV, stride | 1 |  |"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -102,9 +103,10 @@ def test_a_failed_call_of_an_fvp_is_told_by_what_it_printed() -> None:
 
 def test_the_table_counts_what_failed_and_names_what_is_not_diagnosed() -> None:
     results = [result("ops/test_a.py::test_a_u55[1]"), result("ops/test_a.py::test_a_u55[2]", "failed", message="boom")]
-    text = table.markdown(results, [], {})
-    assert "| ops/a | 2 |  |  |  | 1 | 1 | 2 |" in text
-    assert "- `ops/test_a.py::test_a_u55[2]` (not diagnosed)\n  failed: `boom`" in text
+    pieces = table.markdown(json.loads(json.dumps(table.to_json(results, [], {"tests": 2}))))
+    assert "| ops/a | 2 |  |  |  | 1 | 1 | 2 |" in pieces["u55"]
+    assert pieces["wrong"] == "- `ops/test_a.py::test_a_u55[2]` (not diagnosed)\n  failed: `boom`\n"
+    assert (pieces["run"], pieces["unexpectedly-passed"]) == ("- tests: 2\n", "None.\n")
 
 
 def test_a_test_that_passes_with_other_outputs_than_the_references_is_wrong() -> None:

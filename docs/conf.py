@@ -1,0 +1,43 @@
+"""The site of the documents: `make docs` builds it with Sphinx into build/docs.
+
+The root of the sources is the repository, not this folder, so that a link leads to the same file on the site and in a
+checkout, the README and firmware/README.md included.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+project = "ethos-hil"
+extensions = ["generated_tables", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**", "firmware/README.md"]
+exclude_patterns = [
+    ".*",
+    "build",
+    "src",
+    "harness",
+    "lowering",
+    "results",
+    "suites",
+    "firmware/[!R]*",
+    "**/__pycache__",
+]
+source_suffix = {".md": "markdown"}
+
+myst_enable_extensions = ["deflist", "attrs_block"]
+myst_heading_anchors = 4  # every heading is a target, by the name that a forge gives it
+highlight_language = "none"
+
+default_role = "literal"  # docstrings write names in single backticks
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+
+html_theme = "furo"
+html_title = "ethos-hil"
+html_show_copyright = False
+html_show_sphinx = False

@@ -1,0 +1,129 @@
+"""Tables of the documents that are made when the site is built, and not kept: `{generated} NAME` in a page.
+
+Most are read from the code, in seconds. What takes hours to measure is kept as data (docs/data) and shown as a table
+here. `python docs/generated_tables.py NAME` prints one, without a name their names.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+DATA = Path(__file__).parent / "data"
+# One configuration of each generation: the columns of the short table in docs/npu.md.
+_THREE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+
+
+def data(name: str) -> Any:
+    """What docs/data has of that name."""
+    return json.loads((DATA / f"{name}.json").read_text("utf-8"))
+
+
+@cache
+def _operators() -> dict[str, str]:
+    from ethos_hil.suites.lab import coverage
+
+    return coverage.markdown(coverage.Upstream.read(), coverage.declared())
+
+
+@cache
+def _upstream() -> dict[str, str]:
+    from ethos_hil.suites.lab.upstream import table
+
+    return table.markdown(data("upstream"))
+
+
+def _fvp_parameters() -> str:
+    from ethos_hil.harness.fvp_stand_in import tables
+
+    return tables.parameters()
+
+
+def _fvp_options() -> str:
+    from ethos_hil.harness.fvp_stand_in import tables
+
+    return tables.options()
+
+
+def _kernels() -> str:
+    import kernel_table
+
+    return kernel_table.markdown()
+
+
+def _npu_operations() -> str:
+    """Each operation, without its forms, on one NPU of each generation."""
+    from ethos_hil.suites.lab.conformance import coverage
+
+    whole = {kind: counts for kind, counts in data("npu-coverage")["operations"].items() if "," not in kind}
+    return coverage.table(whole, _THREE)
+
+
+def _npu_forms() -> str:
+    from ethos_hil.suites.lab.conformance import coverage
+
+    covered = data("npu-coverage")
+    return coverage.table(covered["operations"], covered["npus"])
+
+
+def _npu_outcomes() -> str:
+    outcomes: dict[str, int] = data("npu-coverage")["outcomes"]
+    counts = [f"{count:,}" for count in outcomes.values()]
+    return f"| {' | '.join(outcomes)} |\n{'|---:' * len(outcomes)}|\n| {' | '.join(counts)} |\n"
+
+
+def _piece(pieces: Callable[[], dict[str, str]], name: str) -> str:
+    return pieces()[name]
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    **{f"operators-{name}": partial(_piece, _operators, name) for name in ("counts", "aten", "tosa", "cpu", "defects")},
+    **{
+        f"upstream-{name}": partial(_piece, _upstream, name)
+        for name in ("run", "u55", "u65", "u85", "wrong", "unexpectedly-passed", "unusable")
+    },
+    "fvp-parameters": _fvp_parameters,
+    "fvp-options": _fvp_options,
+    "kernels": _kernels,
+    "npu-operations": _npu_operations,
+    "npu-forms": _npu_forms,
+    "npu-outcomes": _npu_outcomes,
+}
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Adds the directive; Sphinx calls it."""
+    from docutils import nodes
+    from sphinx.util.docutils import SphinxDirective
+
+    class GeneratedTable(SphinxDirective):
+        """`{generated} NAME`: the table of that name."""
+
+        required_arguments = 1
+
+        def run(self) -> list[nodes.Node]:
+            name = self.arguments[0]
+            if name not in TABLES:
+                raise self.error(f"no table is called {name}; there are {', '.join(TABLES)}")
+            return self.parse_text_to_nodes(TABLES[name]())
+
+    app.add_directive("generated", GeneratedTable)
+    return {"parallel_read_safe": True}
+
+
+def main(names: list[str]) -> int:
+    """Prints the tables of these names, or all names."""
+    sys.stdout.write("\n".join(TABLES[name]() for name in names) if names else "\n".join(TABLES) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    sys.exit(main(sys.argv[1:]))
