@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.upstream.delegated_operators import delegated
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.names.operators import unwrapped
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +46,7 @@ def insist(leave: Sequence[str], method: str, program: torch.export.ExportedProg
 
 def _name(node: torch.fx.Node) -> str:
     """Aten's name of an edge operator ("aten.sigmoid.default"); "" for what is none."""
-    return str(getattr(node.target, "_op", node.target)) if node.op == "call_function" else ""
+    return str(unwrapped(node.target)) if node.op == "call_function" else ""
 
 
 def _is_computation(name: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ethos_hil.lowering.upstream.names.operators import is_operator, unwrapped
+
 if TYPE_CHECKING:
     import torch
 
@@ -21,5 +23,5 @@ def delegated(program: torch.export.ExportedProgram) -> tuple[str, ...]:
     lowered = (each for each in program.graph_module.modules() if isinstance(each, LoweredBackendModule))
     graphs = (graph for module in lowered for graph in module.original_module.graph_module.modules())
     nodes = (node for graph in graphs if isinstance(graph, torch.fx.GraphModule) for node in graph.graph.nodes)
-    targets = {getattr(node.target, "_op", node.target) for node in nodes}  # an edge operator wraps aten's
-    return tuple(sorted(str(target) for target in targets if isinstance(target, torch._ops.OperatorBase)))
+    targets = {unwrapped(node.target) for node in nodes}
+    return tuple(sorted(str(target) for target in targets if is_operator(target)))

@@ -25,14 +25,25 @@ if TYPE_CHECKING:
 _KEYS = ("scale", "zp", "quant_min", "quant_max", "dtype")
 
 
+def edge_config(*, preserve: Sequence[Any] = ()) -> Any:
+    """ExecuTorch's EdgeCompileConfig for programs that hold other operators than its core ones, as ours do.
+
+    Args:
+        preserve: the operators that are not decomposed.
+    """
+    from executorch.exir import EdgeCompileConfig
+
+    return EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(preserve))
+
+
 def by_partitioner(programs: Mapping[str, torch.export.ExportedProgram], partitioners: Mapping[str, Any]) -> Any:
     """An EdgeProgramManager of the methods, each with the delegates its partitioner picks; without one it has none."""
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+    from executorch.exir import to_edge_transform_and_lower
 
     return to_edge_transform_and_lower(
         dict(programs),
         partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        compile_config=edge_config(),
     )
 
 
@@ -85,14 +96,12 @@ def by_backend_id(
         CompileError: a float input or output is not quantised, or an operator cannot be delegated.
     """
     import torch
-    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir import to_edge
     from executorch.exir.backend.backend_api import to_backend
 
-    config = EdgeCompileConfig(_check_ir_validity=False)
     functional = {name: program.run_decompositions({}) for name, program in programs.items()}
     kept = [op for name, each in partitioners.items() for op in _kept(functional[name], each)]
-    preserving = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(dict.fromkeys(kept)))
-    edge = to_edge(functional, compile_config=preserving)
+    edge = to_edge(functional, compile_config=edge_config(preserve=list(dict.fromkeys(kept))))
     takers = {name: _Integers(name, edge.exported_program(name)) for name in partitioners}
     edge = edge.transform({name: list(taker.passes) for name, taker in takers.items()})
     lowered: dict[str, torch.export.ExportedProgram] = {}
@@ -119,7 +128,7 @@ def by_backend_id(
             ) from error
         integers = border.of_inputs([tensor.numpy() for tensor in inputs[name]])
         lowered[name] = torch.export.export(delegate, tuple(map(torch.from_numpy, integers)))
-    return to_edge(lowered, compile_config=config, constant_methods=constants or None), borders
+    return to_edge(lowered, compile_config=edge_config(), constant_methods=constants or None), borders
 
 
 def _kept(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:

@@ -34,6 +34,9 @@ from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.switch import patches_on
+from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +51,7 @@ _SUMMARY_NUMBERS = (
     "cycles_dram_access", "cycles_on_chip_flash_access", "cycles_off_chip_flash_access", "cycles_total",
 )  # fmt: skip
 # What an artifact says of the departures from upstream made here.
-TABLES_FIRST = (
+REORDERED = (
     "look-up tables were made before average pools were rewritten: in the order of ExecuTorch's Arm passes, lowering "
     "an average pool or mean fed by a look-up fails"
 )
@@ -152,18 +155,37 @@ def partitioner(spec: Any, checks: list[Any]) -> Any:
 
 
 def adopt(program: torch.export.ExportedProgram) -> list[Any]:
-    """Names upstream's backend as the one of every module we lowered; returns them in the order of their calls."""
-    lowered = list(_called(program.graph_module))
-    for module in lowered:
-        if module.backend_id == _backend().__name__:
-            module._backend_id = BACKEND
-    return lowered
+    """Hands what our backend lowered to upstream's, which the program names in its place.
+
+    Returns:
+        The lowered modules that the program calls, in the order of the calls.
+    """
+    from executorch.exir.lowered_backend_module import LoweredBackendModule
+
+    found = []
+    for owner, name in list(_called(program.graph_module)):
+        lowered = getattr(owner, name)
+        if lowered.backend_id == _backend().__name__:
+            adopted = LoweredBackendModule(
+                lowered.original_module,
+                BACKEND,
+                lowered.processed_bytes,
+                lowered.compile_specs,
+                lowered.named_data_store_output,
+            )
+            adopted.meta = lowered.meta
+            setattr(owner, name, adopted)
+        found.append(getattr(owner, name))
+    return found
 
 
-def _called(module: torch.fx.GraphModule) -> Iterator[Any]:
+def _called(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule, str]]:
     """The lowered modules that a graph calls, in the order in which ExecuTorch writes the calls.
 
     A branch is written where the operator that chooses it stands, the true one first (exir/emit/_emitter.py).
+
+    Returns:
+        For each call, the module of the graph that it is in, and the attribute of that which is called.
     """
     from executorch.exir.delegate import executorch_call_delegate
     from executorch.exir.graph_module import get_control_flow_submodules
@@ -173,7 +195,7 @@ def _called(module: torch.fx.GraphModule) -> Iterator[Any]:
         inner.setdefault(node, []).append(body)
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target == executorch_call_delegate:
-            yield getattr(module, node.args[0].target)
+            yield module, node.args[0].target
         for body in inner.get(node, ()):
             yield from _called(body)
 
@@ -254,9 +276,11 @@ def _backend() -> Any:
                     result = EthosUBackend.preprocess(edge_program, specs)
                 except Exception as error:
                     raise_if_interrupted(error)
-                    with _tables_first(untouched):
+                    if not patches_on():
+                        raise
+                    with apply(TABLES_FIRST, untouched):
                         result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
-                    capture.notes.append(TABLES_FIRST)
+                    capture.notes.append(REORDERED)
                     rescued = True
                 output = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
                 # The reference goes by upstream's program, so that it also verifies what a rewrite made of it.
@@ -301,27 +325,6 @@ def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]
                 if node.meta.get("debug_handle"):
                     handles[key] = node.meta["debug_handle"]
     return nodes, handles
-
-
-@contextmanager
-def _tables_first(program: Any) -> Iterator[None]:
-    """Lets the Arm passes turn look-ups into TABLEs before they rewrite average pools.
-
-    In upstream's order the two collide: an average pool (or a mean that becomes one) fed by sigmoid, tanh, exp and
-    the like finds a float input, because these promote integers until they are TABLEs, and lowering fails with
-    "Unsupported input dtype torch.float32". This is only used after upstream's own order has failed.
-    """
-    from executorch.backends.arm._passes import DecomposeAvgPool2dPass, InsertTableOpsPass
-    from executorch.backends.arm._passes import arm_pass_manager as manager
-
-    registered = manager._registered_pass_insertions
-    before = dict(registered)
-    manager.register_pass_insertions_before(DecomposeAvgPool2dPass, [InsertTableOpsPass(program)])
-    try:
-        yield
-    finally:
-        registered.clear()
-        registered.update(before)
 
 
 def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> VelaOutput:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.names.operators import unwrapped
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +41,7 @@ def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: So
         modules = dict(part.named_modules())
         for node in part.graph.nodes:
             if node.op == "call_function" and not support.is_node_supported(modules, node) and node in reasons:
-                operator = getattr(node.target, "_op", node.target)  # an edge operator wraps aten's
+                operator = unwrapped(node.target)
                 line = sources.locate(node.meta.get("stack_trace"))
                 reason = _EDGE_OPERATOR.sub(r"\1", " ".join(reasons[node].split()))
                 return f"{operator}{f' ({line})' if line else ''}: {reason}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.upstream.export import export
-from ethos_hil.lowering.upstream.patches.histogram import searched_in_numbers
-from ethos_hil.lowering.upstream.patches.keep_origins import ancestry_kept
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.table import ORIGINS
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ def quantise(
             the Arm passes reject).
         calibration_inputs: sets of inputs whose value ranges decide the scales; at least one, and for a model that
             branches at least one for each way through it.
-        compile_spec: upstream's compile spec of the target; its class decides for a quantiser.
+        compile_spec: upstream's compile spec of the target; upstream chooses the quantiser by its class.
         scheme: "a16w8" for activations in 16 bits.
 
     Returns:
@@ -44,9 +44,9 @@ def quantise(
     quantiser.set_global(
         arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
     )
-    with torch.no_grad(), searched_in_numbers(), ancestry_kept():
+    with torch.no_grad(), apply(ORIGINS):
         if get_cond_while_submodules(floating):
-            # PT2E's own functions leave branches and bodies of loops as they are; upstream's tests call this.
+            # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.
             converted = quantiser._quantize_with_submodules(floating, list(calibration_inputs))
         else:
             prepared = prepare_pt2e(floating, quantiser)
