@@ -25,7 +25,10 @@ def times(folder: Path, text: str, *options: str) -> Times:
     file = folder / "test_it.py"
     file.write_text(text)
     # Of other packages' plugins, which take two seconds to import, none is needed here.
-    environment = os.environ | {"PYTHONPATH": str(suite_tests.REPOSITORY / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(suite_tests.REPOSITORY / "src"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     arguments = ["-c", os.devnull, "--rootdir", str(folder), "-p", "no:cacheprovider", *options, str(file)]
     return timed(arguments, folder, environment, folder)
 
