@@ -1,4 +1,4 @@
-"""Which operators of a program its delegates took over."""
+"""The operators that the delegates of a program compute."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def delegated(program: torch.export.ExportedProgram) -> tuple[str, ...]:
-    """The operators inside the delegates of a lowered program, as the backend was given them.
+    """The operators inside the delegates of a lowered program, as the backend received them.
 
     Returns:
-        ExecuTorch's edge operators by aten's names ("aten.view_copy.default"), each once, sorted: what upstream's lists
-        of supported operators are about. Branches and bodies of control flow are included.
+        Aten's names of ExecuTorch's edge operators ("aten.view_copy.default"), each once, sorted. Upstream's lists of
+        supported operators use the same names. Branches and bodies of control flow are included.
     """
     import torch
     from executorch.exir.lowered_backend_module import LoweredBackendModule

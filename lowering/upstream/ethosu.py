@@ -1,11 +1,11 @@
 """ExecuTorch's Ethos-U backend, with its by-products kept.
 
-Upstream's backend compiles a partition and forgets how. Ours runs it unchanged, but lets it write the TOSA program
-with locations and Vela's debug database into a fresh folder per partition, builds the delegate map from them, and
-returns that as ExecuTorch's `debug_handle_map`. The program stays byte for byte what upstream alone would have made:
-the extra flags and the folder's path are added to the compile specs only for the call, and `adopt` gives the lowered
-modules upstream's backend name back before the program is written. Where upstream fails, or Vela's program could run
-on no hardware, a second attempt departs from it and leaves a note: docs/decisions/0004 lists these cases.
+Upstream's backend keeps nothing of a partition but the compiled blob. Ours calls it, and has it write the TOSA program
+with locations and Vela's debug database into a new folder for each partition. From these it builds the delegate map,
+which it returns as ExecuTorch's `debug_handle_map`. The program stays byte for byte what upstream alone would make: the
+additional flags and the folder's path are in the compile specs only during the call, and `adopt` hands the lowered
+modules to upstream's backend before the program is written. Where upstream fails, or no hardware could run Vela's
+program, a second attempt departs from upstream and leaves a note. docs/decisions/0004 lists these cases.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import torch
 
 BACKEND = "EthosUBackend"
-# Neither changes the compiled blob (a test compares with upstream's); they make Vela write its databases.
+# They make Vela write its databases. Neither changes the compiled blob: a test compares it with upstream's.
 DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
 _SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
 _SUMMARY_NUMBERS = (
@@ -63,7 +63,7 @@ HOISTED = (
 
 @dataclass(frozen=True)
 class CompiledPartition:
-    """One partition as the backend compiled it; the fields are those of `ethos_hil.lowering.artifact.Delegate`."""
+    """One partition as the backend compiled it. The fields are those of `ethos_hil.lowering.artifact.Delegate`."""
 
     blob: bytes
     tosa: bytes
@@ -74,7 +74,14 @@ class CompiledPartition:
 
 @dataclass(frozen=True)
 class VelaOutput:
-    """What one run of Vela left: the blob, the TOSA program it read (with locations), its debug database and totals."""
+    """The results of one run of Vela.
+
+    Attributes:
+        blob: the delegate.
+        tosa: the TOSA program that Vela read, with locations.
+        database: Vela's debug database, in XML.
+        summary: Vela's totals, by Vela's names.
+    """
 
     blob: bytes
     tosa: bytes
@@ -83,7 +90,7 @@ class VelaOutput:
 
     @classmethod
     def read(cls, blob: bytes, folder: Path) -> VelaOutput:
-        """Reads the files ExecuTorch lets Vela write into `folder`."""
+        """Reads the files that ExecuTorch and Vela wrote into `folder`."""
         output = folder / "output"
         return cls(
             blob,
@@ -99,14 +106,14 @@ class VelaOutput:
 
 @dataclass
 class Capture:
-    """What our backend needs to know of the model, and what it learnt while compiling its partitions.
+    """What our backend knows of the model, and what it found out while it compiled the partitions.
 
     Attributes:
         calls: the aten calls of each method's float program (`collect_calls`).
-        surviving: of each method (`surviving`).
+        surviving: the calls of each method that still have nodes when it is quantised (`surviving`).
         method: the one that is being compiled.
-        partitions: those that have been compiled, of all methods.
-        notes: an artifact's.
+        partitions: the compiled ones, of all methods.
+        notes: a sentence for each departure from upstream.
     """
 
     calls: Mapping[str, Mapping[str, AtenCall]]
@@ -116,7 +123,11 @@ class Capture:
     notes: list[str] = field(default_factory=list)
 
     def compiled(self, blob: bytes) -> CompiledPartition:
-        """The partition that gave this very blob; equal blobs of different partitions are told apart by identity."""
+        """The partition with this blob. Of partitions with equal blobs, it is the one with this object.
+
+        Raises:
+            LookupError: no partition has it.
+        """
         for same in (lambda other: other is blob, lambda other: other == blob):
             for partition in self.partitions:
                 if same(partition.blob):
@@ -136,7 +147,7 @@ def compile_spec(npu: NpuName, memory_mode: MemoryMode) -> Any:
 
 @contextmanager
 def capturing(capture: Capture) -> Iterator[None]:
-    """Makes `capture` the one our backend uses."""
+    """While inside, our backend uses `capture`."""
     token = _current.set(capture)
     try:
         yield
@@ -145,7 +156,12 @@ def capturing(capture: Capture) -> Iterator[None]:
 
 
 def partitioner(spec: Any, checks: list[Any]) -> Any:
-    """Upstream's partitioner with further checks, delegating to our backend."""
+    """Upstream's partitioner with further checks, which delegates to our backend.
+
+    Args:
+        spec: upstream's compile spec (`compile_spec`).
+        checks: of torch's class OperatorSupportBase; an operator that one of them refuses stays on the CPU.
+    """
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir.backend.partitioner import DelegationSpec
 
@@ -201,9 +217,9 @@ def _called(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule
 
 
 def identifier(node: Any) -> str:
-    """The first graph's node that `node` descends from, as ExecuTorch identifies it for debug handles.
+    """The node of the float graph that `node` descends from, as ExecuTorch identifies it for debug handles.
 
-    A node without a trace is the first itself, as those of branches are.
+    A node without a trace, such as a node of a branch, is such a node itself.
     """
     from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
 
@@ -212,7 +228,7 @@ def identifier(node: Any) -> str:
 
 
 def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, AtenCall]:
-    """The aten calls of a float program, its branches included, each graph's in order, by identifier."""
+    """The aten calls of a float program by identifier, branches included, in the order of each graph."""
     calls: dict[str, AtenCall] = {}
     for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
         if node.target is operator.getitem:  # picks one of several results
@@ -231,7 +247,7 @@ def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, A
 
 
 def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
-    """Identifiers of the calls that still have nodes in a program, its branches included."""
+    """The identifiers of the calls that still have nodes in a program, branches included."""
     return frozenset(
         identifier(node) for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"
     )
@@ -239,7 +255,7 @@ def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
 
 @cache
 def _backend() -> Any:
-    # Defined late: the base class costs seconds to import. ExecuTorch finds backends among the base's subclasses.
+    # Defined late, because importing the base class takes seconds. ExecuTorch finds backends among its subclasses.
     from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend
     from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -248,7 +264,7 @@ def _backend() -> Any:
     class EthosHilEthosUBackend(BackendDetails):
         @classmethod
         def preprocess_multimethod(cls, edge_programs: Any, compile_specs: Any) -> Any:
-            """Upstream's, one method after the other, so that each is mapped to its own calls."""
+            """Compiles one method after the other, so that each is mapped to its own calls."""
             results: dict[str, Any] = {}
             for method, programs in edge_programs.items():
                 _current.get().method = method
@@ -283,7 +299,7 @@ def _backend() -> Any:
                     capture.notes.append(REORDERED)
                     rescued = True
                 output = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
-                # The reference goes by upstream's program, so that it also verifies what a rewrite made of it.
+                # The reference is upstream's program, so that a run also verifies what a rewrite made of it.
                 reference = without_locations(output.tosa)
                 # A rescued program may pad what a table gives, which Vela 5.1 compiles wrongly behind a transposition:
                 # it writes the padded map with the strides of the map without padding.
@@ -328,10 +344,10 @@ def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]
 
 
 def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> VelaOutput:
-    """Compiles a program again with its tables before transpositions; as it is where none moves.
+    """Compiles a program again with its tables before transpositions, if that moves a table.
 
     Raises:
-        CompileError: Vela places a table beyond SHRAM nevertheless.
+        CompileError: Vela still places a table beyond SHRAM.
     """
     from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
@@ -358,7 +374,7 @@ def _with_hoisted_tables(output: VelaOutput, specs: list[Any], folder: Path) -> 
 
 
 def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
-    """The attempt's result; when it fails too, the first error tells more."""
+    """The result of a second attempt. If that fails too, the first error is raised, which says more."""
     try:
         return attempt()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What of a program a backend does not take, as upstream's own checks say it."""
+"""Why a backend refuses an operator, in the words of upstream's own checks."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     import torch
 
 _EDGE_OPERATOR = re.compile(r"<EdgeOpOverload: ([\w.]+)>(: schema = .*?\) -> [^.]+)?")
-"""How upstream's reasons print one, with all of its schema."""
+"""An operator in upstream's reasons, with all of its schema."""
 
 
 def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: Sources) -> str | None:
     """The first operator of a program that `partitioner` would leave to the CPU, and why; None if there is none.
 
-    A backend that is given such an operator all the same fails in one of its passes, with a message about what that
-    pass had made of it. What a partitioner asks before it picks an operator names the operator itself.
+    A backend that is given such an operator fails in one of its passes, with a message about what the pass made of it.
+    The checks that a partitioner makes before it picks an operator name the operator itself.
 
     Args:
-        program: an edge program, which was not delegated yet.
+        program: an edge program that has no delegates yet.
         partitioner: upstream's, for TOSA or an Ethos-U.
         sources: names the operator's line.
     """
