@@ -1,5 +1,5 @@
-"""`make bench`: what the harness costs, measured now, on this machine; how fast suites and NPU model are, and how good
-its timing.
+"""`make bench`: what the harness costs, measured now, on this machine; how fast suites and NPU model are, what
+the patches of upstream save, and how good the timing is.
 
 Ratios compare two things timed in turn in this run; they mean more than the seconds, which depend on the machine and on
 what else it is doing.
@@ -31,7 +31,7 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.model import load_model
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.silence_tools import quiet
-from ethos_hil.suites.lab.self_bench import npu, suite_tests, timing_model
+from ethos_hil.suites.lab.self_bench import npu, patches, suite_tests, timing_model
 
 SIZE = NpuName.parse("ethos-u55-128")
 ROUNDS = 7
@@ -162,7 +162,7 @@ def main() -> int:
     for row in rows:
         table.add_row(row.what, row.value, row.asked)
     console().print(table)
-    return suite_tests.main() or npu.main() or timing_model.main()
+    return suite_tests.main() or patches.main() or npu.main() or timing_model.main()
 
 
 if __name__ == "__main__":
