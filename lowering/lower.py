@@ -28,7 +28,8 @@ from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_par
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.imports import import_executorch
-from ethos_hil.lowering.upstream.patches import shortcuts
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
 from ethos_hil.lowering.versions import versions
@@ -93,7 +94,7 @@ def lower(
         else EthosUToolchain(target, memory_mode or MemoryMode.default(target), scheme)
     )
     progress("exporting")
-    with shortcuts():
+    with apply(SPEED):
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
             key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))

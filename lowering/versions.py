@@ -8,16 +8,26 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from ethos_hil.lowering.upstream.patches.switch import patches_on
+
 _PACKAGES = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
 
 
-@cache
 def versions() -> dict[str, str]:
     """Return versions by package name, "missing" for one that is not installed; also Python's and this package's own.
 
     "ethos-hil-lowering" is the digest of this package's source, with all its subpackages: other code makes another
-    artifact.
+    artifact. "ethos-hil-patches" is "on", or "off" with ETHOS_HIL_PATCHES=off: without the patches of upstream an
+    artifact may say less.
+
+    Raises:
+        UsageError: ETHOS_HIL_PATCHES has another value.
     """
+    return {**_installed(), "ethos-hil-patches": "on" if patches_on() else "off"}
+
+
+@cache
+def _installed() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:

@@ -10,18 +10,16 @@ of Arm's backend have none of these.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Record, Schema
 from ethos_hil.lowering.formats.pte_model import (
     ITEM_SIZES,
@@ -37,6 +35,7 @@ from ethos_hil.lowering.formats.pte_model import (
     Value,
     ValueList,
 )
+from ethos_hil.lowering.upstream.names.schemas import SCHEMAS, schema_folder
 
 __all__ = [
     "BackendDelegate",
@@ -98,17 +97,8 @@ class _Malformed(Exception):
 
 @cache
 def _schema() -> Schema:
-    # find_spec of a top-level package doesn't import it.
-    package = importlib.util.find_spec("executorch")
-    for location in (package.submodule_search_locations or []) if package else []:
-        folder = Path(location) / "exir" / "_serialize"
-        if (folder / "program.fbs").is_file():
-            texts = [(folder / name).read_text("utf-8") for name in ("scalar_type.fbs", "program.fbs")]
-            return Schema.parse(*texts)
-    raise ToolError(
-        "executorch's program.fbs was not found, so .pte files cannot be read",
-        hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
-    )
+    folder = schema_folder()
+    return Schema.parse(*((folder / name).read_text("utf-8") for name in SCHEMAS))
 
 
 class _Parser:

@@ -17,6 +17,7 @@ import numpy as np
 from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor, ValueList
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
+from ethos_hil.lowering.upstream.names.operators import schema_arguments
 
 _INT32 = np.iinfo(np.int32)
 
@@ -330,7 +331,7 @@ def _torch_kernel(call: KernelCall, store: Store) -> None:
     positional: list[Any] = []
     keywords: dict[str, Any] = {}
     outputs: list[tuple[int, torch.Tensor]] = []
-    for argument, index in zip(operator._schema.arguments, call.args, strict=False):
+    for argument, index in zip(schema_arguments(operator), call.args, strict=False):
         if argument.is_out:
             out = store.tensor(index)
             tensor = torch.from_numpy(np.zeros(out.sizes, out.dtype))

@@ -1,6 +1,6 @@
-"""Completing float operators that upstream cannot lower as they are.
+"""Max pools that leave out their stride, which upstream cannot lower.
 
-A model without such operators is not touched, so its program stays byte for byte what upstream alone makes of it.
+A model without such pools is not changed, so its program is byte for byte what upstream alone makes of it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ COMPLETED_POOLS = (
 
 
 def prepare(floating: torch.fx.GraphModule) -> tuple[str, ...]:
-    """Changes the module in place, to the same function in operators upstream lowers.
+    """Rewrites a module in place, so that upstream can lower it and it computes the same.
 
     Args:
         floating: the module of a float exported program.
 
     Returns:
-        A sentence for each kind of change.
+        A sentence for each kind of change that was made.
     """
     return (COMPLETED_POOLS,) if _complete_pools(floating) else ()
 
 
 def _complete_pools(floating: torch.fx.GraphModule) -> int:
-    """Writes out the stride of max pools that leave it to its default, the kernel's size; returns how many.
+    """Gives max pools without a stride the default stride, the kernel's size. Returns how many there were.
 
-    Without it upstream's partitioner fails on functional.max_pool2d(x, 2) with an IndexError, in pool_2d_support.py.
+    Upstream's partitioner fails on functional.max_pool2d(x, 2) with an IndexError (executorch 1.4.1,
+    backends/arm/operator_support/pool_2d_support.py).
     """
     import torch
 

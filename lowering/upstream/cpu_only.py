@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.upstream.delegated_operators import delegated
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.names.operators import unwrapped
 
 if TYPE_CHECKING:
     import torch
 
 
 def checks(leave: Sequence[str]) -> list[Any]:
-    """What upstream's partitioners are to ask besides, so that they take none of these operators."""
+    """Further checks for upstream's partitioners, which refuse these operators.
+
+    Args:
+        leave: aten's names, such as "aten.sigmoid.default".
+    """
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     class NotLeft(OperatorSupportBase):
@@ -26,10 +31,15 @@ def checks(leave: Sequence[str]) -> list[Any]:
 
 
 def insist(leave: Sequence[str], method: str, program: torch.export.ExportedProgram) -> None:
-    """Says so when a method has no operator of a name: a misspelt one would be delegated.
+    """Checks that a method has every operator that it leaves to the CPU. A misspelt one would be delegated.
+
+    Args:
+        leave: aten's names.
+        method: the method's name, for the message.
+        program: the method's program with its delegates.
 
     Raises:
-        UsageError: with the operators there are.
+        UsageError: an operator is not in the program. The message lists those that are.
     """
     there = {_name(node) for part in graphs(program.graph_module) for node in part.graph.nodes}
     for name in leave:
@@ -44,8 +54,8 @@ def insist(leave: Sequence[str], method: str, program: torch.export.ExportedProg
 
 
 def _name(node: torch.fx.Node) -> str:
-    """Aten's name of an edge operator ("aten.sigmoid.default"); "" for what is none."""
-    return str(getattr(node.target, "_op", node.target)) if node.op == "call_function" else ""
+    """Aten's name of the operator that a node calls ("aten.sigmoid.default"), or "" if it calls none."""
+    return str(unwrapped(node.target)) if node.op == "call_function" else ""
 
 
 def _is_computation(name: str) -> bool:

@@ -1,9 +1,9 @@
-"""Handing programs to a backend: what a partitioner picks of them, or all of them by the backend's id.
+"""Handing programs to a backend: the parts that a partitioner picks, or whole programs by the backend's id.
 
-By the backend's id there is nothing on the CPU, not even the conversion of inputs and outputs. A quantised method then
-takes and gives integers; how they stand for numbers is in the program as upstream's QuantizeInputs and QuantizeOutputs
-put it there, in methods that give constants: input0_scale, input0_zp, input0_quant_min, input0_quant_max, input0_dtype
-(a ScalarType), output0_scale, and so on, each behind the method's name where there are several.
+A program that is handed over by the backend's id leaves nothing to the CPU, not even the conversion of inputs and
+outputs. A quantised method then takes and returns integers. Upstream's QuantizeInputs and QuantizeOutputs write their
+meaning into the program, as methods that return constants: input0_scale, input0_zp, input0_quant_min, input0_quant_max,
+input0_dtype (a ScalarType), output0_scale, and so on. In a program of several methods, the method's name comes first.
 """
 
 from __future__ import annotations
@@ -25,14 +25,30 @@ if TYPE_CHECKING:
 _KEYS = ("scale", "zp", "quant_min", "quant_max", "dtype")
 
 
+def edge_config(*, preserve: Sequence[Any] = ()) -> Any:
+    """ExecuTorch's EdgeCompileConfig for programs that hold other operators than its core ones, as ours do.
+
+    Args:
+        preserve: the operators that are not decomposed.
+    """
+    from executorch.exir import EdgeCompileConfig
+
+    return EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(preserve))
+
+
 def by_partitioner(programs: Mapping[str, torch.export.ExportedProgram], partitioners: Mapping[str, Any]) -> Any:
-    """An EdgeProgramManager of the methods, each with the delegates its partitioner picks; without one it has none."""
-    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+    """An EdgeProgramManager of the methods, each with the delegates that its partitioner picks.
+
+    Args:
+        programs: the methods.
+        partitioners: by method; a method without one has no delegates.
+    """
+    from executorch.exir import to_edge_transform_and_lower
 
     return to_edge_transform_and_lower(
         dict(programs),
         partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        compile_config=edge_config(),
     )
 
 
@@ -41,7 +57,7 @@ class Border:
     """How a method's integers stand for numbers.
 
     Attributes:
-        inputs, outputs: of each what upstream's quantise operator was told (scale, zero point, lowest and highest
+        inputs, outputs: of each, the arguments of upstream's quantise operator (scale, zero point, lowest and highest
             integer, dtype), or None where it is not quantised.
     """
 
@@ -50,15 +66,15 @@ class Border:
 
     @property
     def floats(self) -> bool:
-        """Whether nothing of it is quantised."""
+        """Whether no input and no output is quantised."""
         return not any((*self.inputs, *self.outputs))
 
     def of_inputs(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Inputs as the method takes them."""
+        """Float inputs as the integers that the method takes."""
         return tuple(map(_integers, arrays, self.inputs))
 
     def of_outputs(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Outputs of the quantised module as the method gives them: they are multiples of the scale."""
+        """Float outputs of the quantised module, multiples of the scale, as the integers that the method returns."""
         return tuple(map(_integers, arrays, self.outputs))
 
 
@@ -73,26 +89,25 @@ def by_backend_id(
 
     Args:
         programs: the methods.
-        partitioners: they pick nothing, but know the backend, its compile specs, and the operators it wants whole.
+        partitioners: they pick nothing here. They know the backend, its compile specs, and the operators that it needs
+            undecomposed.
         inputs: example inputs of the methods.
-        enter: is told of each method before it is delegated.
+        enter: called with the name of each method before it is delegated.
         sources: names the line of an operator that cannot be delegated.
 
     Returns:
-        The manager, and what the methods' integers mean.
+        The manager, and the meaning of each method's integers.
 
     Raises:
         CompileError: a float input or output is not quantised, or an operator cannot be delegated.
     """
     import torch
-    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir import to_edge
     from executorch.exir.backend.backend_api import to_backend
 
-    config = EdgeCompileConfig(_check_ir_validity=False)
     functional = {name: program.run_decompositions({}) for name, program in programs.items()}
     kept = [op for name, each in partitioners.items() for op in _kept(functional[name], each)]
-    preserving = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(dict.fromkeys(kept)))
-    edge = to_edge(functional, compile_config=preserving)
+    edge = to_edge(functional, compile_config=edge_config(preserve=list(dict.fromkeys(kept))))
     takers = {name: _Integers(name, edge.exported_program(name)) for name in partitioners}
     edge = edge.transform({name: list(taker.passes) for name, taker in takers.items()})
     lowered: dict[str, torch.export.ExportedProgram] = {}
@@ -119,11 +134,11 @@ def by_backend_id(
             ) from error
         integers = border.of_inputs([tensor.numpy() for tensor in inputs[name]])
         lowered[name] = torch.export.export(delegate, tuple(map(torch.from_numpy, integers)))
-    return to_edge(lowered, compile_config=config, constant_methods=constants or None), borders
+    return to_edge(lowered, compile_config=edge_config(), constant_methods=constants or None), borders
 
 
 def _kept(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:
-    """The operators of a program that its backend wants whole, wherever they are in it."""
+    """The operators of a program, branches included, that its backend needs undecomposed."""
     operators, wanted = partitioner.ops_to_not_decompose(program)
     nodes = [node for part in graphs(program.graph_module) for node in part.graph.nodes]
     there = {op: [node for node in nodes if node.target == op] for op in operators}
@@ -133,7 +148,8 @@ def _kept(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:
 class _Integers:
     """Moves the quantisation of inputs and outputs out of a method, with upstream's passes.
 
-    Raises CompileError where a float input does more than being quantised, or a float output was not quantised.
+    Raises:
+        CompileError: a float input is used by anything but one quantise operator, or a float output is not quantised.
     """
 
     def __init__(self, name: str, program: torch.export.ExportedProgram) -> None:
@@ -165,7 +181,7 @@ class _Integers:
 
     @property
     def border(self) -> Border:
-        """What the method's integers mean, once the passes have run."""
+        """The meaning of the method's integers. Read it after the passes have run."""
         inputs, outputs = self._inputs.quant_args, self._outputs.dequant_args
         return Border(
             tuple(_told(inputs.get(at)) for at in range(self._counts[0])),

@@ -1,11 +1,11 @@
 """ExecuTorch's Ethos-U backend, with its by-products kept.
 
-Upstream's backend compiles a partition and forgets how. Ours runs it unchanged, but lets it write the TOSA program
-with locations and Vela's debug database into a fresh folder per partition, builds the delegate map from them, and
-returns that as ExecuTorch's `debug_handle_map`. The program stays byte for byte what upstream alone would have made:
-the extra flags and the folder's path are added to the compile specs only for the call, and `adopt` gives the lowered
-modules upstream's backend name back before the program is written. Where upstream fails, or Vela's program could run
-on no hardware, a second attempt departs from it and leaves a note: docs/decisions/0004 lists these cases.
+Upstream's backend keeps nothing of a partition but the compiled blob. Ours calls it, and has it write the TOSA program
+with locations and Vela's debug database into a new folder for each partition. From these it builds the delegate map,
+which it returns as ExecuTorch's `debug_handle_map`. The program stays byte for byte what upstream alone would make: the
+additional flags and the folder's path are in the compile specs only during the call, and `adopt` hands the lowered
+modules to upstream's backend before the program is written. Where upstream fails, or no hardware could run Vela's
+program, a second attempt departs from upstream and leaves a note. docs/decisions/0004 lists these cases.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.switch import patches_on
+from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST
 from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaOutput, run_vela
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
 BACKEND = "EthosUBackend"
 # What an artifact says of the departures from upstream made here.
-TABLES_FIRST = (
+REORDERED = (
     "look-up tables were made before average pools were rewritten: in the order of ExecuTorch's Arm passes, lowering "
     "an average pool or mean fed by a look-up fails"
 )
@@ -51,7 +54,7 @@ HOISTED = (
 
 @dataclass(frozen=True)
 class CompiledPartition:
-    """One partition as the backend compiled it; the fields are those of `ethos_hil.lowering.artifact.Delegate`."""
+    """One partition as the backend compiled it. The fields are those of `ethos_hil.lowering.artifact.Delegate`."""
 
     blob: bytes
     tosa: bytes
@@ -62,14 +65,14 @@ class CompiledPartition:
 
 @dataclass
 class Capture:
-    """What our backend needs to know of the model, and what it learnt while compiling its partitions.
+    """What our backend knows of the model, and what it found out while it compiled the partitions.
 
     Attributes:
         calls: the aten calls of each method's float program (`collect_calls`).
-        surviving: of each method (`surviving`).
+        surviving: the calls of each method that still have nodes when it is quantised (`surviving`).
         method: the one that is being compiled.
-        partitions: those that have been compiled, of all methods.
-        notes: an artifact's.
+        partitions: the compiled ones, of all methods.
+        notes: a sentence for each departure from upstream.
     """
 
     calls: Mapping[str, Mapping[str, AtenCall]]
@@ -79,7 +82,11 @@ class Capture:
     notes: list[str] = field(default_factory=list)
 
     def compiled(self, blob: bytes) -> CompiledPartition:
-        """The partition that gave this very blob; equal blobs of different partitions are told apart by identity."""
+        """The partition with this blob. Of partitions with equal blobs, it is the one with this object.
+
+        Raises:
+            LookupError: no partition has it.
+        """
         for same in (lambda other: other is blob, lambda other: other == blob):
             for partition in self.partitions:
                 if same(partition.blob):
@@ -99,7 +106,7 @@ def compile_spec(npu: NpuName, memory_mode: MemoryMode) -> Any:
 
 @contextmanager
 def capturing(capture: Capture) -> Iterator[None]:
-    """Makes `capture` the one our backend uses."""
+    """While inside, our backend uses `capture`."""
     token = _current.set(capture)
     try:
         yield
@@ -108,7 +115,12 @@ def capturing(capture: Capture) -> Iterator[None]:
 
 
 def partitioner(spec: Any, checks: list[Any]) -> Any:
-    """Upstream's partitioner with further checks, delegating to our backend."""
+    """Upstream's partitioner with further checks, which delegates to our backend.
+
+    Args:
+        spec: upstream's compile spec (`compile_spec`).
+        checks: of torch's class OperatorSupportBase; an operator that one of them refuses stays on the CPU.
+    """
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir.backend.partitioner import DelegationSpec
 
@@ -118,18 +130,37 @@ def partitioner(spec: Any, checks: list[Any]) -> Any:
 
 
 def adopt(program: torch.export.ExportedProgram) -> list[Any]:
-    """Names upstream's backend as the one of every module we lowered; returns them in the order of their calls."""
-    lowered = list(_called(program.graph_module))
-    for module in lowered:
-        if module.backend_id == _backend().__name__:
-            module._backend_id = BACKEND
-    return lowered
+    """Hands what our backend lowered to upstream's, which the program names in its place.
+
+    Returns:
+        The lowered modules that the program calls, in the order of the calls.
+    """
+    from executorch.exir.lowered_backend_module import LoweredBackendModule
+
+    found = []
+    for owner, name in list(_called(program.graph_module)):
+        lowered = getattr(owner, name)
+        if lowered.backend_id == _backend().__name__:
+            adopted = LoweredBackendModule(
+                lowered.original_module,
+                BACKEND,
+                lowered.processed_bytes,
+                lowered.compile_specs,
+                lowered.named_data_store_output,
+            )
+            adopted.meta = lowered.meta
+            setattr(owner, name, adopted)
+        found.append(getattr(owner, name))
+    return found
 
 
-def _called(module: torch.fx.GraphModule) -> Iterator[Any]:
+def _called(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule, str]]:
     """The lowered modules that a graph calls, in the order in which ExecuTorch writes the calls.
 
     A branch is written where the operator that chooses it stands, the true one first (exir/emit/_emitter.py).
+
+    Returns:
+        For each call, the module of the graph that it is in, and the attribute of that which is called.
     """
     from executorch.exir.delegate import executorch_call_delegate
     from executorch.exir.graph_module import get_control_flow_submodules
@@ -139,15 +170,15 @@ def _called(module: torch.fx.GraphModule) -> Iterator[Any]:
         inner.setdefault(node, []).append(body)
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target == executorch_call_delegate:
-            yield getattr(module, node.args[0].target)
+            yield module, node.args[0].target
         for body in inner.get(node, ()):
             yield from _called(body)
 
 
 def identifier(node: Any) -> str:
-    """The first graph's node that `node` descends from, as ExecuTorch identifies it for debug handles.
+    """The node of the float graph that `node` descends from, as ExecuTorch identifies it for debug handles.
 
-    A node without a trace is the first itself, as those of branches are.
+    A node without a trace, such as a node of a branch, is such a node itself.
     """
     from executorch.exir.debug_handle_utils import get_greatest_ancestor_node_identifier
 
@@ -156,7 +187,7 @@ def identifier(node: Any) -> str:
 
 
 def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, AtenCall]:
-    """The aten calls of a float program, its branches included, each graph's in order, by identifier."""
+    """The aten calls of a float program by identifier, branches included, in the order of each graph."""
     calls: dict[str, AtenCall] = {}
     for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
         if node.target is operator.getitem:  # picks one of several results
@@ -175,7 +206,7 @@ def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, A
 
 
 def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
-    """Identifiers of the calls that still have nodes in a program, its branches included."""
+    """The identifiers of the calls that still have nodes in a program, branches included."""
     return frozenset(
         identifier(node) for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"
     )
@@ -183,7 +214,7 @@ def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
 
 @cache
 def _backend() -> Any:
-    # Defined late: the base class costs seconds to import. ExecuTorch finds backends among the base's subclasses.
+    # Defined late, because importing the base class takes seconds. ExecuTorch finds backends among its subclasses.
     from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend
     from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -192,7 +223,7 @@ def _backend() -> Any:
     class EthosHilEthosUBackend(BackendDetails):
         @classmethod
         def preprocess_multimethod(cls, edge_programs: Any, compile_specs: Any) -> Any:
-            """Upstream's, one method after the other, so that each is mapped to its own calls."""
+            """Compiles one method after the other, so that each is mapped to its own calls."""
             results: dict[str, Any] = {}
             for method, programs in edge_programs.items():
                 _current.get().method = method
@@ -220,12 +251,14 @@ def _backend() -> Any:
                     result = EthosUBackend.preprocess(edge_program, specs)
                 except Exception as error:
                     raise_if_interrupted(error)
-                    with _tables_first(untouched):
+                    if not patches_on():
+                        raise
+                    with apply(TABLES_FIRST, untouched):
                         result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
-                    capture.notes.append(TABLES_FIRST)
+                    capture.notes.append(REORDERED)
                     rescued = True
                 output = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
-                # The reference goes by upstream's program, so that it also verifies what a rewrite made of it.
+                # The reference is upstream's program, so that a run also verifies what a rewrite made of it.
                 reference = without_locations(output.tosa)
                 # A rescued program may pad what a table gives, which Vela 5.1 compiles wrongly behind a transposition:
                 # it writes the padded map with the strides of the map without padding.
@@ -269,32 +302,11 @@ def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]
     return nodes, handles
 
 
-@contextmanager
-def _tables_first(program: Any) -> Iterator[None]:
-    """Lets the Arm passes turn look-ups into TABLEs before they rewrite average pools.
-
-    In upstream's order the two collide: an average pool (or a mean that becomes one) fed by sigmoid, tanh, exp and
-    the like finds a float input, because these promote integers until they are TABLEs, and lowering fails with
-    "Unsupported input dtype torch.float32". This is only used after upstream's own order has failed.
-    """
-    from executorch.backends.arm._passes import DecomposeAvgPool2dPass, InsertTableOpsPass
-    from executorch.backends.arm._passes import arm_pass_manager as manager
-
-    registered = manager._registered_pass_insertions
-    before = dict(registered)
-    manager.register_pass_insertions_before(DecomposeAvgPool2dPass, [InsertTableOpsPass(program)])
-    try:
-        yield
-    finally:
-        registered.clear()
-        registered.update(before)
-
-
 def _with_hoisted_tables(output: VelaOutput, specs: list[Any]) -> VelaOutput:
-    """Compiles a program again with its tables before transpositions; as it is where none moves.
+    """Compiles a program again with its tables before transpositions; if that moves a table.
 
     Raises:
-        CompileError: Vela places a table beyond SHRAM nevertheless.
+        CompileError: Vela still places a table beyond SHRAM.
     """
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
@@ -314,7 +326,7 @@ def _with_hoisted_tables(output: VelaOutput, specs: list[Any]) -> VelaOutput:
 
 
 def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
-    """The attempt's result; when it fails too, the first error tells more."""
+    """The result of a second attempt. If that fails too, the first error is raised, which says more."""
     try:
         return attempt()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""One clear line from what torch and ExecuTorch raise."""
+"""From an exception of torch or ExecuTorch to one clear line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HINTS = {
     "unsupported param type": "ExecuTorch's Arm backend takes no weights inside of torch.cond or "
     "while_loop; compute what has weights before the branch, or behind it",
 }
-"""What to do about it, by a piece of the message that one cannot tell it from."""
+"""Advice, by a part of a message that does not give it itself."""
 _MAX_LENGTH = 300
 _MAX_EXPRESSION = 80
 _LOWERING = Path(__file__).parents[1]
@@ -32,9 +32,16 @@ _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "p
 
 
 def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
-    """The error to show when `stage` ("exporting the model", ...) raised `error`.
+    """The error to show to the user.
 
-    It names the pass and the operator where the messages of the chain of causes do, and ends with the root cause.
+    Args:
+        stage: what failed, such as "exporting the model".
+        error: what it raised.
+        sources: names the user's lines.
+
+    Returns:
+        An error that names the pass, the operator and the user's line, as far as the chain of causes tells them, and
+        ends with the root cause. An error that is meant for the user already is returned as it is.
     """
     if isinstance(error, EthosHilError):
         return error
@@ -73,7 +80,7 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
 
 
 def _arm_pass(chain: list[BaseException]) -> str | None:
-    """The pass of the Arm backend that was running: the messages name only a wrapper, the frames its file."""
+    """The pass of the Arm backend that was running, by the name of its file. The messages only name a wrapper."""
     for link in reversed(chain):
         for frame in reversed(traceback.extract_tb(link.__traceback__)):
             stem = PurePath(frame.filename).stem
@@ -83,14 +90,14 @@ def _arm_pass(chain: list[BaseException]) -> str | None:
 
 
 def _own_frames(chain: list[BaseException]) -> list[traceback.FrameSummary]:
-    """The frames, outermost first, of files that are neither ours nor installed."""
+    """The frames of files that are neither ours nor installed, outermost first."""
     frames = (frame for link in reversed(chain) for frame in traceback.extract_tb(link.__traceback__))
     foreign = (frame for frame in frames if not frame.filename.startswith((*_INSTALLED, "<")))
     return [frame for frame in foreign if not Path(frame.filename).is_relative_to(_LOWERING)]
 
 
 def _expression(frame: traceback.FrameSummary) -> list[str]:
-    """What the frame was evaluating, quoted, when it is short and on one line."""
+    """The expression that the frame was evaluating, quoted, if it is short and on one line."""
     if frame.lineno != frame.end_lineno or frame.colno is None or frame.end_colno is None:
         return []
     line = linecache.getline(frame.filename, frame.lineno or 0).encode()  # columns count bytes
@@ -104,7 +111,7 @@ def _name(target: Any) -> str:
 
 
 def _node(chain: list[BaseException]) -> Any:
-    """The graph node that was being worked on, where a function on the stack holds one as `node`."""
+    """The graph node that was being worked on, if a function on the stack has it in a variable `node` or `n`."""
     for link in reversed(chain):
         for frame, _ in reversed(list(traceback.walk_tb(link.__traceback__))):
             for name in ("node", "n"):

@@ -1,4 +1,4 @@
-"""From a module to an exported program, and what such a program consists of."""
+"""From a module to an exported program, and the graphs of such a program."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ _BRANCHES = "when making fake tensor call"
 
 
 def export(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> torch.export.ExportedProgram:
-    """torch.export of the module; in strict mode if it has branches or loops.
+    """Exports a module with torch.export; in strict mode if it has branches or loops.
 
-    torch 2.13's default mode fails on torch.cond where a branch uses layers of the module (TorchRuntimeError "when
-    making fake tensor call"), and what it makes of a branch within a branch ExecuTorch 1.4.1 cannot lower (RuntimeError
-    "Attempting to use FunctionalTensor on its own"). Upstream's tests export these in strict mode. What that cannot
-    take either is reported as the default mode has it, which names the user's line.
+    torch 2.13's default mode fails on torch.cond if a branch uses layers of the module (TorchRuntimeError "when making
+    fake tensor call"). It exports a branch within a branch to a program that ExecuTorch 1.4.1 cannot lower
+    (RuntimeError "Attempting to use FunctionalTensor on its own"). Upstream's tests export such modules in strict mode.
+    If strict mode fails as well, the error is that of the default mode, which names the user's line.
+
+    Raises:
+        Exception: whatever torch raises.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""What of a program a backend does not take, as upstream's own checks say it."""
+"""Why a backend refuses an operator, in the words of upstream's own checks."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.names.operators import unwrapped
 
 if TYPE_CHECKING:
     import torch
 
 _EDGE_OPERATOR = re.compile(r"<EdgeOpOverload: ([\w.]+)>(: schema = .*?\) -> [^.]+)?")
-"""How upstream's reasons print one, with all of its schema."""
+"""An operator in upstream's reasons, with all of its schema."""
 
 
 def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: Sources) -> str | None:
     """The first operator of a program that `partitioner` would leave to the CPU, and why; None if there is none.
 
-    A backend that is given such an operator all the same fails in one of its passes, with a message about what that
-    pass had made of it. What a partitioner asks before it picks an operator names the operator itself.
+    A backend that is given such an operator fails in one of its passes, with a message about what the pass made of it.
+    The checks that a partitioner makes before it picks an operator name the operator itself.
 
     Args:
-        program: an edge program, which was not delegated yet.
+        program: an edge program that has no delegates yet.
         partitioner: upstream's, for TOSA or an Ethos-U.
         sources: names the operator's line.
     """
@@ -40,7 +41,7 @@ def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: So
         modules = dict(part.named_modules())
         for node in part.graph.nodes:
             if node.op == "call_function" and not support.is_node_supported(modules, node) and node in reasons:
-                operator = getattr(node.target, "_op", node.target)  # an edge operator wraps aten's
+                operator = unwrapped(node.target)
                 line = sources.locate(node.meta.get("stack_trace"))
                 reason = _EDGE_OPERATOR.sub(r"\1", " ".join(reasons[node].split()))
                 return f"{operator}{f' ({line})' if line else ''}: {reason}"

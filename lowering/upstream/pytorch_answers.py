@@ -1,4 +1,4 @@
-"""What PyTorch itself answers: the float module, and the quantised one."""
+"""The outputs of a module, float or quantised, as PyTorch itself computes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
-    """The module's outputs, flattened, in its own precision."""
+    """The module's outputs, flattened, in the module's own precision."""
     import torch
 
     with torch.no_grad():
@@ -23,9 +23,10 @@ def evaluate(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[n
 
 
 def evaluate_in_double(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
-    """The module's outputs computed in float64, where every float operator of it can; else as `evaluate` has them.
+    """The module's outputs, flattened, computed in float64; as `evaluate` has them if an operator refuses float64.
 
-    In float64 PyTorch's own rounding, 2**-29 of float32's, vanishes beside that of whatever is compared with it.
+    PyTorch's own rounding error in float64 is 2**-29 of that in float32, which does not count beside the rounding error
+    of what is compared with it.
     """
     import torch
 
@@ -34,7 +35,7 @@ def evaluate_in_double(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) 
     try:
         with torch.no_grad():
             return _arrays(double(*wide))
-    except Exception as error:  # an operator that is told its type, say
+    except Exception as error:  # an operator whose type is an argument, for example
         raise_if_interrupted(error)
         return evaluate(module, inputs)
 

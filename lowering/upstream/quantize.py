@@ -1,4 +1,4 @@
-"""Float module to quantised exported program, with ExecuTorch's Arm quantisers."""
+"""From a float module to a quantised exported program, with ExecuTorch's Arm quantisers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.upstream.export import export
-from ethos_hil.lowering.upstream.patches.histogram import searched_in_numbers
-from ethos_hil.lowering.upstream.patches.keep_origins import ancestry_kept
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.table import ORIGINS
 
 if TYPE_CHECKING:
     import torch
@@ -20,18 +20,21 @@ def quantise(
     compile_spec: Any,
     scheme: Scheme = "a8w8",
 ) -> tuple[torch.fx.GraphModule, torch.export.ExportedProgram]:
-    """Quantises a float program: weights to int8 per channel, symmetric; activations to int8, or to symmetric int16.
+    """Quantises a float program: weights to symmetric int8 per channel, activations to int8 or symmetric int16.
 
     Args:
-        floating: the module of a float exported program, without guards (with them it has a call_module node, which
-            the Arm passes reject).
-        calibration_inputs: sets of inputs whose value ranges decide the scales; at least one, and for a model that
-            branches at least one for each way through it.
-        compile_spec: upstream's compile spec of the target; its class decides for a quantiser.
+        floating: the module of a float exported program, without guards. A guard is a call_module node, which the Arm
+            passes reject.
+        calibration_inputs: sets of inputs whose ranges decide the scales. At least one; if the model branches, at least
+            one for each way through it.
+        compile_spec: upstream's compile spec of the target; upstream chooses the quantiser by its class.
         scheme: "a16w8" for activations in 16 bits.
 
     Returns:
-        The quantised module, which runs in eager torch, and the same exported again, for lowering.
+        The quantised module, which runs in eager torch, and its exported program, for lowering.
+
+    Raises:
+        ToolError: a patch that keeps origins does not fit the installed ExecuTorch.
     """
     import torch
     from executorch.backends.arm import quantizer as arm
@@ -44,9 +47,9 @@ def quantise(
     quantiser.set_global(
         arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
     )
-    with torch.no_grad(), searched_in_numbers(), ancestry_kept():
+    with torch.no_grad(), apply(ORIGINS):
         if get_cond_while_submodules(floating):
-            # PT2E's own functions leave branches and bodies of loops as they are; upstream's tests call this.
+            # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.
             converted = quantiser._quantize_with_submodules(floating, list(calibration_inputs))
         else:
             prepared = prepare_pt2e(floating, quantiser)

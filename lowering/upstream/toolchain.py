@@ -17,6 +17,9 @@ from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.cpu_only import checks
+from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.patches.keep_origins import without_origin
+from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +33,11 @@ _TOSA_IDENTIFIER = b"TOSA"
 
 
 class Toolchain(abc.ABC):
-    """Lowers one model. Its methods are called in the order they stand here.
+    """Lowers one model. Its methods are called in the order in which they stand here.
 
     Attributes:
-        scheme: how the model is quantised first; None for not at all.
-        product: what comes out, for people.
+        scheme: how the model is quantised first, or None if it stays in float.
+        product: a name of the result, for people.
     """
 
     scheme: Scheme | None
@@ -43,37 +46,40 @@ class Toolchain(abc.ABC):
     @property
     @abc.abstractmethod
     def key(self) -> tuple[str, ...]:
-        """What, of the target, decides the result."""
+        """The properties of the target that decide the result, for the artifact's key."""
 
     @cached_property
     def compile_spec(self) -> Any:
-        """Upstream's compile spec. Importing it takes seconds.
+        """Upstream's compile spec. Importing its class takes seconds.
 
-        There is one for the whole way: upstream's quantiser writes into the one it is given what the backend is to do.
+        All stages share one object, because upstream's quantiser writes instructions for the backend into it.
         """
         return self._compile_spec()
 
     @abc.abstractmethod
     def _compile_spec(self) -> Any:
-        """See `compile_spec`."""
+        """Makes `compile_spec`."""
 
     @abc.abstractmethod
     def enter(self, method: str) -> None:
-        """Told, where there is no partitioner, that what is given to the backend next is of this method."""
+        """Takes note that the backend is given this method next. It is called where there is no partitioner."""
 
     @abc.abstractmethod
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
-        """Told of a method's float graph before it is quantised."""
+        """Takes note of a method's float graph, before it is quantised."""
 
     @contextmanager
     def lowering(
         self, programs: Mapping[str, torch.export.ExportedProgram], leave: Mapping[str, Sequence[str]]
     ) -> Iterator[dict[str, Any]]:
-        """Gives the partitioner with which each of the methods `programs` is to be lowered, while inside.
+        """While inside, methods can be lowered.
 
         Args:
-            programs: the methods.
-            leave: the operators that each of them leaves to the CPU (`ethos_hil.lowering.model.Method.leave`).
+            programs: the methods that are delegated, by name.
+            leave: by method, the operators that it leaves to the CPU (`ethos_hil.lowering.model.Method.leave`).
+
+        Yields:
+            The partitioner of each method.
         """
         from executorch.backends.arm.util._factory import create_partitioner
 
@@ -81,20 +87,27 @@ class Toolchain(abc.ABC):
 
     @abc.abstractmethod
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
-        """Told of a method's program with its delegates, which it may complete."""
+        """Completes a method's program that has its delegates."""
 
     @abc.abstractmethod
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
-        """What is known of each delegate of a method of the written program, in the order of their calls."""
+        """The delegates of a method of the written program, in the order of their calls.
+
+        Args:
+            plan: the method, as it was read back from the .pte.
+
+        Raises:
+            CompileError: a delegate is not one that this toolchain makes.
+        """
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A sentence for each way in which it departed from upstream, which would have failed."""
+        """A sentence for each way in which the result differs from what the model asks for or upstream makes."""
         return ()
 
 
 class TosaToolchain(Toolchain):
-    """To TOSA and no further: upstream's TOSA backend, whose delegates no device runs but any TOSA interpreter."""
+    """Lowers to TOSA only, with upstream's TOSA backend. A TOSA interpreter can run the delegates, a device cannot."""
 
     product = "TOSA"
 
@@ -108,7 +121,7 @@ class TosaToolchain(Toolchain):
         return ("tosa", str(self.spec), str(self.scheme))
 
     def enter(self, method: str) -> None:
-        """It makes no difference."""
+        """Does nothing: this backend treats all methods alike."""
 
     def _compile_spec(self) -> Any:
         from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
@@ -116,10 +129,10 @@ class TosaToolchain(Toolchain):
         return TosaCompileSpec(str(self.spec))
 
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
-        """Nothing of it is needed."""
+        """Does nothing: there is no map of NPU operations."""
 
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
-        """It is complete."""
+        """Does nothing: the program is complete."""
 
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         found = []
@@ -134,7 +147,7 @@ class TosaToolchain(Toolchain):
 
 
 class EthosUToolchain(Toolchain):
-    """To TOSA and, with Vela, to an Ethos-U; keeps the delegate map (`ethos_hil.lowering.upstream.ethosu`)."""
+    """Lowers to TOSA and then, with Vela, for an Ethos-U. `ethos_hil.lowering.upstream.ethosu` keeps its map."""
 
     product = "TOSA and Vela"
 
@@ -145,6 +158,7 @@ class EthosUToolchain(Toolchain):
         self._calls: dict[str, Mapping[str, AtenCall]] = {}
         self._capture: Capture | None = None
         self._blobs: dict[str, list[bytes]] = {}
+        self._without_origin: list[str] = []
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -163,6 +177,12 @@ class EthosUToolchain(Toolchain):
         from ethos_hil.lowering.upstream import ethosu
 
         self._calls[method] = ethosu.collect_calls(floating, sources)
+        lost = () if patches_on() else without_origin(graphs(floating))
+        if lost:
+            self._without_origin.append(
+                f"NPU operations that compute {', '.join(lost)} have no origin in the map: upstream's quantiser drops "
+                f"it, and {VARIABLE}=off"
+            )
 
     @contextmanager
     def lowering(
@@ -181,7 +201,7 @@ class EthosUToolchain(Toolchain):
         self._blobs[method] = [module.processed_bytes for module in ethosu.adopt(program)]
 
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
-        # Calls are written in graph order. The graph's own object tells partitions with equal blobs apart.
+        # Calls are written in the order of the graph. Equal blobs of different partitions are different objects there.
         blobs = self._blobs.get(plan.name, [])
         found = []
         for number, (at, call) in enumerate(plan.delegate_calls):
@@ -196,4 +216,4 @@ class EthosUToolchain(Toolchain):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self._capture.notes) if self._capture is not None else ()
+        return (*self._without_origin, *(self._capture.notes if self._capture is not None else ()))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from ethos_hil.lowering.upstream.names.operators import is_overload, unwrapped
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
 from ethos_hil.suites.lab.command import start
 
@@ -93,12 +94,8 @@ class Upstream:
 
 
 def _name(target: object) -> str:
-    import torch
-
-    own = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", target)
-    return (str(own) if isinstance(own, torch._ops.OpOverload) else str(getattr(own, "__name__", own))).removeprefix(
-        "aten."
-    )
+    own = target if is_overload(target) else unwrapped(target)
+    return (str(own) if is_overload(own) else str(getattr(own, "__name__", own))).removeprefix("aten.")
 
 
 def tosa_operators() -> tuple[str, ...]:

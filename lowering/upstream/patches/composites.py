@@ -1,29 +1,23 @@
 """torch's composite operators, collected once.
 
-Whenever torch.export decomposes a program, and whenever a table of decompositions is read, torch 2.13 goes through all
-registered operators to find the composite ones it may keep (torch/_export/utils.py, `_collect_all_valid_cia_ops`):
-five times a lowering, always with the same 557 operators as the result. torch does not keep the result since operators
-may be registered at any time; so here it is kept only as long as the registry says the same.
+torch 2.13 goes through all registered operators to find the composite ones it may keep
+(torch/_export/utils.py, `_collect_all_valid_cia_ops`). It does so whenever torch.export decomposes a program, and
+whenever a table of decompositions is read: five times a lowering, with the same 557 operators each time. torch cannot
+keep the result, because operators may be registered at any time. Here it is kept as long as the registry says the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from ethos_hil.lowering.upstream.patches.replaced import replaced
-
 _known: dict[Any, set[Any]] = {}
-"""The operators, by what the registry said when they were collected: the last such collection."""
+"""The operators of the last collection, by what the registry said then."""
 
 
-@contextmanager
-def collected_once() -> Iterator[None]:
-    """While inside, torch collects its composite operators again only after operators have been registered."""
+def collected_once(collect: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
+    """torch's function `collect`, called again only after operators have been registered. Each caller gets a copy."""
     import torch
-    from torch._export.utils import _collect_all_valid_cia_ops as collect
-    from torch.export import decomp_utils, exported_program
 
     def remembered() -> set[Any]:
         registry = (
@@ -37,6 +31,4 @@ def collected_once() -> Iterator[None]:
             _known[registry] = found
         return set(_known[registry])
 
-    name = collect.__name__
-    with replaced(decomp_utils, name, remembered), replaced(exported_program, name, remembered):
-        yield
+    return remembered

@@ -1,38 +1,36 @@
-"""Python code of a graph, generated when it is wanted.
+"""Python code of a graph, generated when it is needed.
 
-Whenever a graph changes hands, torch.fx writes it out as Python, compiles that and makes it the `forward` of the module
-that holds the graph (torch 2.13, torch/fx/graph_module.py, `GraphModule.recompile`). A lowering passes a graph through
-some four hundred such modules, and calls a dozen of them: passes interpret graphs.
+Whenever a graph changes hands, torch.fx writes it out as Python, compiles that, and makes it the `forward` of the
+module that holds the graph (torch 2.13, torch/fx/graph_module.py, `GraphModule.recompile`). A lowering makes some four
+hundred such modules and calls a dozen of them, because passes interpret graphs.
 
-torch has a kind of module that generates on demand (`torch.fx._lazy_graph_module`), which its compiler uses; but the
-passes name the ordinary kind. So here that does it, until its `forward` or its code is looked at. Should somebody
-change a graph without recompiling its module and then call that, the change is in it here; torch has it without. Nor
-can a module be pickled whose code is not there yet. Neither happens in a lowering.
+torch has a kind of module that generates on demand (`torch.fx._lazy_graph_module`), which its compiler uses, but the
+passes name the ordinary kind. So here the ordinary kind waits until its `forward` or its code is read. Two things
+differ from torch. If a graph is changed, its module is not recompiled, and the module is called for the first time
+after that, then the change is in effect. And a module cannot be pickled before its code is there. A lowering does
+neither.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-from ethos_hil.lowering.upstream.patches.replaced import replaced
 
 if TYPE_CHECKING:
     import torch
 
-Generate = Callable[[Any], Any]
+Recompile = Callable[[Any], Any]
 
 _FORWARD = "forward"
 _CODE = ("_code", "_lineno_map", "_prologue_start")
-"""What `recompile` sets besides, in the module."""
+"""The attributes that `recompile` sets in the module, beside `forward` in its class."""
 
 
 class _OnDemand:
-    """An attribute of a graph module's class that has yet to be generated. Each module has a class to itself."""
+    """An attribute of a graph module's class that is not generated yet. Each module has a class of its own."""
 
-    def __init__(self, module: torch.fx.GraphModule, name: str, generate: Generate) -> None:
+    def __init__(self, module: torch.fx.GraphModule, name: str, generate: Recompile) -> None:
         self._module = weakref.ref(module)
         self._name = name
         self._generate = generate
@@ -47,13 +45,9 @@ class _OnDemand:
         return getattr(module if instance is not None else owner, self._name)
 
 
-@contextmanager
-def generated_on_demand() -> Iterator[None]:
-    """While inside, graph modules that are made or recompiled generate their code when it is wanted, maybe later."""
-    from torch.fx import GraphModule
+def generated_on_demand(by_torch: Recompile) -> Recompile:
+    """torch's method `recompile`, put off until the code is needed. That may be after the patch was taken away."""
     from torch.fx.graph import _PyTreeCodeGen
-
-    by_torch = GraphModule.recompile
 
     def recompile(module: torch.fx.GraphModule) -> None:
         codegen = module.graph._codegen
@@ -66,5 +60,4 @@ def generated_on_demand() -> Iterator[None]:
             setattr(own, name, _OnDemand(module, name, by_torch))
         module._recompile_submodules()
 
-    with replaced(GraphModule, by_torch.__name__, recompile):
-        yield
+    return recompile

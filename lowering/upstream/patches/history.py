@@ -1,25 +1,19 @@
 """Where a node of a graph comes from, shared by the nodes that come from there.
 
-torch 2.13 notes in each node what it was made from, and what that was made from; for each new node it copies the whole
-history (torch/fx/traceback.py, `NodeSource`), which grows with every pass. Nobody changes an entry once it is made.
+torch 2.13 notes in each node what it was made from, and what that was made from. For each new node it copies the whole
+history (torch/fx/traceback.py, `NodeSource`), which grows with every pass. Nothing changes an entry once it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from ethos_hil.lowering.upstream.patches.replaced import replaced
 
+def shared_history(_: None) -> Callable[[Any, dict[int, Any]], Any]:
+    """A `__deepcopy__` for NodeSource, which has none of its own: the copy of an entry is the entry."""
 
-@contextmanager
-def shared_history() -> Iterator[None]:
-    """While inside, copies of nodes have the entries of the originals."""
-    from torch.fx.traceback import NodeSource
-
-    def itself(entry: NodeSource, memo: dict[int, Any]) -> NodeSource:
+    def itself(entry: Any, memo: dict[int, Any]) -> Any:
         return entry
 
-    with replaced(NodeSource, "__deepcopy__", itself):
-        yield
+    return itself

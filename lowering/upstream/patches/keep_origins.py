@@ -1,53 +1,37 @@
 """Where the nodes come from that upstream's quantiser puts in place of larger operators.
 
-Most of its passes hand the trace of a node on to those they make of it. Some do not (executorch 1.4.1, backends/arm/
-_passes): those that replace matmul, einsum and scaled_dot_product_attention by what torch decomposes them into
-(get_decomposition_pass.py, decompose_sdpa_pass.py), rsub by sub (scalars_to_attribute_pass.py), and embedding by
-index_select (decompose_embedding_pass.py). Nothing computed for such an operator could be mapped to it.
+Most passes of the quantiser copy the trace of a node to the nodes they make of it. Some do not (executorch 1.4.1,
+backends/arm/_passes). They replace matmul, einsum, index_copy and scaled_dot_product_attention by what torch
+decomposes them into (get_decomposition_pass.py, decompose_sdpa_pass.py), rsub by sub (scalars_to_attribute_pass.py),
+and embedding by index_select (decompose_embedding_pass.py). Without a trace, an NPU operation that computes such an
+operator cannot be mapped to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
-
-from ethos_hil.lowering.upstream.patches.replaced import replaced
 
 if TYPE_CHECKING:
     import torch
 
 _TRACE = "from_node"
+_TAKEN_APART = (
+    "aten.einsum.", "aten.embedding.", "aten.index_copy.", "aten.matmul.", "aten.rsub.",
+    "aten.scaled_dot_product_attention.",
+)  # fmt: skip
 
 
-@contextmanager
-def ancestry_kept() -> Iterator[None]:
-    """While inside, those passes leave in each node they make a trace to the one it replaces."""
-    from executorch.backends.arm._passes.decompose_embedding_pass import DecomposeEmbeddingPass
-    from executorch.backends.arm._passes.decompose_sdpa_pass import DecomposeScaledDotProductAttentionPass
-    from executorch.backends.arm._passes.get_decomposition_pass import GetDecompositionPass
-    from executorch.backends.arm._passes.scalars_to_attribute_pass import ScalarsToAttributePass
+def traced(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A pass's `call` that leaves, in each node it makes, a trace to the node that it replaces."""
 
-    passes = (
-        DecomposeEmbeddingPass,
-        DecomposeScaledDotProductAttentionPass,
-        GetDecompositionPass,
-        ScalarsToAttributePass,
-    )
-    with ExitStack() as stack:
-        for each in passes:
-            stack.enter_context(replaced(each, "call", _traced(each.call)))
-        yield
-
-
-def _traced(call: Callable[..., Any]) -> Callable[..., Any]:
-    def traced(self: Any, module: torch.fx.GraphModule, *arguments: Any) -> Any:
+    def traced_call(self: Any, module: torch.fx.GraphModule, *arguments: Any) -> Any:
         from torch.fx.traceback import NodeSource, NodeSourceAction
 
         made: list[torch.fx.Node] = []
 
         def erased(node: torch.fx.Node) -> None:
-            # They go from node to node: what was made since the last one was erased stands in the place of this one.
+            # The passes go from node to node. What was made since the last erasure stands in the place of this node.
             trace = node.meta.get(_TRACE) or [NodeSource(node, type(self).__name__, NodeSourceAction.CREATE)]
             for each in made:
                 if each.op == "call_function":
@@ -62,4 +46,10 @@ def _traced(call: Callable[..., Any]) -> Callable[..., Any]:
             module._unregister_create_node_hook(made.append)
             module._unregister_erase_node_hook(erased)
 
-    return traced
+    return traced_call
+
+
+def without_origin(graphs: Iterable[torch.fx.GraphModule]) -> tuple[str, ...]:
+    """The operators of float graphs whose traces upstream loses, by aten's names, each once, sorted."""
+    names = {str(node.target) for part in graphs for node in part.graph.nodes if node.op == "call_function"}
+    return tuple(sorted(name for name in names if name.startswith(_TAKEN_APART)))

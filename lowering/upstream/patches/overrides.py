@@ -1,27 +1,34 @@
 """torch's overrides of composite operators, made once.
 
-To keep composite operators whole, torch 2.13 gives each of the 550 there are a dozen Python kernels whenever a program
-is decomposed, three times a lowering, and takes them away again (torch/export/exported_program.py,
-`_override_composite_implicit_decomp`). Here torch does so the first time, and what it made of an operator is put in
-place again whenever the operator is as it was before.
+To keep composite operators whole, torch 2.13 gives each of them, 550, a dozen Python kernels whenever a program is
+decomposed, and takes them away again (torch/export/exported_program.py, `_override_composite_implicit_decomp`). That
+happens three times a lowering. Here torch makes the kernels the first time. Later they are put in place again, if the
+operator is as it was before.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ethos_hil.lowering.upstream.patches.replaced import replaced
-
 Kernels = dict[Any, Callable[..., Any]]
+Decompositions = Mapping[Any, Callable[..., Any]]
+"""How operators are to be decomposed."""
 
 
 @dataclass(frozen=True)
 class _Override:
-    """What torch made of an operator: its Python kernels and its rule for fake tensors, before and after."""
+    """What torch made of an operator.
+
+    Attributes:
+        before: the Python kernels it had.
+        ruled_before: whether it had a rule for fake tensors.
+        kernels: the Python kernels that torch gave it.
+        rule: its rule for fake tensors then.
+    """
 
     before: Kernels
     ruled_before: bool
@@ -30,19 +37,17 @@ class _Override:
 
 
 _known: dict[Any, _Override] = {}
-"""By operator and how it is to be decomposed (`_identity`)."""
+"""By the operator and how it is to be decomposed (`_identity`)."""
 
 
-@contextmanager
-def remembered_overrides() -> Iterator[None]:
-    """While inside, torch overrides an operator by what it made of it the last time, if nothing else has changed it."""
+def remembered_overrides(
+    by_torch: Callable[[Decompositions], AbstractContextManager[None]],
+) -> Callable[[Decompositions], AbstractContextManager[None]]:
+    """torch's context manager, which reuses what it made of an operator unless something else has changed that."""
     from torch._subclasses.fake_impls import op_implementations_dict as rules
-    from torch.export import exported_program
-
-    by_torch = exported_program._override_composite_implicit_decomp
 
     @contextmanager
-    def override(decompositions: Mapping[Any, Callable[..., Any]]) -> Iterator[None]:
+    def override(decompositions: Decompositions) -> Iterator[None]:
         again: dict[Any, _Override] = {}
         asked = {operator: (operator, *_identity(how)) for operator, how in decompositions.items()}
         for operator, key in asked.items():
@@ -63,14 +68,16 @@ def remembered_overrides() -> Iterator[None]:
             finally:
                 for operator, known in again.items():
                     _set_kernels(operator, known.before)
-                    rules.pop(operator, None)  # also one that was there before: so does torch
+                    rules.pop(operator, None)  # torch drops a rule that was there before, too
 
-    with replaced(exported_program, by_torch.__name__, override):
-        yield
+    return override
 
 
 def _identity(how: Callable[..., Any]) -> tuple[Any, ...]:
-    """Equal for functions that do the same: every table of decompositions has its own copies of torch's local ones."""
+    """Something that is equal for functions that do the same.
+
+    torch makes its local functions anew for every table of decompositions, so the functions themselves differ.
+    """
     call = how if isinstance(how, functools.partial) else functools.partial(how)
     if getattr(call.func, "__closure__", ()) is not None or call.func.__defaults__ is not None:
         return (how,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import struct
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.upstream.names.schemas import schema_folder
 
 _MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")  # magic, length of this header, size of the flatbuffer, start and size of segments
@@ -22,13 +22,11 @@ _SEGMENT_ALIGNMENT = 128  # ExecuTorch's default
 @cache
 def _tools() -> tuple[Path, Path]:
     """flatc of tosa-tools, and executorch's schema, as firmware/cmake/find_schema.py finds them."""
-    spec = importlib.util.find_spec("executorch")  # of a top-level package: not imported
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        flatc = Path(folder).parent / "bin" / "flatc"
-        schema = Path(folder) / "exir" / "_serialize" / "program.fbs"
-        if flatc.is_file() and schema.is_file():
-            return flatc, schema
-    raise ToolError("flatc or program.fbs is missing", hint="they come with executorch[ethos-u]")
+    schema = schema_folder() / "program.fbs"
+    flatc = schema.parents[3] / "bin" / "flatc"
+    if not flatc.is_file():
+        raise ToolError(f"flatc is missing: {flatc} does not exist", hint="it comes with executorch[ethos-u]")
+    return flatc, schema
 
 
 def read(pte: bytes) -> Any:

@@ -14,19 +14,20 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Generator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ethos_hil.lowering.upstream.patches import shortcuts
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.patches.table import CALLS_OF_VELA, SPEED, STARTS_OF_FVPS
 from ethos_hil.suites.lab.upstream.exact import Oracle, compare
 from ethos_hil.suites.lab.upstream.records import DeviceCall, TestResult, append, npu_of
 from ethos_hil.suites.lab.upstream.rule import Outcome, Xfail, without_device
 
-_RUNNER_UTILS = "executorch.backends.arm.test.runner_utils"
-_BACKEND = "executorch.backends.arm.ethosu.backend"
 _LOG_END = 6000  # characters of a failed test's log that are kept: the FVP's command line and console are at its end
 _MESSAGE_END = 2000
 _KEPT = ("program.pte", "i*.bin", "out-*.bin")
@@ -90,6 +91,9 @@ class Observer:
         self._item = ""
         self._calls: list[DeviceCall] = []
         self._oracle = Oracle()
+        self._patches = ExitStack()
+        if not patches_on():
+            raise pytest.UsageError(f"{VARIABLE}=off: without patches the plugin does not see what reaches a device")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keeps what is listed, in that order."""
@@ -106,13 +110,17 @@ class Observer:
                 raise pytest.UsageError(f"{item.nodeid} does not find its FVP or its runner")
 
     def pytest_collection_finish(self) -> None:
-        """Wraps the functions that start an FVP and call Vela, once upstream's tests have imported them."""
-        utils: Any = sys.modules.get(_RUNNER_UTILS)
-        if utils is not None:
-            utils._run_cmd = self._watching(utils._run_cmd)
-        backend: Any = sys.modules.get(_BACKEND)
-        if backend is not None:
-            backend.vela_compile = self._oracle.watching(backend.vela_compile)
+        """Watches the functions that start an FVP and call Vela, if upstream's tests have imported them."""
+        for patches, watching in ((STARTS_OF_FVPS, self._watching), (CALLS_OF_VELA, self._oracle.watching)):
+            if all(patch.owner in sys.modules for patch in patches):
+                try:
+                    self._patches.enter_context(apply(patches, watching))
+                except EthosHilError as error:
+                    raise pytest.UsageError(f"{error}; {error.hint}") from error
+
+    def pytest_sessionfinish(self) -> None:
+        """Leaves upstream as it was."""
+        self._patches.close()
 
     def _watching(self, run: Callable[..., Any]) -> Callable[..., Any]:
         def watched(command: list[str], *args: Any, **kwargs: Any) -> Any:
@@ -150,8 +158,8 @@ class Observer:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
-        """Lets torch take shortcuts, which change how long a test takes and not what it lowers."""
-        with shortcuts() if "torch" in sys.modules else nullcontext():
+        """Applies the patches that only save time: they do not change what a test lowers."""
+        with apply(SPEED) if "torch" in sys.modules else nullcontext():
             return (yield)
 
     @pytest.hookimpl(wrapper=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
 from torch.fx import GraphModule, symbolic_trace
 
 from ethos_hil.lowering.upstream.patches.generation import generated_on_demand
+from ethos_hil.lowering.upstream.patches.replaced import replaced
 
 
 class Twice(torch.nn.Module):
@@ -23,6 +25,11 @@ class Twice(torch.nn.Module):
 
 
 X = torch.arange(3.0)
+
+
+def on_demand() -> AbstractContextManager[None]:
+    """The patch, on whatever `recompile` is now: the tests count its calls."""
+    return replaced(GraphModule, "recompile", generated_on_demand(GraphModule.recompile))
 
 
 @pytest.fixture
@@ -42,7 +49,7 @@ def generations(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
 @pytest.fixture
 def made(generations: list[GraphModule]) -> Iterator[GraphModule]:
     """A module without code."""
-    with generated_on_demand():
+    with on_demand():
         module = symbolic_trace(Twice())
         assert not generations
         yield module
@@ -60,7 +67,7 @@ def test_it_is_generated_once_when_it_is_called(made: GraphModule, generations: 
 
 
 def test_it_can_still_be_called_afterwards(generations: list[GraphModule]) -> None:
-    with generated_on_demand():
+    with on_demand():
         module = symbolic_trace(Twice())
     assert not generations
     assert module(X).equal(expected(module))
@@ -108,7 +115,7 @@ def test_it_can_be_copied(made: GraphModule, called: bool) -> None:
 
 def test_an_exported_program_runs(generations: list[GraphModule]) -> None:
     module = Twice()
-    with generated_on_demand():
+    with on_demand():
         program = torch.export.export(module, (X,)).run_decompositions({})
         unlifted = program.module()
         few = len(generations)
@@ -121,7 +128,7 @@ def test_a_module_that_is_gone_is_not_kept(generations: list[GraphModule]) -> No
     import gc
     import weakref
 
-    with generated_on_demand():
+    with on_demand():
         module = symbolic_trace(Twice())
         alive = weakref.ref(module)
         del module

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import pytest
 
 from ethos_hil.lowering.upstream.patches import overrides
-from ethos_hil.lowering.upstream.patches.overrides import _identity, remembered_overrides
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.overrides import _identity
+from ethos_hil.lowering.upstream.patches.table import SPEED
 
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overrides, "_known", {})
+
+
+def remembered_overrides() -> AbstractContextManager[None]:
+    return apply([patch for patch in SPEED if patch.name == "overrides"])
 
 
 def tables() -> dict[str, tuple[list[str], bool]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.lowering.upstream.names.operators import schema_arguments
 from ethos_hil.suites.lab.mutants import fields
 
 SOURCE = Path(__file__).resolve().parents[4] / "firmware" / "runtime" / "operators.cc"
@@ -71,9 +72,8 @@ def calls(name: str, overload: str) -> list[OperatorCall]:
         operator = getattr(getattr(getattr(torch.ops, packet), short), overload)
     except (AttributeError, RuntimeError):
         return []
-    schema = operator._schema
-    outs = [argument for argument in schema.arguments if argument.is_out]
-    given = [argument for argument in schema.arguments if not argument.is_out]
+    outs = [argument for argument in schema_arguments(operator) if argument.is_out]
+    given = [argument for argument in schema_arguments(operator) if not argument.is_out]
     found: dict[tuple[str, int], OperatorCall] = {}
     for shape, dtype, numbers, like in itertools.product(SHAPES, DTYPES, LISTS, (0, 1, 2)):
         if len(found) == PER_OPERATOR:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.lowering.upstream.delegation import edge_config
 from ethos_hil.lowering.upstream.imports import import_executorch
+from ethos_hil.lowering.upstream.names.operators import map_rows
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,6 @@ def seeds() -> tuple[SeedProgram, ...]:
 
     class Loop(nn.Module):
         def forward(self, rows: Any, x: Any) -> Any:
-            from torch._higher_order_ops.map import map as map_rows
-
             return map_rows(lambda row, other: row * other, rows, x)
 
     class Sandwich(nn.Module):
@@ -150,11 +150,11 @@ def exported(module: Any, *inputs: Any) -> bytes:
     import torch
 
     import_executorch()
-    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir import to_edge
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
     program = torch.export.export(module.eval(), inputs)
-    edge = to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False))
+    edge = to_edge(program, compile_config=edge_config())
     return bytes(edge.to_executorch().buffer)
 
 
@@ -165,7 +165,7 @@ def delegated(module: Any, *inputs: Any, npu: str = "ethos-u55-128", segments: b
     import_executorch()
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
-    from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
+    from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     spec = EthosUCompileSpec(npu)
@@ -176,7 +176,7 @@ def delegated(module: Any, *inputs: Any, npu: str = "ethos-u55-128", segments: b
     edge = to_edge_transform_and_lower(
         torch.export.export(convert_pt2e(prepared), inputs),
         partitioner=[EthosUPartitioner(spec)],
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        compile_config=edge_config(),
     )
     return bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=segments)).buffer)
 

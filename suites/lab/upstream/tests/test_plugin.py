@@ -16,10 +16,10 @@ SUBJECT = Path(__file__).with_name("subject.py")
 FVP = "FVP_Corstone_SSE-300_Ethos-U55"
 
 
-def run_pytest(folder: Path, fvp: bool, *options: str) -> subprocess.CompletedProcess[str]:
-    """pytest with the plugin on the subject, with or without an FVP on PATH."""
+def run_pytest(folder: Path, fvp: bool, *options: str, more: str = "") -> subprocess.CompletedProcess[str]:
+    """pytest with the plugin on the subject, with or without an FVP on PATH; `more` is the subject's last line."""
     (folder / "bin").mkdir(parents=True)
-    (folder / "test_subject.py").write_text(SUBJECT.read_text())
+    (folder / "test_subject.py").write_text(SUBJECT.read_text() + more)
     if fvp:
         (folder / "bin" / FVP).write_text("#!/bin/sh\nexit 0\n")
         (folder / "bin" / FVP).chmod(0o755)
@@ -114,6 +114,27 @@ def test_device_runs_are_kept_where_asked(items: list[str], tmp_path: Path) -> N
     calls = sorted(path.parent.name for path in (tmp_path / "keep").rglob("call.json"))
     assert calls.count("0") == 6
     assert calls.count("1") == 1
+
+
+def test_without_patches_nothing_is_run(items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would see what reaches a device."""
+    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
+    (tmp_path / "items.json").write_text(json.dumps(items))
+    options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
+    ended = run_pytest(tmp_path / "run", True, *options)
+    assert ended.returncode == 4
+    assert "ETHOS_HIL_PATCHES=off: without patches" in ended.stderr
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_a_function_of_upstreams_that_has_changed_stops_the_run(items: list[str], tmp_path: Path) -> None:
+    """Who knows what the plugin would see of a device."""
+    (tmp_path / "items.json").write_text(json.dumps(items))
+    options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
+    ended = run_pytest(tmp_path / "run", True, *options, more="utils._run_cmd = device\n")
+    assert ended.returncode == 4
+    assert "patch 'starts of FVPs' was made for executorch" in ended.stderr
+    assert not (tmp_path / "r.jsonl").exists()
 
 
 def test_a_test_whose_fvp_is_not_found_stops_the_run(items: list[str], tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""What torch's operators say of themselves, beside their public interface (torch 2.13, executorch 1.4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def unwrapped(target: Any) -> Any:
+    """The target of a graph node; for an edge operator of ExecuTorch's, the operator of torch that it wraps."""
+    return getattr(target, "_op", target)
+
+
+def is_operator(target: Any) -> bool:
+    """Whether a target is one of torch's operators, those of higher order included."""
+    import torch
+
+    return isinstance(target, torch._ops.OperatorBase)
+
+
+def is_overload(target: Any) -> bool:
+    """Whether a target is an overload of one of torch's operators, such as torch.ops.aten.add.Tensor."""
+    import torch
+
+    return isinstance(target, torch._ops.OpOverload)
+
+
+def schema_arguments(overload: Any) -> Sequence[Any]:
+    """The arguments in an overload's schema, in order. Each has `name`, `type`, `is_out` and `kwarg_only`."""
+    arguments: Sequence[Any] = overload._schema.arguments
+    return arguments
+
+
+def map_rows(function: Callable[..., Any], rows: Any, *others: Any) -> Any:
+    """torch's `map` operator: applies `function` to each row of `rows` (along dimension 0) and to `others`."""
+    from torch._higher_order_ops.map import map as torch_map
+
+    return torch_map(function, rows, *others)

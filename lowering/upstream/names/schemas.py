@@ -1,0 +1,28 @@
+"""Where the installed ExecuTorch keeps the schema of .pte files."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from ethos_hil.lowering.errors import ToolError
+
+SCHEMAS = ("scalar_type.fbs", "program.fbs")
+"""The files of the schema. The second includes the first."""
+
+
+def schema_folder() -> Path:
+    """The folder that holds `SCHEMAS`: executorch/exir/_serialize. ExecuTorch is located, not imported.
+
+    Raises:
+        ToolError: executorch is not installed, or has no schema there.
+    """
+    spec = importlib.util.find_spec("executorch")  # of a top-level package: this does not import it
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        folder = Path(location) / "exir" / "_serialize"
+        if all((folder / name).is_file() for name in SCHEMAS):
+            return folder
+    raise ToolError(
+        "executorch's program.fbs was not found, so .pte files cannot be read",
+        hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+    )

@@ -1,0 +1,266 @@
+"""All patches of upstream. CONTRIBUTING.md says how to add a row, and how to renew a fingerprint.
+
+The gains are CPU seconds of a whole lowering for an Ethos-U55-128, with all patches over all but this one, medians of
+TODO. `python -m ethos_hil.suites.lab.self_bench patches` measures them again.
+"""
+
+from __future__ import annotations
+
+from ethos_hil.lowering.upstream.patches.composites import collected_once
+from ethos_hil.lowering.upstream.patches.generation import generated_on_demand
+from ethos_hil.lowering.upstream.patches.history import shared_history
+from ethos_hil.lowering.upstream.patches.keep_origins import traced
+from ethos_hil.lowering.upstream.patches.observed import observed
+from ethos_hil.lowering.upstream.patches.overrides import remembered_overrides
+from ethos_hil.lowering.upstream.patches.patch import Patch
+from ethos_hil.lowering.upstream.patches.tables_first import tables_first
+
+_TORCH = ("2.13.0",)
+_EXECUTORCH = ("1.4.1",)
+_PASSES = "executorch.backends.arm._passes"
+_SDPA = "executorch.backends.transforms.decompose_sdpa.DecomposeScaledDotProductAttention"
+_COLLECTION = (
+    (
+        "torch._export.utils._collect_all_valid_cia_ops_for_namespace",
+        "10e01e3ec33ff3eabddb1ec152d28644c915aa7d3f38e298b0afbb938eade167",
+    ),
+    (
+        "torch._export.utils._collect_all_valid_cia_ops_for_aten_namespace",
+        "bef06673f7016b9b42a31857a6df08ce55363b78e361281689dcf50f72e8d1ef",
+    ),
+    (
+        "torch._export.utils._materialize_cpp_cia_ops",
+        "2d470f71a4b7570b15fdc66753d61fac1e766b08c071c00d66238a472976380e",
+    ),
+    ("torch._export.utils._is_preservable_cia_op", "4f7c75b8b9940fe64c0615df2ca3e11db85850f7a6af7a314da09bc62d76b0a5"),
+)
+
+SPEED = (
+    Patch(
+        name="composites of decompositions",
+        package="torch",
+        versions=_TORCH,
+        owner="torch.export.decomp_utils",
+        attribute="_collect_all_valid_cia_ops",
+        make=collected_once,
+        fingerprints=(
+            (
+                "torch.export.decomp_utils._collect_all_valid_cia_ops",
+                "2c619eaa62c86419f5d1e8450b6d8fbb3c55b8fc0c01a587fc100e828f79de88",
+            ),
+            *_COLLECTION,
+        ),
+        why="torch goes through all registered operators whenever it reads a table of decompositions",
+        gain="",
+        changes_result=False,
+    ),
+    Patch(
+        name="composites of programs",
+        package="torch",
+        versions=_TORCH,
+        owner="torch.export.exported_program",
+        attribute="_collect_all_valid_cia_ops",
+        make=collected_once,
+        fingerprints=(
+            (
+                "torch.export.exported_program._collect_all_valid_cia_ops",
+                "2c619eaa62c86419f5d1e8450b6d8fbb3c55b8fc0c01a587fc100e828f79de88",
+            ),
+            *_COLLECTION,
+        ),
+        why="torch goes through all registered operators whenever it decomposes a program",
+        gain="",
+        changes_result=False,
+    ),
+    Patch(
+        name="overrides",
+        package="torch",
+        versions=_TORCH,
+        owner="torch.export.exported_program",
+        attribute="_override_composite_implicit_decomp",
+        make=remembered_overrides,
+        fingerprints=(
+            (
+                "torch.export.exported_program._override_composite_implicit_decomp",
+                "267e32daf40ce6b2b02c9df81c9d0e6689d23b69c6cb90ae486d92a2f9666bb8",
+            ),
+            (
+                "torch.export.exported_program._split_decomp_table_to_cia_and_python_decomp",
+                "c0c9995789e840759c036bac472b1aaaf5521d1dd43699f09c124542f4135140",
+            ),
+            (
+                "torch.export.exported_program._get_decomp_for_cia",
+                "cad212b4112a463afbb8b48414c6e4e7ac07161398740af7bdebc326922a4d1c",
+            ),
+        ),
+        why="torch makes a dozen Python kernels for each composite operator whenever it decomposes a program",
+        gain="",
+        changes_result=False,
+    ),
+    Patch(
+        name="generation",
+        package="torch",
+        versions=_TORCH,
+        owner="torch.fx.graph_module.GraphModule",
+        attribute="recompile",
+        make=generated_on_demand,
+        fingerprints=(
+            (
+                "torch.fx.graph_module.GraphModule.recompile",
+                "1b1ebcbaff23c4d2f642733f6c8f9082351f4fc69bf70e379f176fe25e327e1f",
+            ),
+            (
+                "torch.fx.graph_module.GraphModule._recompile_submodules",
+                "5e3a42bd7ea1367363b373cc556686bcaefd9c1711dee0ad2556f2a575dd1103",
+            ),
+        ),
+        why="torch generates Python code for every graph module, and few of them are called",
+        gain="",
+        changes_result=False,
+    ),
+    Patch(
+        name="history",
+        package="torch",
+        versions=_TORCH,
+        owner="torch.fx.traceback.NodeSource",
+        attribute="__deepcopy__",
+        make=shared_history,
+        fingerprints=(
+            ("torch.fx.traceback.NodeSource", "a9bee091176c68360833b47b9185599bdf19bea4e5f94f999174cb93bf4e2e0c"),
+        ),
+        why="torch copies the whole history of a node to each node that is made of it",
+        gain="",
+        changes_result=False,
+        adds=True,
+    ),
+)
+"""What torch does many times in a lowering and need not do."""
+
+
+def _origins(operators: str, owner: str, *fingerprints: tuple[str, str]) -> Patch:
+    """The row of a pass that takes operators apart.
+
+    Args:
+        operators: what it takes apart, for people.
+        owner: its class, by the dotted name in ExecuTorch's folder of Arm passes.
+        fingerprints: as in `Patch`.
+    """
+    return Patch(
+        name=f"origins of {operators}",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner=f"{_PASSES}.{owner}",
+        attribute="call",
+        make=traced,
+        fingerprints=fingerprints,
+        why="upstream's quantiser drops where the nodes come from that it puts in place of such operators",
+        gain="the NPU operations that compute them have a line, a module and an operator of the model",
+        changes_result=True,
+    )
+
+
+ORIGINS = (
+    _origins(
+        "embedding",
+        "decompose_embedding_pass.DecomposeEmbeddingPass",
+        (
+            f"{_PASSES}.decompose_embedding_pass.DecomposeEmbeddingPass.call",
+            "181923dbee6798401aaabff2dfaeb7f33ed16c0b3abaa07ce78f1cdc8f3b50c6",
+        ),
+    ),
+    _origins(
+        "attention",
+        "decompose_sdpa_pass.DecomposeScaledDotProductAttentionPass",
+        (
+            f"{_PASSES}.decompose_sdpa_pass.DecomposeScaledDotProductAttentionPass.call",
+            "e90d357dbeb527bdc2d9e02ab949e5483a94a7989388c412d904a9272f591551",
+        ),
+        (f"{_SDPA}._decompose_sdpa_node", "a5765581941d844d03e696a37921ab7885de76b3e4e9b7484e38131145b15f44"),
+    ),
+    _origins(
+        "matmul, einsum and index_copy",
+        "get_decomposition_pass.GetDecompositionPass",
+        (
+            f"{_PASSES}.get_decomposition_pass.GetDecompositionPass.call",
+            "4fb9c79b7f799bdc5eebb16328a2fa08cdf8186be4773ec2ae5823c2a1458761",
+        ),
+    ),
+    _origins(
+        "rsub",
+        "scalars_to_attribute_pass.ScalarsToAttributePass",
+        (
+            f"{_PASSES}.scalars_to_attribute_pass.ScalarsToAttributePass.call",
+            "91601746193ff8eb1244fc3a5bfdf24934eb3ee024386e1c14af32c194d5acce",
+        ),
+        (
+            f"{_PASSES}.scalars_to_attribute_pass.ScalarsToAttributePass._convert_scalar_args",
+            "d5d5c73020bc66c298f49e8db45e1ca107f5c8b69066c0463a226de8be35d82e",
+        ),
+    ),
+)
+"""What keeps the map of NPU operations complete."""
+
+TABLES_FIRST = (
+    Patch(
+        name="tables first",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner=f"{_PASSES}.arm_pass_manager",
+        attribute="_registered_pass_insertions",
+        make=tables_first,
+        fingerprints=(
+            (
+                f"{_PASSES}.arm_pass_manager.ArmPassManager._configure_pass_insertions",
+                "01ab5f3b7ccc5d4912bfe39d43fc1830828c4bce26477fda88e110a72a30bd30",
+            ),
+            (
+                f"{_PASSES}.arm_pass_manager.PassInsertions",
+                "1dbfa84103dfe52823f8bb44f8a222e6ea695be40cc3e0112c2b381fa7157c2e",
+            ),
+        ),
+        why="in upstream's order of passes, lowering fails on an average pool that is fed by a look-up",
+        gain="such models can be lowered; it is applied only after upstream's own order has failed",
+        changes_result=True,
+    ),
+)
+
+STARTS_OF_FVPS = (
+    Patch(
+        name="starts of FVPs",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner="executorch.backends.arm.test.runner_utils",
+        attribute="_run_cmd",
+        make=observed,
+        fingerprints=(
+            (
+                "executorch.backends.arm.test.runner_utils._run_cmd",
+                "71e71bdcd43c0b23fb6da94cc4106d0229b3a4bf56960a7f80a6b50481bd6763",
+            ),
+        ),
+        why="upstream's tests do not say whether they reach a device, nor what it answers",
+        gain="`make upstream` counts the runs on a device and compares their outputs",
+        changes_result=True,
+    ),
+)
+CALLS_OF_VELA = (
+    Patch(
+        name="calls of Vela",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner="executorch.backends.arm.ethosu.backend",
+        attribute="vela_compile",
+        make=observed,
+        fingerprints=(
+            (
+                "executorch.backends.arm.ethosu.backend.vela_compile",
+                "3ce4afd357fe3588c2b4c67fd063ecf9ac04718a369e9650f61ac7295b73c635",
+            ),
+        ),
+        why="a .pte does not hold the TOSA program that a delegate was compiled from, which is its reference",
+        gain="`make upstream` has a reference for what upstream's tests compile",
+        changes_result=True,
+    ),
+)
+
+TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *STARTS_OF_FVPS, *CALLS_OF_VELA)

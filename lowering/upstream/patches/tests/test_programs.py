@@ -1,0 +1,146 @@
+"""What is lowered is the same without the patches that only save time, and without all patches."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.lowering import lower as lowering
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.tests.conftest import MODELS, U55
+from ethos_hil.lowering.upstream.patches import apply as applying
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.patch import Patch
+from ethos_hil.lowering.upstream.patches.replaced import replaced
+from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.lowering.upstream.patches.table import ORIGINS, SPEED
+
+
+def maps(artifact: Artifact) -> list[object]:
+    """All rows but for the tensors' names: Vela numbers the tensors that it makes on through a process."""
+    return [replace(row, tensor="") for each in artifact.delegates for row in each.npu_ops]
+
+
+@pytest.fixture
+def in_place(monkeypatch: pytest.MonkeyPatch) -> list[Patch]:
+    """The patches that were put in place, in order."""
+    found: list[Patch] = []
+    find = Patch.find
+
+    def noted(patch: Patch) -> object:
+        found.append(patch)
+        return find(patch)
+
+    monkeypatch.setattr(Patch, "find", noted)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["known", "two_partitions", "branching"])
+def test_the_program_is_the_same_byte_for_byte_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: list[Patch], name: str
+) -> None:
+    with_all = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "with"))
+    assert set(in_place) == {*SPEED, *ORIGINS}
+    in_place.clear()
+    monkeypatch.setattr(lowering, "SPEED", ())
+    slow = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "slow"))
+    assert set(in_place) == set(ORIGINS)
+    in_place.clear()
+    monkeypatch.setenv(VARIABLE, "off")
+    without = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "without"))
+    assert in_place == []
+    assert with_all.pte == slow.pte == without.pte
+    assert [each.tosa for each in with_all.delegates] == [each.tosa for each in without.delegates]
+    assert maps(with_all) == maps(slow) == maps(without)
+    assert with_all.notes == without.notes
+
+
+def test_an_artifact_made_without_patches_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path)
+    first = lower(f"{MODELS}:add", U55, cache=cache)
+    monkeypatch.setenv(VARIABLE, "off")
+    second = lower(f"{MODELS}:add", U55, cache=cache)
+    assert first.key != second.key
+    assert [each.versions["ethos-hil-patches"] for each in (first, second)] == ["on", "off"]
+
+
+def test_torch_is_left_as_it_was_when_lowering_fails() -> None:
+    import torch
+    from torch._export.utils import _collect_all_valid_cia_ops
+    from torch.export import decomp_utils, exported_program
+
+    owners = (
+        (decomp_utils, "_collect_all_valid_cia_ops"),
+        (exported_program, "_collect_all_valid_cia_ops"),
+        (exported_program, "_override_composite_implicit_decomp"),
+        (torch.fx.GraphModule, "recompile"),
+    )
+    before = [getattr(owner, name) for owner, name in owners]
+    assert before[0] is before[1] is _collect_all_valid_cia_ops
+
+    def fails() -> None:
+        with apply(SPEED):
+            assert all(getattr(owner, name) is not old for (owner, name), old in zip(owners, before, strict=True))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert [getattr(owner, name) for owner, name in owners] == before
+    assert not applying._inside
+
+
+def test_patches_that_are_in_place_stay_as_they_are() -> None:
+    from torch.fx import GraphModule
+
+    own = GraphModule.recompile
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply(SPEED):
+            inside = GraphModule.recompile
+            with apply(SPEED):
+                assert GraphModule.recompile is inside is not own
+            assert GraphModule.recompile is inside
+    assert GraphModule.recompile is own
+
+
+def test_histories_are_shared_only_inside() -> None:
+    from torch.fx.traceback import NodeSource
+
+    entry = NodeSource(None, "a pass")
+    with apply(SPEED):
+        assert copy.deepcopy([entry])[0] is entry
+    assert copy.deepcopy([entry])[0] is not entry
+    assert "__deepcopy__" not in vars(NodeSource)
+
+
+class _Owner:
+    own = 1
+
+
+class _Heir(_Owner):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "adds"), [(_Owner, "own", False), (_Heir, "own", False), (_Owner, "new", True)]
+)
+def test_what_was_replaced_comes_back(owner: type, name: str, adds: bool) -> None:
+    before = dict(vars(owner))
+    with replaced(owner, name, 2, adds=adds):
+        assert getattr(owner, name) == 2
+    assert dict(vars(owner)) == before
+
+
+@pytest.mark.parametrize(("name", "adds", "problem"), [("absent", False, "no attribute"), ("own", True, "already an")])
+def test_what_is_not_there_is_not_replaced_and_what_is_there_is_not_added(name: str, adds: bool, problem: str) -> None:
+    before = dict(vars(_Owner))
+    with pytest.raises(AttributeError, match=problem), replaced(_Owner, name, 2, adds=adds):
+        pass
+    assert dict(vars(_Owner)) == before

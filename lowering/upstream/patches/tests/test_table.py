@@ -1,0 +1,233 @@
+"""Every patch fits what is installed; one that does not is left out with a warning, or is an error."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.tests.conftest import MODELS, U55
+from ethos_hil.lowering.upstream.patches import apply as applying
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.patch import Patch, UpstreamDiffers, fingerprint, resolve
+from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.patches.table import ORIGINS, SPEED, TABLE, TABLES_FIRST
+
+OVERRIDES = next(patch for patch in SPEED if patch.name == "overrides")
+MATMUL = next(patch for patch in ORIGINS if "matmul" in patch.name)
+
+
+@pytest.fixture(autouse=True)
+def _not_warned_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applying, "_warned", set())
+
+
+@pytest.mark.parametrize("patch", TABLE, ids=lambda patch: patch.name)
+def test_every_patch_fits_what_is_installed(patch: Patch) -> None:
+    patch.find()
+    assert patch.installed.partition("+")[0] in patch.versions
+    assert patch.why
+    assert patch.gain
+
+
+def test_names_are_unique() -> None:
+    assert len({patch.name for patch in TABLE}) == len({patch.target for patch in TABLE}) == len(TABLE)
+
+
+def test_what_is_replaced_is_covered_if_it_has_source() -> None:
+    without = [patch.name for patch in TABLE if patch.target not in dict(patch.fingerprints)]
+    assert without == ["history", "tables first"], "an attribute that is added, and a dictionary"
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, patch: Patch) -> None:
+    """Upstream has another function now."""
+    monkeypatch.setattr(resolve(patch.owner), patch.attribute, lambda *arguments: arguments)
+
+
+def absent(monkeypatch: pytest.MonkeyPatch, patch: Patch) -> None:
+    """Upstream has no such function now."""
+    monkeypatch.delattr(resolve(patch.owner), patch.attribute)
+
+
+Break = Callable[[pytest.MonkeyPatch, Patch], None]
+
+
+@pytest.mark.parametrize(("breaks", "word"), [(changed, "has changed"), (absent, "does not exist")])
+def test_what_only_saves_time_is_left_out_with_one_warning(
+    monkeypatch: pytest.MonkeyPatch, breaks: Break, word: str
+) -> None:
+    breaks(monkeypatch, OVERRIDES)
+    owner = resolve(OVERRIDES.owner)
+    before = vars(owner).get(OVERRIDES.attribute)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            with apply(SPEED):
+                assert vars(owner).get(OVERRIDES.attribute) is before
+                assert applying._inside == {patch for patch in SPEED if patch is not OVERRIDES}
+    (warning,) = seen
+    assert warning.category is RuntimeWarning
+    assert re.match(rf"patch 'overrides' was made for torch 2\.13\.0 .* {word}", str(warning.message))
+
+
+@pytest.mark.parametrize(
+    ("broken", "breaks", "word"), [(MATMUL, changed, "has changed"), (TABLES_FIRST[0], absent, "does not exist")]
+)
+def test_what_changes_results_is_an_error_that_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, broken: Patch, breaks: Break, word: str
+) -> None:
+    others = [patch for patch in ORIGINS if patch is not broken]
+    before = [getattr(resolve(patch.owner), patch.attribute) for patch in others]
+    breaks(monkeypatch, broken)
+    problem = rf"patch '{broken.name}' .* executorch 1\.4\.1: .*{word}"
+    with pytest.raises(ToolError, match=problem) as raised, apply(others), apply([broken]):
+        pass
+    assert "install executorch 1.4.1" in str(raised.value.hint)
+    assert f"{VARIABLE}=off" in str(raised.value.hint)
+    assert [getattr(resolve(patch.owner), patch.attribute) for patch in others] == before
+
+
+def test_a_change_of_what_a_patch_relies_on_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.fx.GraphModule, "_recompile_submodules", lambda self: [])
+    with pytest.warns(RuntimeWarning, match="'generation' .*_recompile_submodules has changed"), apply(SPEED):
+        pass
+
+
+def test_an_attribute_that_was_to_be_added_and_is_there_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.fx.traceback import NodeSource
+
+    monkeypatch.setattr(NodeSource, "__deepcopy__", lambda self, memo: self, raising=False)
+    with pytest.warns(RuntimeWarning, match="'history' .* exists already"), apply(SPEED):
+        pass
+
+
+def test_a_module_that_is_gone_is_seen() -> None:
+    gone = replace(MATMUL, owner="executorch.backends.arm._passes.no_such_pass.NoSuchPass")
+    with pytest.raises(ToolError, match="NoSuchPass does not exist"), apply([gone]):
+        pass
+
+
+def test_with_patches_off_nothing_is_replaced_or_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    for patch in (OVERRIDES, MATMUL):
+        changed(monkeypatch, patch)
+    monkeypatch.setenv(VARIABLE, "off")
+    before = [vars(resolve(patch.owner)).get(patch.attribute) for patch in TABLE]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply(TABLE):
+            assert [vars(resolve(patch.owner)).get(patch.attribute) for patch in TABLE] == before
+
+
+@pytest.mark.parametrize(("value", "on"), [("", True), ("on", True), ("off", False)])
+def test_the_switch(monkeypatch: pytest.MonkeyPatch, value: str, on: bool) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    assert patches_on() is on
+
+
+def test_a_value_that_means_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "0")
+    with pytest.raises(UsageError, match="ETHOS_HIL_PATCHES is '0'"):
+        patches_on()
+
+
+def test_a_lowering_with_a_patch_that_does_not_fit_fails_with_that_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    changed(monkeypatch, MATMUL)
+    with pytest.raises(ToolError, match=f"patch '{MATMUL.name}'"):
+        lower(f"{MODELS}:add", U55, cache=Cache(tmp_path))
+    monkeypatch.undo()
+    assert lower(f"{MODELS}:add", U55, cache=Cache(tmp_path)).npu_ops
+
+
+def test_a_lowering_without_a_patch_that_saves_time_gives_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    whole = lower(f"{MODELS}:add", U55, cache=Cache(tmp_path / "whole"))
+    collect = resolve("torch._export.utils._collect_all_valid_cia_ops")
+    for owner in ("torch.export.decomp_utils", "torch.export.exported_program"):
+        monkeypatch.setattr(f"{owner}._collect_all_valid_cia_ops", lambda: set(collect()))
+    with pytest.warns(RuntimeWarning, match="composites") as seen:
+        less = lower(f"{MODELS}:add", U55, cache=Cache(tmp_path / "less"))
+    assert len(seen) == 2
+    assert whole.pte == less.pte
+
+
+def sample(values: list[int], factor: int = 2) -> list[int]:
+    """What it does."""
+    return [value * factor for value in values]  # why
+
+
+HEAD = "def sample(values: list[int], factor: int = 2) -> list[int]:\n"
+BODY = "    return [value * factor for value in values]\n"
+VARIANTS: dict[str, tuple[str, bool]] = {
+    "comments, docstring and layout": (
+        "def sample(\n    values: list[int],\n    factor: int = 2,\n) -> list[int]:\n\n"
+        "    'Something else.'\n    # another\n    return [\n        value * factor for value in values\n    ]\n",
+        True,
+    ),
+    "a default": (HEAD.replace("2", "3") + BODY, False),
+    "a decorator": ("import functools\n@functools.cache\n" + HEAD + BODY, False),
+    "an operator": (HEAD + BODY.replace("*", "+"), False),
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_fingerprint_is_of_what_a_function_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    text, same = VARIANTS[name]
+    module = f"variant_{list(VARIANTS).index(name)}"
+    (tmp_path / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert (fingerprint(f"{module}.sample") == fingerprint(f"{__name__}.sample")) is same
+
+
+@pytest.mark.parametrize(("name", "problem"), [("math.sqrt", "cannot be read"), ("math.no_such", "does not exist")])
+def test_what_has_no_source_fits_nothing(name: str, problem: str) -> None:
+    with pytest.raises(UpstreamDiffers, match=problem):
+        fingerprint(name)
+
+
+def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_passes() -> None:
+    """The lists of what others registered are copied, not added to."""
+    manager: Any = resolve("executorch.backends.arm._passes.arm_pass_manager")
+    passes: Any = resolve("executorch.backends.arm._passes")
+    manager.register_pass_insertions_before(passes.DecomposeAvgPool2dPass, [passes.RemoveNoopPass()])
+    try:
+        registered = manager._registered_pass_insertions
+        before = {key: list(each.before_passes) for key, each in registered.items()}
+        with apply(TABLES_FIRST, None):
+            assert len(manager._registered_pass_insertions[passes.DecomposeAvgPool2dPass].before_passes) == 2
+        assert manager._registered_pass_insertions is registered
+        assert {key: list(each.before_passes) for key, each in registered.items()} == before
+    finally:
+        manager.clear_registered_pass_insertions()
+
+
+def test_the_command_prints_the_table_and_says_what_does_not_fit(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ethos_hil.lowering.upstream.patches"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.removesuffix(": fits") for line in done.stdout.splitlines() if not line.startswith(" ") and line] == [
+        patch.name for patch in TABLE
+    ]
+    code = (
+        "import sys, torch; torch.fx.GraphModule.recompile = torch.fx.GraphModule.print_readable\n"
+        "from ethos_hil.lowering.upstream.patches.__main__ import main\nsys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done.stderr
+    assert (
+        "generation: DOES NOT FIT: the source of torch.fx.graph_module.GraphModule.recompile has changed" in done.stdout
+    )

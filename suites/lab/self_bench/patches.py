@@ -1,0 +1,174 @@
+"""What each patch of upstream that saves time is worth, measured now.
+
+`python -m ethos_hil.suites.lab.self_bench patches`; part of `make bench`. Each model is lowered for an Ethos-U55-128
+with all patches (ethos_hil.lowering.upstream.patches.table.SPEED), without each of them, and without all, in turn, each
+time with an empty cache. What counts is the CPU time of this process: Vela runs in it, too. A ratio compares two
+lowerings of one round, and the median is taken over the rounds, so a change of what else the machine does cancels.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from ethos_hil.harness.progress import Live
+from ethos_hil.lowering import lower as lowering
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.upstream.patches.patch import Patch
+from ethos_hil.lowering.upstream.patches.replaced import replaced
+from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.patches.table import SPEED
+from ethos_hil.suites.declare.case import Case, call, case, f32, layer
+from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least
+
+TARGET = NpuName.parse("ethos-u55-128")
+CASES = (
+    case("add", call("add"), f32(1, 8, 16, 16), f32(1, 8, 16, 16)),
+    case("conv2d", layer("Conv2d", 8, 16, 3), f32(1, 8, 16, 16)),
+    case("softmax", layer("Softmax", -1), f32(1, 8, 16, 16)),
+    case("layer_norm", layer("LayerNorm", 16), f32(1, 8, 16, 16)),
+)
+NETWORKS = ("mobilenet_v1",)
+ROUNDS = 7
+NETWORK_ROUNDS = 3
+PAYS = 1.02
+"""A patch without which no model takes more than so many times as long is not worth its keep."""
+_ALL, _NONE = "all", "none"
+
+
+@dataclass(frozen=True)
+class Lowerings:
+    """CPU seconds of the lowerings of one model.
+
+    Attributes:
+        model: its name.
+        seconds: of each round, by what was left out ("none": nothing; "all": all patches).
+    """
+
+    model: str
+    seconds: Mapping[str, Sequence[float]]
+
+    @property
+    def patched(self) -> float:
+        """The median with all patches."""
+        return statistics.median(self.seconds[_NONE])
+
+    def ratio(self, left_out: str) -> float:
+        """How many times as long a lowering takes without these patches."""
+        pairs = zip(self.seconds[left_out], self.seconds[_NONE], strict=True)
+        return statistics.median(without / patched for without, patched in pairs)
+
+
+def choices(patches: Sequence[Patch]) -> dict[str, tuple[Patch, ...]]:
+    """The patches that are applied, by what is left out: nothing, each detour of upstream's, and all.
+
+    Patches with the same replacement go together.
+    """
+    kinds = dict.fromkeys(patch.make for patch in patches)
+    return {
+        _NONE: tuple(patches),
+        **{kind.__name__: tuple(patch for patch in patches if patch.make is not kind) for kind in kinds},
+        _ALL: (),
+    }
+
+
+def seconds(model: TorchModel) -> tuple[float, str]:
+    """CPU seconds of one lowering from an empty cache, and the SHA-256 of the program."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Cache(Path(folder))
+        started = time.process_time()
+        artifact = lowering.lower(model, TARGET, cache=cache)
+        return time.process_time() - started, artifact.sha256
+
+
+def lowerings(
+    name: str,
+    model: TorchModel,
+    rounds: int,
+    patches: Sequence[Patch] = SPEED,
+    step: Callable[[int, int], None] = lambda done, total: None,
+) -> Lowerings:
+    """Lower a model in all ways, `rounds` times.
+
+    Args:
+        name: the model's.
+        model: the model.
+        rounds: how often; a first one, in which torch fills its caches, is not counted.
+        patches: rows of the table that only save time.
+        step: called before each round with how many are done, and how many there are.
+
+    Raises:
+        ToolError: a patch changes the program, or patches are off.
+    """
+    if not patches_on():
+        raise ToolError(f"{VARIABLE}=off: there is nothing to measure", hint="unset it")
+    ways = choices(patches)
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    programs: dict[str, str] = {}
+    for number in range(rounds + 1):
+        step(number, rounds + 1)
+        for way, applied in ways.items():
+            with replaced(lowering, "SPEED", applied):
+                taken, programs[way] = seconds(model)
+            if number:
+                found[way].append(taken)
+        if len(set(programs.values())) > 1:
+            raise ToolError(f"the program of {name} depends on patches that only save time: {programs}")
+    return Lowerings(name, found)
+
+
+def table(rows: Sequence[Lowerings]) -> Table:
+    """Patches down, models across."""
+    found = Table(box=None, pad_edge=False, header_style="bold")
+    found.add_column("CPU time of a lowering without the patches of")
+    for row in rows:
+        found.add_column(f"{row.model}, with {row.patched:.2f} s", justify="right")
+    for way in list(rows[0].seconds)[1:]:
+        found.add_row(way, *(f"{row.ratio(way):.2f} times" for row in rows))
+    return found
+
+
+def figures(rows: Sequence[Lowerings]) -> tuple[Figure, ...]:
+    """What each detour of upstream's costs at most: a patch must pay for one model at least."""
+    provenance = f"CPU time, median of {ROUNDS} rounds ({NETWORK_ROUNDS} of a network)"
+    return tuple(
+        Figure(
+            f"without the patches of {way}", max(row.ratio(way) for row in rows), "times", provenance, at_least(PAYS)
+        )
+        for way in rows[0].seconds
+        if way != _NONE
+    )
+
+
+def models() -> dict[str, tuple[TorchModel, int]]:
+    """The models, by name, with the rounds that each gets. Imports torch."""
+    from ethos_hil.suites.trial.build import build
+
+    def built(declared: Case) -> TorchModel:
+        return build(declared.name, declared, Path(__file__).parent)
+
+    found = {declared.name: (built(declared), ROUNDS) for declared in CASES}
+    for name in NETWORKS:
+        network = load_model(f"ethos_hil.suites.models:{name}")
+        assert isinstance(network, TorchModel)
+        found[name] = (network, NETWORK_ROUNDS)
+    return found
+
+
+def measure(live: Live) -> BenchPart:
+    """Lower every model with and without each patch."""
+    rows = []
+    live.stage("Loading torch")
+    for name, (model, rounds) in models().items():
+        live.stage(f"Lowering {name} with and without patches")
+        rows.append(lowerings(name, model, rounds, step=live.step))
+    return BenchPart(figures(rows), (table(rows),))
