@@ -19,6 +19,8 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.suites.lab.command import start
+
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("harness", "lowering", "results", "suites", "firmware")
 SECONDS = 60
@@ -147,4 +149,4 @@ def _git(*arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    start(main)
