@@ -1,1 +1,1 @@
-"""The laboratory: what the product is proved with. It is not part of the wheel."""
+"""The laboratory: campaigns that prove the product. It is not part of the wheel."""

@@ -1,4 +1,4 @@
-"""`make lab`: everything that proves the product rather than protects it, with one table of how it ended.
+"""`make lab`: all campaigns that prove the product, one after the other, with one table of how they ended.
 
 It is for nightly use and takes hours. Exit status: 0 all parts ended well, 1 some did not, 2 unusable arguments.
 """
@@ -32,7 +32,7 @@ Command = Sequence[str]
 
 @dataclass(frozen=True)
 class LabOptions:
-    """What parts are told.
+    """The options that the parts get.
 
     Attributes:
         jobs: worker processes.
@@ -138,7 +138,7 @@ def main(
 
 
 def run(name: str, commands: Sequence[Command]) -> PartEnding:
-    """Runs the commands of a part until one fails. What they print goes where ours goes."""
+    """Run the commands of a part until one fails. What they print goes where ours goes."""
     started = time.monotonic()
     for command in commands:
         sys.stderr.write(f"\n== {name}: {_shown(command)}\n")
@@ -149,7 +149,7 @@ def run(name: str, commands: Sequence[Command]) -> PartEnding:
 
 
 def table(endings: Sequence[PartEnding]) -> Table:
-    """A row for each part. Those that failed are red on a terminal."""
+    """Return a table with a row for each part. Parts that failed are red on a terminal."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     made.add_column("part")
     made.add_column("ended")

@@ -8,7 +8,7 @@ import typer
 
 
 def start(body: Callable[..., None]) -> None:
-    """Runs a command on the arguments of the process, and ends the process as `ethos-hil` ends.
+    """Run a command with the arguments of the process, and end the process as `ethos-hil` ends.
 
     Args:
         body: the command, its parameters annotated for typer. It raises typer.Exit for another exit status than 0.

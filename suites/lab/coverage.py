@@ -1,7 +1,7 @@
-"""Which of the operators that upstream says TOSA can express are tested, and where.
+"""docs/operators.md: which of the operators that upstream can express in TOSA are tested, and where.
 
-The table goes by declarations, so it is made in seconds. That they are true is asserted by every test that runs: what a
-test declares to be delegated must be in its delegates, as an operator of ExecuTorch's edge dialect and as one of TOSA.
+The table is made from declarations, so it takes seconds. Every test that runs asserts its declaration: an operator that
+is declared to be delegated must be in a delegate, as an operator of ExecuTorch's edge dialect and of TOSA.
 """
 
 from __future__ import annotations
@@ -65,19 +65,19 @@ TOSA_UNTESTED: Mapping[str, str] = MappingProxyType(
         "WHILE_LOOP": "control flow is tested in lowering/tests/test_control_flow.py",
     }
 )
-"""Likewise, of TOSA 1.0's operators."""
+"""Why no test has it delegated, by TOSA's name: of TOSA 1.0's operators."""
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """What upstream says it can express in TOSA, by aten's names ("add.Tensor"), float (FP) and quantised (INT)."""
+    """The operators that upstream can express in TOSA, by aten's names ("add.Tensor"): floats (FP), quantised (INT)."""
 
     fp: frozenset[str]
     int: frozenset[str]
 
     @classmethod
     def read(cls) -> Upstream:
-        """From the installed ExecuTorch: its two lists, and the operators that have a check of their own."""
+        """Read the installed ExecuTorch: its two lists, and the operators that have a check of their own."""
         from executorch.backends.arm.operator_support import tosa_profile_supported_op_lists as lists
         from executorch.backends.arm.operator_support.tosa_supported_operators import (
             get_registered_tosa_support_checks,
@@ -99,7 +99,7 @@ def _name(target: object) -> str:
 
 
 def tosa_operators() -> tuple[str, ...]:
-    """The names of TOSA 1.0's operators, in its schema's order; those of 1.1 have greater numbers than CONST_SHAPE."""
+    """Return the names of TOSA 1.0's operators in the schema's order; those of 1.1 come after CONST_SHAPE."""
     from tosa.Op import Op
 
     numbered = {name: number for name, number in vars(Op).items() if isinstance(number, int)}
@@ -107,7 +107,7 @@ def tosa_operators() -> tuple[str, ...]:
 
 
 def declared() -> tuple[Operator, ...]:
-    """All operators of suites/ops, in the order of their files."""
+    """Return all operators of suites/ops, in the order of their files."""
     modules = (
         importlib.import_module(f"ethos_hil.suites.ops.{path.stem}") for path in sorted(_OPERATORS.glob("test_*.py"))
     )
@@ -148,7 +148,7 @@ class CoverageRow:
 
 
 def delegates(operator: Operator, case: Case, profile: str) -> bool:
-    """Whether the case asserts that its operator is delegated in the profile."""
+    """Return whether the case asserts that its operator is delegated in the profile."""
     return profile in case.profiles and not any(profile in each.on_cpu for each in (case, operator))
 
 
@@ -171,7 +171,7 @@ def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reas
 
 
 def aten_rows(upstream: Upstream, operators: Sequence[Operator]) -> tuple[CoverageRow, ...]:
-    """One per operator of upstream's lists."""
+    """Return a row for each operator of upstream's lists."""
     return tuple(
         _row(name, (*PROFILES[: name in upstream.fp], *PROFILES[1:] * (name in upstream.int)), operators, ATEN_UNTESTED)
         for name in sorted(upstream.fp | upstream.int, key=lambda name: name.lstrip("_").lower())
@@ -179,12 +179,12 @@ def aten_rows(upstream: Upstream, operators: Sequence[Operator]) -> tuple[Covera
 
 
 def tosa_rows(operators: Sequence[Operator]) -> tuple[CoverageRow, ...]:
-    """One per operator of TOSA 1.0."""
+    """Return a row for each operator of TOSA 1.0."""
     return tuple(_row(name, (), operators, TOSA_UNTESTED) for name in tosa_operators())
 
 
 def markdown(upstream: Upstream, operators: Sequence[Operator]) -> dict[str, str]:
-    """The tables of docs/operators.md.
+    """Return the tables of docs/operators.md.
 
     Returns:
         Markdown by name: "counts", "aten", "tosa", "cpu" (what is left to it), "defects".
@@ -216,14 +216,14 @@ def _table(rows: Iterable[CoverageRow]) -> Iterator[str]:
 
 
 def _about(operators: Sequence[Operator]) -> Iterator[tuple[str, Operator | Case]]:
-    """Who says where it is computed: operators, and cases by their whole names."""
+    """Yield the declarations that say where an operator is computed: operators, and cases by their full names."""
     for operator in operators:
         yield operator.name, operator
         yield from ((f"{operator.name}_{case.name}", case) for case in operator.cases)
 
 
 def _left(operators: Sequence[Operator]) -> Iterator[str]:
-    """Who is left to the CPU, wholly or in part, by reason."""
+    """Yield the table of operators that are left to the CPU, wholly or in part, by reason."""
     who: dict[tuple[str, str], dict[str, list[str]]] = {}
     for name, about in _about(operators):
         for profile, reason in about.on_cpu.items():
@@ -242,7 +242,7 @@ def _left(operators: Sequence[Operator]) -> Iterator[str]:
 
 
 def _defects(operators: Sequence[Operator]) -> Iterator[str]:
-    """What is known to go wrong upstream. Links are relative to docs/."""
+    """Yield the table of upstream's known defects. Links are relative to docs/."""
     yield "| test | profiles | what goes wrong today | failure |"
     yield "| --- | --- | --- | --- |"
     for name, about in _about(operators):

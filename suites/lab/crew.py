@@ -36,10 +36,10 @@ class Job(Protocol[Made]):
         """How many items there are."""
 
     def prepare(self) -> Callable[[int], Made]:
-        """Makes what the items share, in the worker. Returns the function that does the item of a number."""
+        """Make what the items share, in the worker. Return the function that does the item of a number."""
 
     def lost(self, item: int, reason: str) -> Made:
-        """The result of an item that crashed, hung or raised, made in the process that started the crew."""
+        """Return the result of an item that crashed, hung or raised. The process that started the crew calls it."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class _Worker(Generic[Result]):
         self.connection.send(rest)
 
     def take(self) -> Iterator[Result]:
-        """What it has to say now. EOFError when it is dead."""
+        """Yield the result that it has sent, if any. Raise EOFError when it is dead."""
         said: _Done[Result] | _Raised | _WorkerReady = self.connection.recv()
         self._ready, self._since = True, monotonic()
         assert self.rest is not None
@@ -96,24 +96,24 @@ class _Worker(Generic[Result]):
         self.advance()
 
     def advance(self) -> None:
-        """The item it was at is done."""
+        """Go on to the next item."""
         assert self.rest is not None
         following = self.rest.first + 1
         self.rest = _Rest(self.rest.job, following) if following < self.rest.job.count else None
 
     def late(self, seconds: float) -> bool:
-        """Whether it has been at one item for longer than `seconds`, or at preparing for too long."""
+        """Return whether it has worked on one item for longer than `seconds`, or prepared a job for too long."""
         return monotonic() - self._since > (seconds if self._ready else _PREPARE_SECONDS)
 
     def last_words(self) -> str:
-        """How a dead worker ended."""
+        """Return how a dead worker ended."""
         self._process.join()
         lines = self._said.read_text(errors="replace").splitlines()[-_LAST_LINES:]
         stack = " / ".join(line.strip() for line in lines if "File " in line)[:300]
         return f"the process ended with {self._process.exitcode}: {stack or 'it said nothing'}"
 
     def stop(self) -> None:
-        """Ends it, whatever it does."""
+        """End it, whatever it does."""
         self.connection.close()
         self._process.kill()
         self._process.join()
@@ -134,7 +134,7 @@ class Crew:
     begin: Callable[[], None] | None = None
 
     def run(self, jobs: Sequence[Job[Result]]) -> Iterator[Result]:
-        """Does every item of every job. Results come as they are made, those of one job in order."""
+        """Do every item of every job, and yield the results as they are made, those of one job in order."""
         waiting: list[_Rest[Result]] = [_Rest(job) for job in reversed(jobs) if job.count]
         with tempfile.TemporaryDirectory(prefix="ethos-hil-crew-") as name:
             folder = Path(name)
@@ -172,7 +172,7 @@ class Crew:
 
 
 def _work(connection: Connection, said: Path, begin: Callable[[], None] | None, parent: int) -> None:
-    """What a worker does: it takes jobs and sends results until the connection closes."""
+    """Be a worker: take jobs and send results until the connection closes."""
     dies_with(parent)()
     with said.open("wb") as file:  # what tools print goes there; the stack of a crash, too
         os.dup2(file.fileno(), 1)
@@ -190,7 +190,7 @@ def _work(connection: Connection, said: Path, begin: Callable[[], None] | None, 
 
 
 def _results(rest: _Rest[Result]) -> Iterator[_Done[Result] | _Raised | _WorkerReady]:
-    """The messages about a job: one when it is prepared, and one for each item."""
+    """Yield the messages about a job: one when it is prepared, and one for each item."""
     items = range(rest.first, rest.job.count)
     try:
         do = rest.job.prepare()
@@ -208,7 +208,7 @@ def _results(rest: _Rest[Result]) -> Iterator[_Done[Result] | _Raised | _WorkerR
 
 
 def _described(error: Exception) -> str:
-    """An exception, and the line that raised it."""
+    """Return an exception as text, with the line that raised it."""
     frames = extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return "".join(format_exception_only(error)).strip() + where

@@ -27,19 +27,19 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def data(self) -> Sequence[Any]:
-        """It as it was before: bytes, or a list."""
+        """Its data before the damage: bytes, or a list."""
 
     def span(self, rng: random.Random) -> tuple[int, int]:
-        """Where some whole pieces in a row begin and end, as indices of `data`."""
+        """Draw some whole pieces in a row. Return where they begin and end, as indices of `data`."""
 
 
 AnySubject = TypeVar("AnySubject", bound=Subject)
 Way = Callable[[random.Random, Any, AnySubject, Sequence[AnySubject]], str]
-"""Damages data (a bytearray or list) that was a subject's; the others are where pieces may come from."""
+"""A function that damages data (a bytearray or list), given its subject and others that pieces may come from."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class FieldPlace:
 
 
 def number(rng: random.Random, old: int, bits: int, alike: Sequence[int] = ()) -> int:
-    """Another value for a number: near it, far from it, at a boundary, or one of those in `alike`.
+    """Draw another value for a number: near it, far from it, at a boundary, or one of `alike`.
 
     It may be negative or have more than `bits` bits.
     """
@@ -88,7 +88,7 @@ def number(rng: random.Random, old: int, bits: int, alike: Sequence[int] = ()) -
 
 
 def renumber(rng: random.Random, data: bytearray, field: FieldPlace) -> str:
-    """Gives a field another value."""
+    """Give a field another value."""
     value = number(rng, field.value, field.bits, field.alike) & (1 << field.bits) - 1
     encoded = field.encode(value)
     data[field.begin : field.begin + len(encoded)] = encoded
@@ -96,7 +96,7 @@ def renumber(rng: random.Random, data: bytearray, field: FieldPlace) -> str:
 
 
 def flip(rng: random.Random, data: bytearray, begin: int, end: int) -> str:
-    """Flips bits of the bytes from `begin` to `end`, all near one another or anywhere."""
+    """Flip bits of the bytes from `begin` to `end`, all near one another or anywhere."""
     if begin >= end:
         return f"no bits at {begin:#x}"
     count, near, at = rng.choice(_FLIPS), rng.random() < 0.5, rng.randrange(begin, end)
@@ -107,7 +107,7 @@ def flip(rng: random.Random, data: bytearray, begin: int, end: int) -> str:
 
 
 def overwrite(rng: random.Random, data: bytearray, begin: int, end: int) -> str:
-    """Fills the bytes from `begin` to `end` with random ones or with one value."""
+    """Fill the bytes from `begin` to `end` with random ones or with one value."""
     what, value = rng.choice((("random bytes", None), ("zeros", 0), ("ones", 0xFF), ("sign bits", 0x80)))
     data[begin:end] = rng.randbytes(end - begin) if value is None else bytes([value]) * (end - begin)
     return f"{what} from {begin:#x} to {end:#x}"
@@ -117,19 +117,19 @@ def overwrite(rng: random.Random, data: bytearray, begin: int, end: int) -> str:
 
 
 def bits(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[Subject]) -> str:
-    """Flips bits anywhere."""
+    """Flip bits anywhere."""
     return flip(rng, data, 0, len(data))
 
 
 def word(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[Subject]) -> str:
-    """Puts a random word at an aligned place."""
+    """Put a random word at an aligned place."""
     at = rng.randrange(len(data) // _WORD) * _WORD if len(data) >= _WORD else 0
     data[at : at + _WORD] = rng.randbytes(_WORD)
     return f"random word at {at:#x}"
 
 
 def cut(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[Subject]) -> str:
-    """Removes the end, at whole words as often as not."""
+    """Remove the end, at whole words as often as not."""
     size = rng.randrange(len(data) + 1)
     if rng.random() < 0.5:
         size = size // _WORD * _WORD
@@ -138,14 +138,14 @@ def cut(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[
 
 
 def drop(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
-    """Removes pieces."""
+    """Remove pieces."""
     begin, end = subject.span(rng)
     del data[begin:end]
     return f"{begin:#x} to {end:#x} removed"
 
 
 def repeat(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
-    """Repeats pieces behind themselves."""
+    """Repeat pieces behind themselves."""
     begin, end = subject.span(rng)
     count = rng.choice((1, 2, 10, 100))
     data[end:end] = list(data[begin:end]) * count
@@ -153,7 +153,7 @@ def repeat(rng: random.Random, data: MutableSequence[Any], subject: Subject, oth
 
 
 def swap(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
-    """Exchanges pieces; half of the time pieces that follow one another."""
+    """Exchange pieces; half of the time pieces that follow one another."""
     (a, b), (c, d) = sorted((subject.span(rng), subject.span(rng)))
     if rng.random() < 0.5 or b > c:
         c, d = b, b + (d - c)
@@ -162,7 +162,7 @@ def swap(rng: random.Random, data: MutableSequence[Any], subject: Subject, other
 
 
 def splice(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
-    """Puts pieces of a subject, another one or this one, between others or in their place."""
+    """Put pieces of a subject, another one or this one, between others or in their place."""
     donor = rng.choice((subject, rng.choice(others))) if others else subject
     begin, end = donor.span(rng)
     at, to = subject.span(rng)
@@ -173,7 +173,7 @@ def splice(rng: random.Random, data: MutableSequence[Any], subject: Subject, oth
 
 
 def renumbers(pick: Callable[[random.Random, AnySubject], FieldPlace]) -> Way[AnySubject]:
-    """The way that gives one of the fields that `pick` chooses another value."""
+    """Return the way that gives the field which `pick` draws another value."""
 
     def way(rng: random.Random, data: bytearray, subject: AnySubject, others: Sequence[AnySubject]) -> str:
         return renumber(rng, data, pick(rng, subject))

@@ -1,7 +1,7 @@
 """Two sessions of `pytest -n 2` on one cache, one of them killed in the middle, again and again.
 
 `python -m ethos_hil.suites.lab.stress` does it twenty times, each time from an empty cache. The other session must end
-as if it had been alone, and so must a third one, started afterwards without any cleaning. In turn the killed one loses
+as if it had been alone, and so must a third one that starts afterwards. In turn the killed one loses
 only the process that the user started, or its workers and their simulators with it. At the end of each round nothing
 may be left: no process, no lock that is held, no half-written entry of the cache.
 """
@@ -31,7 +31,7 @@ from ethos_hil.suites.lab.command import start
 _ROOT = Path(__file__).resolve().parents[2]
 _TESTS = _ROOT / "suites/tests/sample.py"
 _MARK = "ETHOS_HIL_STRESS"
-"""Variable by which all processes of a session are found, whoever their parent is by then."""
+"""Environment variable that marks all processes of a session, also those whose parent has ended."""
 _PATIENCE = 1800.0
 """Seconds a session may take."""
 _DYING = 30.0
@@ -68,11 +68,11 @@ class PytestSession:
 
     @property
     def running(self) -> bool:
-        """Whether the process that was started lives."""
+        """Whether the process that was started still runs."""
         return self._process.poll() is None
 
     def kill(self, *, with_children: bool) -> None:
-        """SIGKILL, to the process that was started, or to all that belong to it."""
+        """Send SIGKILL to the process that was started, or to all processes of the session."""
         if with_children:
             os.killpg(self._process.pid, signal.SIGKILL)
         else:
@@ -80,7 +80,10 @@ class PytestSession:
         self._process.wait()
 
     def verdicts(self) -> Counter[str]:
-        """How many tests had which verdict, when the session has ended; a RuntimeError if it failed."""
+        """Wait for the end of the session. Return how many tests had which verdict.
+
+        Raises RuntimeError when the session failed.
+        """
         try:
             status = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -92,7 +95,7 @@ class PytestSession:
         return Counter(one.attrib["value"] for one in properties if one.attrib["name"] == "verdict")
 
     def processes(self) -> list[str]:
-        """Command lines of its processes that still live."""
+        """Return the command lines of its processes that still run."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -105,14 +108,14 @@ class PytestSession:
 
 @dataclass(frozen=True)
 class Round:
-    """What came of one round.
+    """The result of one round.
 
     Attributes:
         killed_after: seconds.
         done: entries of the cache by then.
         seconds: of the survivor, and of the session after it.
         verified: tests of each of these.
-        temporary: files that it was writing when it was killed, which nobody can prevent, under names of their own.
+        temporary: files that the killed session was writing. They cannot be prevented, and have names of their own.
     """
 
     killed_after: float
@@ -123,7 +126,7 @@ class Round:
 
 
 def run(folder: Path, number: int, tests: list[str]) -> Round:
-    """One round in an empty folder; a RuntimeError says what went wrong."""
+    """Run one round in an empty folder. Raise RuntimeError when something went wrong."""
     chance = random.Random(number)
     cache = folder / "cache"
     started = time.monotonic()
@@ -162,7 +165,7 @@ def _artifacts(cache: Path) -> list[Path]:
 
 
 def _left(cache: Path, sessions: list[PytestSession], whole: list[PytestSession]) -> Iterator[str]:
-    """What nobody cleans up after `sessions`, of which those in `whole` ended by themselves."""
+    """Yield what `sessions` left behind. Those in `whole` ended by themselves."""
     until = time.monotonic() + _DYING
     while any(session.processes() for session in sessions) and time.monotonic() < until:
         time.sleep(0.1)

@@ -1,1 +1,1 @@
-"""Conformance of the functional NPU with tosa_reference_model: programs, networks, and the command that runs them."""
+"""The conformance run: programs on the functional NPU, compared with tosa_reference_model."""

@@ -96,7 +96,7 @@ def main(
 
 
 def _again(verdict: CheckResult) -> str:
-    """The command that checks a random graph again."""
+    """Return the command that checks a random graph again."""
     seed = forms.seed_of(verdict.program)
     return f"python -m ethos_hil.suites.lab.conformance --random 1 --seed {seed} --npu {verdict.npu}"
 

@@ -20,7 +20,7 @@ from ethos_hil.suites.lab.conformance.coverage import kinds_of
 
 
 class CheckEnding(StrEnum):
-    """How a check ends. The last two are failures; what they say is a defect of the NPU's model (or of an oracle)."""
+    """How a check ends. The last two are failures: they show a defect of the NPU's model or of an oracle."""
 
     EXACT = "exact"
     FAULTED = "faulted"
@@ -31,7 +31,7 @@ class CheckEnding(StrEnum):
 
     @property
     def failed(self) -> bool:
-        """Whether this must not be."""
+        """Whether the check failed."""
         return self in (CheckEnding.MISMATCH, CheckEnding.BROKEN)
 
 
@@ -44,7 +44,7 @@ class CheckResult:
         npu: the configuration, as Vela spells it.
         mode: the memory mode.
         outcome: how it ended.
-        detail: why, in words; for a fault its message without the offset, so that equal faults read equal.
+        detail: why, in words; for a fault its message without the offset.
         kinds: the kinds of operation that ran, if the outcome is exact.
         sets: input sets compared.
     """
@@ -63,7 +63,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Expected:
-    """What tosa_reference_model makes of one input set: outputs, or why there are none."""
+    """What tosa_reference_model answers to one input set: the outputs, or why there are none."""
 
     name: str
     inputs: list[Array]
@@ -72,7 +72,7 @@ class Expected:
 
 
 def expectations(program: TosaProgram) -> list[Expected]:
-    """Runs the reference on every input set of a program."""
+    """Run the reference on every input set of a program."""
     made = []
     for name, inputs in program.input_sets():
         try:
@@ -91,7 +91,7 @@ class Checker:
         self._known: dict[tuple[object, ...], CheckResult] = {}
 
     def check(self, npu: str, mode: str) -> CheckResult:
-        """Compiles, runs and compares. Input sets without a defined answer are left out, unless all are."""
+        """Compile, runs and compares. Input sets without a defined answer are left out, unless all are."""
         name = self.program.name
         try:
             compiled = compile_graph(self.program.tosa, npu, *self.program.flags, mode=mode)
@@ -106,14 +106,14 @@ class Checker:
 
 
 def check(program: TosaProgram, npu: str, mode: str) -> CheckResult:
-    """Checks one program on one configuration."""
+    """Check one program on one configuration."""
     return Checker(program).check(npu, mode)
 
 
 def compare(compiled: CompiledGraph, expected: Sequence[Expected], name: str) -> CheckResult:
-    """Runs a compiled program on every input set that has an answer, up to the first difference or fault.
+    """Run a compiled program on every input set that has an answer, up to the first difference or fault.
 
-    What is exact must also be free of hazards: the compiler sets waits and block dependencies rightly.
+    A run with equal outputs must also be free of hazards, because the compiler sets waits and block dependencies.
     """
     outcome, detail, sets = CheckEnding.NOT_COMPARABLE, "no input set", 0
     for one in expected:
@@ -136,7 +136,7 @@ def compare(compiled: CompiledGraph, expected: Sequence[Expected], name: str) ->
 
 
 def differences(outputs: Sequence[bytes], expected: Sequence[Array]) -> Iterator[str]:
-    """What distinguishes outputs from the reference's, each output's first difference with both values."""
+    """Yield a line for each output that differs from the reference's: its first difference, with both values."""
     if len(outputs) != len(expected):
         yield f"{len(outputs)} outputs instead of {len(expected)}"
         return
@@ -157,5 +157,5 @@ def differences(outputs: Sequence[bytes], expected: Sequence[Array]) -> Iterator
 
 
 def fault_name(fault: Fault) -> str:
-    """A fault's message without the place in the stream."""
+    """Return a fault's message without the place in the stream, so that equal faults have equal messages."""
     return re.sub(r" at 0x[0-9a-f]+ ", " ", fault.message, count=1)

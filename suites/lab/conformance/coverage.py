@@ -1,4 +1,4 @@
-"""Which kinds of operation a program consists of: the rows of the table of what was verified."""
+"""The table of verified operations: which kinds of operation the programs consist of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPES = {True: "int", False: "uint"}
 
 
 class Checked(Protocol):
-    """What a table of coverage is made from."""
+    """A result that the table is made from."""
 
     @property
     def program(self) -> str:
@@ -30,12 +30,12 @@ class Checked(Protocol):
 
 
 def kinds_of(program: NpuProgram) -> tuple[str, ...]:
-    """The kinds of a program's operations, each once, sorted."""
+    """Return the kinds of a program's operations, each once, sorted."""
     return tuple(sorted({kind for op in program.ops for kind in kinds(op)}))
 
 
 def kinds(op: Op) -> Iterator[str]:
-    """What an operation is: its name, and the name with each thing that sets it apart."""
+    """Yield the kinds of an operation: its name, and its name with each of its features."""
     yield op.name
     yield from (f"{op.name}, {feature}" for feature in _features(op))
 
@@ -119,7 +119,7 @@ def _storage(feature_map: FeatureMap) -> Iterator[str]:
 
 
 def counts(checked: Iterable[Checked], npus: Sequence[str]) -> dict[str, dict[str, int]]:
-    """For each kind of operation and each configuration, how many exact programs had it."""
+    """Return how many exact programs had each kind of operation, on each configuration."""
     programs: dict[str, dict[str, set[str]]] = defaultdict(lambda: {npu: set() for npu in npus})
     for one in checked:
         for kind in one.kinds:

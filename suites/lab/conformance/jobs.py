@@ -34,17 +34,17 @@ class CheckJob:
         return len(self.places)
 
     def prepare(self) -> Callable[[int], CheckResult]:
-        """Makes the graph."""
+        """Make the graph."""
         checker = Checker(self.find(self.program))
         return lambda number: checker.check(*self.places[number])
 
     def lost(self, item: int, reason: str) -> CheckResult:
-        """A check that did not end."""
+        """Return the result of a check that did not end."""
         return CheckResult(self.program, *self.places[item], CheckEnding.BROKEN, reason)
 
 
 def catalogued(name: str) -> TosaProgram:
-    """A program of the catalogue."""
+    """Return a program of the catalogue by its name."""
     from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 
     return PROGRAMS[name]
@@ -53,5 +53,5 @@ def catalogued(name: str) -> TosaProgram:
 def run(
     programs: Sequence[str], places: Sequence[Place], workers: int, find: Find = catalogued
 ) -> Iterator[CheckResult]:
-    """Checks every program at every place. Results come as they are made."""
+    """Check every program at every place, and yield the results as they are made."""
     return Crew(workers, LIMIT_SECONDS).run([CheckJob(name, places, find) for name in programs])

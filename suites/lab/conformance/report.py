@@ -1,4 +1,4 @@
-"""What a conformance run says: a table with a row for each configuration, every fault once, failures in full."""
+"""The report of a conformance run: counts for each configuration, each reason once, and all failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ethos_hil.suites.lab.conformance.check import CheckEnding, CheckResult
 
 
 def summary(verdicts: Sequence[CheckResult]) -> RenderableType:
-    """Everything worth reading about a run."""
+    """Return the whole report for people."""
     parts: list[RenderableType] = [outcomes(verdicts)]
     for outcome in (CheckEnding.FAULTED, CheckEnding.NOT_COMPARABLE, CheckEnding.NOT_COMPILED):
         reasons = by_reason(verdicts, outcome)
@@ -37,7 +37,7 @@ def _shortened(places: Sequence[str]) -> str:
 
 
 def outcomes(verdicts: Sequence[CheckResult]) -> Table:
-    """Counts of programs by outcome, for each configuration and memory mode, and their sum."""
+    """Return a table that counts programs by outcome, for each configuration and memory mode, with totals."""
     counts: dict[tuple[str, str], Counter[CheckEnding]] = defaultdict(Counter)
     for verdict in verdicts:
         counts[verdict.npu, verdict.mode][verdict.outcome] += 1
@@ -53,7 +53,7 @@ def outcomes(verdicts: Sequence[CheckResult]) -> Table:
 
 
 def by_reason(verdicts: Sequence[CheckResult], outcome: CheckEnding) -> list[tuple[str, set[str]]]:
-    """Each reason for an outcome and the programs that had it, the most frequent first."""
+    """Return each reason for an outcome with the programs that had it, the most frequent first."""
     reasons: dict[str, set[str]] = defaultdict(set)
     for verdict in verdicts:
         if verdict.outcome is outcome:
@@ -62,7 +62,7 @@ def by_reason(verdicts: Sequence[CheckResult], outcome: CheckEnding) -> list[tup
 
 
 def to_json(verdicts: Sequence[CheckResult]) -> dict[str, Any]:
-    """Counts, and every check that was not exact."""
+    """Return the report for programs: counts, and every check."""
     counts = Counter(verdict.outcome for verdict in verdicts)
     return {
         "programs": len({verdict.program for verdict in verdicts}),

@@ -55,7 +55,7 @@ def main(
 
 
 def _programs(paths: list[Path]) -> list[Path]:
-    """The programs among the paths and in the folders among them."""
+    """Return the programs among the paths, and those in the folders among them."""
     found = sorted(file for path in paths for file in (path.glob("*.pte") if path.is_dir() else [path]))
     if not found:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Programs as trees of named fields, through flatc: for edits that leave the flatbuffer sound and the program not."""
+"""Programs as trees of named fields, read and written by flatc. An edited program is a sound flatbuffer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEGMENT_ALIGNMENT = 128  # ExecuTorch's default
 
 @cache
 def _tools() -> tuple[Path, Path]:
-    """flatc of tosa-tools, and executorch's schema, as firmware/cmake/find_schema.py finds them."""
+    """Find flatc of tosa-tools and executorch's schema, as firmware/cmake/find_schema.py does."""
     schema = schema_folder() / "program.fbs"
     flatc = schema.parents[3] / "bin" / "flatc"
     if not flatc.is_file():
@@ -30,7 +30,7 @@ def _tools() -> tuple[Path, Path]:
 
 
 def read(pte: bytes) -> Any:
-    """The flatbuffer's root table: dicts, lists and scalars."""
+    """Return the flatbuffer's root table: dicts, lists and scalars."""
     flatc, schema = _tools()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "program.pte")
@@ -41,7 +41,7 @@ def read(pte: bytes) -> Any:
 
 
 def write(root: Any, original: bytes) -> bytes | None:
-    """The .pte of such a tree, with the segments of `original`; None when the schema has no room for it."""
+    """Return the .pte of a tree, with the segments of `original`; None when the tree does not fit the schema."""
     flatc, schema = _tools()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "program.json")

@@ -1,4 +1,4 @@
-"""Boots mutants in worker processes."""
+"""The boots of mutants, as work for worker processes."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class MutantSession:
     folder: Path
 
     def run(self, numbers: Sequence[int], workers: int) -> Iterator[Ending]:
-        """How the mutants of these numbers end, as they end."""
+        """Boot the mutants of these numbers, and yield how each ends."""
         # A job for each original: a worker reads its fields once.
         count = len(self.originals)
         shares = [tuple(number for number in numbers if number % count == index) for index in range(count)]
         yield from Crew(workers, 2 * GIVE_UP_SECONDS).run([MutantJob(self, share) for share in shares])
 
     def mutant(self, number: int) -> Mutant:
-        """The mutant of a number."""
+        """Return the mutant of a number."""
         return make(self.seed, number, self.originals)
 
     def examine(self, number: int) -> Ending:
-        """How one mutant ends, booted in this process."""
+        """Boot one mutant in this process. Return how it ends."""
         mutant = self.mutant(number)
         return self.kept(mutant, examine(mutant, self.firmware))
 
     def kept(self, mutant: Mutant, ending: Ending) -> Ending:
-        """The ending; the mutant is written to the folder if it is a finding."""
+        """Return the ending. If it is a finding, write the mutant to the folder."""
         if ending.finding:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / f"{str(mutant).replace(' ', '-')}.pte").write_bytes(mutant.pte)
@@ -69,10 +69,10 @@ class MutantJob:
         return len(self.numbers)
 
     def prepare(self) -> Callable[[int], Ending]:
-        """Needs no preparation."""
+        """Return the function that boots a mutant. There is nothing to prepare."""
         return lambda item: self.session.examine(self.numbers[item])
 
     def lost(self, item: int, reason: str) -> Ending:
-        """A mutant that ended the process which booted it, or hung in it."""
+        """Return the ending of a mutant that ended the process which booted it, or hung in it."""
         mutant = self.session.mutant(self.numbers[item])
         return self.session.kept(mutant, Ending(mutant.number, str(mutant), mutant.way, BUG, reason, 0.0))

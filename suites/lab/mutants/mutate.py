@@ -1,4 +1,4 @@
-"""Makes mutants: real programs with something wrong in their bytes, fields, blobs or command streams."""
+"""Mutants: real programs with damage in their bytes, fields, blobs or command streams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Original:
 
     @classmethod
     def load(cls, file: Path) -> Original:
-        """Read NAME.NPU.pte; a UsageError says why it is of no use."""
+        """Read NAME.NPU.pte. Raise UsageError when it cannot be used."""
         name, _, npu = file.stem.partition(".")
         try:
             original = cls(name, file.read_bytes(), npu)
@@ -54,13 +54,13 @@ class Original:
         return self.pte
 
     def span(self, rng: random.Random) -> tuple[int, int]:
-        """Where some words in a row begin and end."""
+        """Draw some words in a row. Return where they begin and end."""
         begin = rng.randrange(len(self.pte)) & ~3
         return begin, min(len(self.pte), begin + 4 * rng.randint(1, 64))
 
     @cached_property
     def program(self) -> Program:
-        """What it holds."""
+        """The parsed program."""
         return Program.parse(self.pte, self.name)
 
     @cached_property
@@ -70,18 +70,18 @@ class Original:
 
     @cached_property
     def root(self) -> Any:
-        """Its fields. Not to be changed."""
+        """Its fields. Copy them before a change."""
         return fields.read(self.pte)
 
     @cached_property
     def blobs(self) -> tuple[tuple[int, int], ...]:
-        """Where the delegates' blobs begin and end."""
+        """The first byte of each delegate's blob, and the byte behind it."""
         delegates = self.program.plan().delegates
         return tuple((delegate.file_offset, delegate.file_offset + len(delegate.data)) for delegate in delegates)
 
     @cached_property
     def streams(self) -> tuple[tuple[int, int], ...]:
-        """Where the payloads with their command streams begin and end."""
+        """The first byte of each payload with a command stream, and the byte behind it."""
         found = []
         for begin, end in self.blobs:
             at = self.pte.index(_STREAM_BLOCK, begin, end)
@@ -92,13 +92,13 @@ class Original:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A program with something wrong.
+    """A damaged program.
 
     Attributes:
-        number: with the seed, what makes it again.
+        number: with the seed, it makes the same mutant again.
         way: how it was damaged.
-        original: what it was.
-        pte: what it is.
+        original: the program before.
+        pte: the program after.
     """
 
     number: int
@@ -111,13 +111,13 @@ class Mutant:
 
     @cached_property
     def inputs(self) -> list[bytes]:
-        """Noise for the inputs that the original has."""
+        """Random bytes for the original's inputs."""
         rng = random.Random(self.number)
         return [rng.randbytes(size) for size in self.original.input_sizes]
 
 
 def make(seed: int, number: int, originals: Sequence[Original]) -> Mutant:
-    """Mutant `number`; the same arguments make the same one."""
+    """Make mutant `number`. The same arguments make the same one."""
     rng = random.Random(f"{seed}/{number}")
     original = originals[number % len(originals)]
     weights = {way: weight for way, weight in WEIGHTS.items() if original.blobs or way not in OF_BLOBS}
@@ -137,19 +137,19 @@ def make(seed: int, number: int, originals: Sequence[Original]) -> Mutant:
 
 
 def _word(rng: random.Random, original: Original) -> FieldPlace:
-    """A word anywhere."""
+    """Draw a word of the file."""
     return _word_in(rng, original.pte, 0, len(original.pte))
 
 
 def _of_blob(rng: random.Random, original: Original) -> FieldPlace:
-    """A word of a delegate's blob, in the blocks' headers and lists as often as in the command stream."""
+    """Draw a word of a delegate's blob, from headers and lists as often as from the command stream."""
     begin, end = rng.choice(original.blobs)
     at = rng.choice([at for at in range(begin, end, 16) if _is_name(original.pte[at : at + 16])])
     return _word_in(rng, original.pte, at, min(at + 2 * _BLOCK_HEADER, end))
 
 
 def _of_stream(rng: random.Random, original: Original) -> FieldPlace:
-    """A word of a command stream, or of what says which NPU it is for."""
+    """Draw a word of a command stream, or of the header that names its NPU."""
     return _word_in(rng, original.pte, *rng.choice(original.streams))
 
 
@@ -160,7 +160,7 @@ def _word_in(rng: random.Random, pte: bytes, begin: int, end: int) -> FieldPlace
 
 
 def _is_name(block: bytes) -> bool:
-    """Whether 16 bytes look like the name of a block of a blob."""
+    """Return whether 16 bytes look like the name of a block of a blob."""
     name, _, padding = block.partition(b"\0")
     return len(name) > 3 and not any(padding) and name.replace(b"_", b"").isalpha()
 
@@ -188,7 +188,7 @@ WEIGHTS = {**dict.fromkeys(WAYS, 1), FIELDS: 4}
 
 @dataclass(frozen=True)
 class _Row:
-    """A list as what is damaged: each item is a piece."""
+    """A list to damage. Each item is a piece."""
 
     data: Sequence[Any]
     name: str = "the same list"
@@ -199,7 +199,7 @@ class _Row:
 
 
 def _refielded(rng: random.Random, original: Original) -> bytes | None:
-    """The program with other fields and lists; None when the schema has no room for them."""
+    """Return the program with other fields and lists; None when they do not fit the schema."""
     root = copy.deepcopy(original.root)
     places = list(_places(root))
     for _edit in range(rng.choice((1, 1, 2, 3))):
@@ -216,7 +216,7 @@ def _refielded(rng: random.Random, original: Original) -> bytes | None:
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Every container with every key in it, but for the bytes of blobs."""
+    """Yield every container with each of its keys, except for the bytes of blobs."""
     for key in node if isinstance(node, dict) else range(len(node)):
         if key not in ("data", "storage", "container_meta_type"):
             yield node, key
@@ -225,7 +225,7 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _another(rng: random.Random, value: Any, places: Sequence[tuple[Any, Any]]) -> Any:
-    """Another value for a field that is no list."""
+    """Return another value for a field that is no list."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""What a session says."""
+"""The report of a session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXAMPLES = 3
 
 
 def summary(endings: Sequence[Ending], seconds: float) -> RenderableType:
-    """Endings by the way of damage, and findings."""
+    """Return the report for people: endings by the way of damage, and findings."""
     total = Counter(ending.ending for ending in endings)
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
     table.add_column("damage", footer="total")

@@ -1,4 +1,4 @@
-"""Boots a mutant, and judges how that ends."""
+"""The boot of one mutant, and how it ends."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Ending:
         mutant: its name.
         way: how it was damaged.
         ending: one of ENDINGS.
-        words: what was said, for all but results.
+        words: the message; "" for results.
         seconds: from packing to the end.
     """
 
@@ -86,7 +86,7 @@ class _GaveUp(Exception):
 
 
 def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = SECONDS) -> Ending:
-    """Boot it once on the virtual board. Only in a process's main thread, because it takes the alarm signal.
+    """Boot a mutant once on the virtual board. This works in the main thread only, because it uses the alarm signal.
 
     Args:
         mutant: what to boot.
@@ -129,7 +129,7 @@ def _boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float) -> tupl
 
 
 def classify(error: TargetError) -> str:
-    """The ending that an error is."""
+    """Return the ending that an error stands for."""
     if "the virtual board does not model" in error.message or "the functional NPU stopped" in error.message:
         return UNMODELLED
     if error.kind in _KINDS:

@@ -54,7 +54,7 @@ def main(
 
 
 def report(done: Mapping[str, BenchPart], *, quiet: bool = False) -> int:
-    """Says which figures fall short, unless `quiet`. Returns the exit status."""
+    """Print which figures fall short, unless `quiet`. Return the exit status."""
     figures = [figure for part in done.values() for figure in part.figures]
     short = [figure for figure in figures if figure.short]
     if not quiet:

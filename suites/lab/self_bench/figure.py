@@ -1,4 +1,4 @@
-"""One number that the benchmark measures, and whether it is as good as it must be."""
+"""A number that the benchmark measures, with the threshold it must meet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORT = "falls short"
 
 
 class Direction(StrEnum):
-    """On which side of its limit a value must be."""
+    """The side of the limit on which a value must be."""
 
     AT_MOST = "at most"
     AT_LEAST = "at least"
@@ -35,17 +35,17 @@ class Threshold:
     limit: float
 
     def met_by(self, value: float) -> bool:
-        """Whether a value is good enough. One that is not a number never is."""
+        """Return whether a value is good enough. NaN never is."""
         return value <= self.limit if self.direction is Direction.AT_MOST else value >= self.limit
 
 
 def at_most(limit: float) -> Threshold:
-    """The threshold that a value must not exceed."""
+    """Return the threshold of a value that must not exceed a limit."""
     return Threshold(Direction.AT_MOST, limit)
 
 
 def at_least(limit: float) -> Threshold:
-    """The threshold that a value must reach."""
+    """Return the threshold of a value that must reach a limit."""
     return Threshold(Direction.AT_LEAST, limit)
 
 
@@ -58,7 +58,7 @@ class Figure:
         value: in `unit`.
         unit: "ms", "s", "KiB", or "times" for a ratio.
         provenance: how it was found, as "wall, median of 7".
-        threshold: how good it must be; None where there is nothing to hold it against.
+        threshold: how good it must be; None when it is for information only.
     """
 
     what: str
@@ -89,7 +89,7 @@ class BenchPart:
 
 
 def table(title: str, figures: Sequence[Figure]) -> Table:
-    """A row for each figure. Rows that fall short say so, and are red on a terminal."""
+    """Return a table with a row for each figure. Rows that fall short say so, and are red on a terminal."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     made.add_column(title)
     made.add_column("measured now", justify="right")
@@ -103,13 +103,13 @@ def table(title: str, figures: Sequence[Figure]) -> Table:
 
 
 def shown(value: float, unit: str) -> str:
-    """A value for people, with three digits or more."""
+    """Return a value as text, with three digits or more."""
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
     return f"{value:,.{digits}f} {unit}"
 
 
 def to_json(parts: Mapping[str, BenchPart]) -> dict[str, Any]:
-    """All parts for programs."""
+    """Return the figures and data of all parts for programs."""
     return {
         "schema_version": SCHEMA_VERSION,
         "figures": [

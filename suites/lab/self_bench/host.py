@@ -41,7 +41,7 @@ RATIO = f"ratio of medians of {ROUNDS}, timed in turn"
 
 
 def median_time(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Median wall seconds of `work`."""
+    """Return the median wall seconds of `work`."""
     times = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -51,7 +51,7 @@ def median_time(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def firmware_size(elf: bytes) -> int:
-    """Bytes of code and constants: all allocated sections that are not writable."""
+    """Return the bytes of code and constants: of all allocated sections that are not writable."""
     sections = ELFFile(io.BytesIO(elf)).iter_sections()
     return sum(
         section["sh_size"]
@@ -61,7 +61,7 @@ def firmware_size(elf: bytes) -> int:
 
 
 def per_inference(report: Report) -> float:
-    """Host seconds an inference beyond the NPU model's own: everything between the first frame and the last."""
+    """Return the host's seconds for an inference, without the NPU model's: from the first frame to the last."""
     seconds = report.outcome.seconds
     return (seconds["total"] - seconds["launch"] - seconds["npu"]) / len(report.outcome.runs)
 
@@ -82,7 +82,7 @@ class DelegateTimes:
 
 
 def npu_against_reference(artifact: Artifact) -> DelegateTimes:
-    """Times the NPU model, cold and warm, and tosa_reference_model in turn, `ROUNDS` times."""
+    """Time the NPU model, cold and warm, and tosa_reference_model in turn, `ROUNDS` times."""
     model, random = reference_model(), np.random.default_rng(0)
     cold: list[float] = []
     warm: list[float] = []
@@ -108,7 +108,7 @@ def npu_against_reference(artifact: Artifact) -> DelegateTimes:
 
 
 def help_seconds() -> float:
-    """Wall seconds of `ethos-hil --help`, the least of several."""
+    """Return the wall seconds of `ethos-hil --help`, the least of several runs."""
     times = []
     for _ in range(ROUNDS):
         started = time.perf_counter()
@@ -119,7 +119,7 @@ def help_seconds() -> float:
 
 
 def lowering_seconds(model: str) -> tuple[float, float]:
-    """CPU seconds of lowering a model, with an empty cache and from the cache. Imports do not count."""
+    """Return the CPU seconds of lowering a model with an empty cache and from the cache. Imports do not count."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         cache = Cache(Path(folder))
@@ -132,7 +132,7 @@ def lowering_seconds(model: str) -> tuple[float, float]:
 
 
 def measure(live: Live) -> BenchPart:
-    """All figures."""
+    """Measure all figures of this part."""
     firmware = find_firmware()
     figures = [
         Figure(

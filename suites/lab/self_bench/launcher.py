@@ -1,4 +1,4 @@
-"""What one FVP-style test costs, from process start to verdict, measured now.
+"""The time of one test that starts a launcher, from process start to verdict.
 
 It runs `executor_runner` on the launcher as upstream's tests do, several times, and says where the time of the fastest
 run went: other work on the machine only ever adds time. QEMU's boot is measured by itself, with a program that ends at
@@ -72,16 +72,16 @@ class LauncherTimes:
 
     @property
     def process(self) -> float:
-        """What is in no other part: start and end of the process, and the verdict."""
+        """The rest: start and end of the process, and the verdict."""
         return self.total - self.launch - self.program - self.accesses - self.model
 
     @property
     def over(self) -> float:
-        """What counts against the limit."""
+        """The time that counts against the limit."""
         return self.total - self.boot - self.program - self.model
 
     def table(self) -> str:
-        """For people."""
+        """Return the times as a text table."""
         rows = (
             ("process start and end, verdict", self.process),
             ("QEMU boot, by itself", self.boot),
@@ -173,7 +173,7 @@ def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boo
 
 
 def measure_digits(live: Live) -> BenchPart:
-    """What the launcher adds to a run of the digits model on our own firmware."""
+    """Measure what the launcher adds to a run of the digits model on our own firmware."""
     live.stage("Timing runs of a launcher")
     artifact = lower("ethos_hil.suites.models.digits:digits", NpuName("u55", 128))
     with tempfile.TemporaryDirectory() as folder:
@@ -184,7 +184,7 @@ def measure_digits(live: Live) -> BenchPart:
 
 
 def part(times: LauncherTimes) -> BenchPart:
-    """The figures of a run."""
+    """Return the figures of a run."""
     names = [each.name for each in fields(times)]
     provenance = f"wall, of the fastest of {_RUNS} runs"
     figure = Figure("a launcher, beyond QEMU's boot, program and NPU model", times.over, "s", provenance, LIMIT)

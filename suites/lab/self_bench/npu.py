@@ -65,7 +65,7 @@ class Speed:
 
 
 def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Least wall seconds of `work`."""
+    """Return the least wall seconds of `work`."""
     times = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -75,7 +75,7 @@ def best(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def inference(compiled: CompiledGraph, npu: Npu, inputs: Sequence[Array], *, cold: bool) -> float:
-    """Wall seconds of one inference; what fills the memory before does not count."""
+    """Return the wall seconds of one inference, without those of filling the memory."""
     memory = compiled.memory(inputs)
     if cold:
         forget()
@@ -85,7 +85,7 @@ def inference(compiled: CompiledGraph, npu: Npu, inputs: Sequence[Array], *, col
 
 
 def macs(compiled: CompiledGraph) -> int:
-    """Multiplications of convolutions."""
+    """Return the multiplications of a program's convolutions."""
     total = 0
     for op in compiled.program().ops:
         if isinstance(op, Convolution):
@@ -95,7 +95,7 @@ def macs(compiled: CompiledGraph) -> int:
 
 
 def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
-    """Times one graph on its configurations and the reference, in turn. Raises Fault."""
+    """Time one graph on its configurations and the reference, in turn. Raise Fault where the NPU refuses it."""
     model = reference_model()
     npus = [Npu(Configuration.parse(one.npu)) for one in compiled]
     reference: list[float] = []
@@ -112,7 +112,7 @@ def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Seq
 
 
 def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
-    """Of a program of the conformance run, on those configurations for which it has a defined answer."""
+    """Time a program of the conformance run on those configurations for which it has a defined answer."""
     compiled = []
     for npu in npus:
         try:
@@ -130,7 +130,7 @@ def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
 
 
 def slices() -> Iterator[Speed]:
-    """Transpositions that Ethos-U55 does by one pool for each slice."""
+    """Time transpositions that an Ethos-U55 does with one pool for each slice."""
     for shape, axes in SLICED:
         graph = Graph()
         graph.output(graph.transpose(graph.input(shape), axes))
@@ -141,7 +141,7 @@ def slices() -> Iterator[Speed]:
 
 
 def process_start() -> float:
-    """Seconds until a new process that decodes weights answers, beyond what an answer takes later."""
+    """Return the seconds that the process which decodes weights takes to start."""
 
     def first() -> None:
         codec.stop()
@@ -151,7 +151,7 @@ def process_start() -> float:
 
 
 def multiplications() -> float:
-    """Float32 multiplications with additions a second that BLAS reaches here, with one thread."""
+    """Return how many float32 multiplications with additions BLAS does in a second here, with one thread."""
     values = np.ones((LARGE, LARGE), np.float32)
     out = np.empty_like(values)
     with blas.single_thread():
@@ -160,7 +160,10 @@ def multiplications() -> float:
 
 
 def speed_table(title: str, rows: Sequence[Speed], bound: float | None = None) -> Table:
-    """A row for each; with `bound`, multiplications a second, what of the warm time multiplying alone would take."""
+    """Return a table with a row for each speed.
+
+    With `bound` (multiplications a second), a column says how long the multiplications alone would take.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     columns = [title, "NPU", "operations", "reference", "cold", "ratio", "warm", "ratio"]
     for index, column in enumerate(columns + ["multiplying alone"] * (bound is not None)):
@@ -174,7 +177,7 @@ def speed_table(title: str, rows: Sequence[Speed], bound: float | None = None) -
 
 
 def summary(rows: Sequence[Speed], of: Callable[[Speed], float]) -> str:
-    """How far behind the reference programs are, and how much faster all of them together."""
+    """Return a sentence: how many programs are slower than the reference and by how much, and the speed of all."""
     behind = [of(row) - row.reference for row in rows if row.operations == 1 and of(row) > row.reference] or [0.0]
     faster = sum(of(row) <= row.reference for row in rows)
     total = sum(row.reference for row in rows) / sum(map(of, rows))
@@ -187,12 +190,12 @@ def summary(rows: Sequence[Speed], of: Callable[[Speed], float]) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """For people."""
+    """Return seconds as text in milliseconds."""
     return f"{seconds * 1e3:,.2f} ms"
 
 
 def measure(live: Live) -> BenchPart:
-    """All figures."""
+    """Measure all figures of this part."""
     live.stage("Timing networks on the NPU model and tosa_reference_model")
     codec.start()
     bound, start = multiplications(), process_start()
@@ -209,7 +212,7 @@ def measure(live: Live) -> BenchPart:
 def part(
     networks: Sequence[Speed], sliced: Sequence[Speed], programs: Sequence[Speed], bound: float, start: float
 ) -> BenchPart:
-    """The figures of what was timed.
+    """Return the figures of what was timed.
 
     Args:
         networks, sliced, programs: the rows of the tables.
@@ -219,7 +222,7 @@ def part(
     figures = []
     details: list[RenderableType] = [speed_table("network", networks, bound), speed_table("\nslices", sliced)]
     for what, of in (("cold", _cold), ("warm", _warm)):
-        # The reference is what every answer waits for, so the model must not be slower.
+        # Every verified run waits for the reference, so the model must not be slower.
         for row in networks:
             name = f"{row.program}, {row.npu}, {what}: tosa_reference_model's time / NPU model's"
             figures.append(Figure(name, row.reference / of(row), "times", LEAST, at_least(1)))

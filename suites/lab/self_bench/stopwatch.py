@@ -1,6 +1,6 @@
-"""pytest plugin: how long some tests of a session take, ours or anybody's.
+"""pytest plugin: times the tests of a session.
 
-`ethos_hil.suites.lab.self_bench.suite_tests` times upstream's tests and ours with it, in the same way.
+`ethos_hil.suites.lab.self_bench.suite_tests` uses it to time upstream's tests and ours in the same way.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import pytest
 
 @dataclass(frozen=True)
 class Timed:
-    """A test that was run.
+    """The time of one test.
 
     Attributes:
         name: as pytest has it.
-        outcome: "passed", "failed" or "skipped", or another word of a plugin's.
+        outcome: "passed", "failed" or "skipped", or the word of a plugin.
         wall: seconds of the test itself, without set-up and what comes after.
         cpu: seconds that the session's process spent in it, and the processes that it started and that ended in it.
     """
@@ -32,26 +32,26 @@ class Timed:
 
 
 def read(path: Path) -> tuple[Timed, ...]:
-    """What a session wrote, in the order its tests ended."""
+    """Return the times that a session wrote, in the order in which its tests ended."""
     return tuple(Timed(**entry) for entry in json.loads(path.read_text("utf-8")))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options by which the benchmark steers a session."""
+    """Add the options that the benchmark uses."""
     group = parser.getgroup("stopwatch")
     group.addoption("--stopwatch", metavar="FILE", help="write what was timed")
     group.addoption("--stopwatch-tests", type=int, metavar="N", help="run N of the tests selected, evenly spread")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """For sessions of one process."""
+    """Time the tests in sessions of one process."""
     if config.getoption("stopwatch") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Stopwatch(Path(config.getoption("stopwatch"))))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """Leaves so many tests, of those that all others leave."""
+    """Keep the wanted number of tests, evenly spread over those that other plugins selected."""
     yield
     wanted = config.getoption("stopwatch_tests")
     if wanted is not None and wanted < len(items):

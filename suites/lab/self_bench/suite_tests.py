@@ -1,4 +1,4 @@
-"""What a test of the suites takes, against ExecuTorch's own test of the same operator.
+"""The time of a test of the suites, compared with ExecuTorch's own test of the same operator.
 
 Ours lowers an operator for an Ethos-U55, packs it, boots it on the virtual board and compares every output; upstream's
 lowers it to TOSA INT and compares the reference model's answer. pytest runs both, operator by operator in turn. The
@@ -35,7 +35,7 @@ TESTS = 7
 
 @dataclass(frozen=True)
 class Pair:
-    """An operator, the file with our tests of it, and the one with upstream's."""
+    """An operator, the file with our tests of it, and the file with upstream's."""
 
     operator: str
     ours: str
@@ -60,13 +60,13 @@ class Times:
     cpu: float
 
     def over(self, other: Times) -> tuple[float, float]:
-        """How many times as long it takes: wall, CPU."""
+        """Return this time over another, for wall and CPU time."""
         return self.wall / other.wall, self.cpu / other.cpu
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The tests of an operator."""
+    """The times of the tests of an operator."""
 
     operator: str
     cold: Times
@@ -75,10 +75,10 @@ class Compared:
 
 
 def session(arguments: Sequence[str], environment: dict[str, str], cwd: Path = REPOSITORY) -> float:
-    """Run pytest; returns its wall seconds.
+    """Run pytest, and return its wall seconds.
 
     Raises:
-        ToolError: not all tests passed. What the tests of a broken build take is no figure.
+        ToolError: not all tests passed. The times of a broken build are no figures.
     """
     started = time.perf_counter()
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
@@ -93,7 +93,7 @@ def session(arguments: Sequence[str], environment: dict[str, str], cwd: Path = R
 
 
 def timed(arguments: Sequence[str], folder: Path, environment: dict[str, str], cwd: Path = REPOSITORY) -> Times:
-    """Of `TESTS` tests after the first of a session. Raises ToolError."""
+    """Return the median times of `TESTS` tests after the first of a session. Raise ToolError when one fails."""
     path = folder / "timed.json"
     stopwatch = [
         "-p",
@@ -111,7 +111,7 @@ def timed(arguments: Sequence[str], folder: Path, environment: dict[str, str], c
 
 
 def compare(pair: Pair, setting: Setting) -> Compared:
-    """An operator, cold and warm, and upstream's."""
+    """Time the tests of an operator: ours cold and warm, and upstream's."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {_CACHE: cache}
         ours = [f"suites/ops/{pair.ours}", "--suffix", "U55_BI", "-k", f"test_{pair.operator}_", *_kept(setting.folder)]
@@ -125,19 +125,19 @@ def compare(pair: Pair, setting: Setting) -> Compared:
 
 
 def workers(count: int, folder: Path) -> float:
-    """Wall seconds of a quarter of the operators' tests for Ethos-U55, from an empty cache, with so many workers."""
+    """Return the wall seconds of a quarter of the operators' tests for Ethos-U55, with `count` workers and no cache."""
     with tempfile.TemporaryDirectory() as cache:
         options = ["--suffix", "U55_BI", "--one-in", "4", "-n", str(count), "--dist", "worksteal", *_kept(folder)]
         return session(["suites/ops", *options], os.environ | {_CACHE: cache})
 
 
 def nightly(folder: Path, *, jobs: int) -> float:
-    """Wall seconds of all operators in all profiles, with the repository's own cache."""
+    """Return the wall seconds of all operators in all profiles, with the user's cache."""
     return session(["suites/ops", "-n", str(jobs), "--dist", "worksteal", *_kept(folder)], dict(os.environ))
 
 
 def collecting() -> float:
-    """Median wall seconds of listing the tests of all suites."""
+    """Return the median wall seconds of listing the tests of all suites."""
     found = []
     for _ in range(5):
         started = time.perf_counter()
@@ -147,12 +147,12 @@ def collecting() -> float:
 
 
 def _kept(folder: Path) -> list[str]:
-    """Where our sessions keep their records."""
+    """Return the options that say where our sessions keep their records."""
     return ["--runs", str(folder / "runs")]
 
 
 def table(rows: Sequence[Compared]) -> Table:
-    """A row for each operator, and all of them together."""
+    """Return a table with a row for each operator, and one for all together."""
     found = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("wall s a test, median", "ours, cold", "upstream", "ratio", "of CPU", "ours, warm", "times faster"):
         found.add_column(column, justify="left" if column.startswith("wall") else "right")
@@ -164,14 +164,14 @@ def table(rows: Sequence[Compared]) -> Table:
 
 
 def total(rows: Sequence[Compared]) -> Compared:
-    """One test of each."""
+    """Return the sums over all operators, as of one test of each."""
     times = ([getattr(row, name) for row in rows] for name in ("cold", "upstream", "warm"))
     sums = (Times(sum(one.wall for one in column), sum(one.cpu for one in column)) for column in times)
     return Compared("one of each", *sums)
 
 
 def measure(live: Live) -> BenchPart:
-    """All figures."""
+    """Measure all figures of this part."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         setting = Setting.without(folder)
@@ -215,7 +215,7 @@ class Sessions:
 
 
 def part(rows: Sequence[Compared], sessions: Sessions) -> BenchPart:
-    """The figures of what was timed."""
+    """Return the figures of what was timed."""
     one = total(rows)
     slower, faster = one.cold.over(one.upstream), one.upstream.over(one.warm)
     medians = f"sum of medians of {TESTS} tests"

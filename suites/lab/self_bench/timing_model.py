@@ -1,4 +1,4 @@
-"""The timing model against Vela's estimate, by class of operation and configuration, and against published figures.
+"""The timing model, compared with Vela's estimate by class of operation, and with published figures.
 
 The networks are those of the conformance run, compiled here for every configuration in its default memory mode. Vela
 estimates the operations that it schedules (table `perf` of its debug database). The model's cycles of everything in the
@@ -60,12 +60,12 @@ class CycleComparison:
 
 @dataclass(frozen=True)
 class Published:
-    """A figure somebody else measured on the FVP, and this model's.
+    """A published figure that was measured on the FVP, and this model's.
 
     Attributes:
         what: network, configuration, memory mode and event.
         source: where it was published.
-        figure: from there; the middle, where two are given.
+        figure: the published one; the middle where two are given.
         modelled: ours.
         note: what differs.
     """
@@ -83,12 +83,12 @@ class Published:
 
 
 def ports_of(mode: str) -> Mapping[int, int]:
-    """AXI port of each region in a memory mode, sized or not."""
+    """Return the AXI port of each region in a memory mode, with a limit in its name or without."""
     return next(ports for name, ports in MODES.items() if mode.startswith(name))
 
 
 def by_operation(compiled: CompiledGraph) -> Iterator[tuple[str, int, int]]:
-    """Class, modelled and estimated cycles of every operation that Vela scheduled, chains as one."""
+    """Yield class, modelled and estimated cycles of each operation that Vela scheduled. A chain is one operation."""
     tables = read_tables(compiled.database)
     leaders = {row["id"]: row["group_id"] for row in tables.get("group", [])}
     queue = sorted((int(row["offset"]), row["scheduled_id"]) for row in tables["queue"])
@@ -104,7 +104,7 @@ def by_operation(compiled: CompiledGraph) -> Iterator[tuple[str, int, int]]:
 
 
 def compare(npu: str) -> tuple[list[CycleComparison], list[CycleComparison]]:
-    """Classes of operations and networks on one configuration."""
+    """Compare classes of operations, and networks, on one configuration."""
     mode = modes_of(npu)[0]
     classes: dict[str, list[int]] = {}
     networks = []
@@ -123,7 +123,7 @@ def compare(npu: str) -> tuple[list[CycleComparison], list[CycleComparison]]:
 
 
 def published() -> list[Published]:
-    """The published figures that say what was run."""
+    """Return the published figures whose source says what was run."""
     mobilenet = compile_graph(NETWORKS[MOBILENET].tosa, "ethos-u55-128", mode="Sram_Only")
     rows = [
         Published(
@@ -153,7 +153,7 @@ def published() -> list[Published]:
 
 
 def dense_layers(kept: float) -> bytes:
-    """784 - 512 - 256 - 10, with rectifiers between, and so much of the weights other than zero."""
+    """Return a graph of dense layers, 784-512-256-10, in which the fraction `kept` of the weights is not zero."""
     rng = np.random.default_rng(0)
     graph = Graph()
     value = graph.input((1, 1, 1, 784))
@@ -165,7 +165,7 @@ def dense_layers(kept: float) -> bytes:
 
 
 def comparison_table(title: str, rows: list[CycleComparison]) -> Table:
-    """Classes down, configurations across: modelled over Vela's estimate."""
+    """Return a table of ratios, modelled over Vela's: classes are rows, configurations are columns."""
     npus = list(dict.fromkeys(row.npu for row in rows))
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     table.add_column("modelled / Vela")
@@ -179,7 +179,7 @@ def comparison_table(title: str, rows: list[CycleComparison]) -> Table:
 
 
 def published_table(rows: list[Published]) -> Table:
-    """One row per figure."""
+    """Return a table with a row for each figure."""
     table = Table(title="published FVP figures", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in ("what", "published", "modelled", "ratio", "source", "note"):
         table.add_column(column, justify="right" if column in ("published", "modelled", "ratio") else "left")
@@ -189,7 +189,7 @@ def published_table(rows: list[Published]) -> Table:
 
 
 def measure(live: Live) -> BenchPart:
-    """All configurations."""
+    """Compare all configurations."""
     classes: list[CycleComparison] = []
     networks: list[CycleComparison] = []
     for configuration in CONFIGURATIONS:
@@ -201,7 +201,7 @@ def measure(live: Live) -> BenchPart:
 
 
 def part(classes: list[CycleComparison], networks: list[CycleComparison], figures: list[Published]) -> BenchPart:
-    """The figures of what was compared."""
+    """Return the figures of what was compared."""
     close = [row for row in classes if row.npu in CLOSE_ON and row.what in CLOSE]
     return BenchPart(
         (

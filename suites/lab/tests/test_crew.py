@@ -17,7 +17,7 @@ _begun = False
 
 
 def begin() -> None:
-    """Leaves a mark in a worker."""
+    """Leave a mark in a worker."""
     global _begun
     _begun = True
 
@@ -42,7 +42,7 @@ class Deeds:
 
 
 def do(deed: str) -> str:
-    """Does it."""
+    """Do it."""
     match deed:
         case "exit":
             os._exit(3)

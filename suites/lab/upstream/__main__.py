@@ -77,7 +77,7 @@ def main(
 
 
 def _choose(setting: Setting, files: list[str], npus: list[str], expression: str, items: Path | None) -> list[str]:
-    """The tests asked for."""
+    """Return the tests that the options select."""
     if items is not None:
         return [line for line in items.read_text().splitlines() if line]
     found = session.catalogue(setting, files, expression)
@@ -88,7 +88,7 @@ def _choose(setting: Setting, files: list[str], npus: list[str], expression: str
 
 
 def _verify(out: Path, ran: list[str], count: int, seed: int, jobs: int) -> None:
-    """Really runs some of the tests without FVPs."""
+    """Run some of the tests without FVPs."""
     setting = Setting.without(out)
     done = _without(out)
     left = sorted(item for item in ran if item not in done)
@@ -97,13 +97,16 @@ def _verify(out: Path, ran: list[str], count: int, seed: int, jobs: int) -> None
 
 
 def _without(out: Path) -> dict[str, TestResult]:
-    """Results of tests that were really run without FVPs, under the versions of packages that are installed."""
+    """Return the results of tests that were run without FVPs, with the installed versions of packages."""
     build = Setting.without(out).build
     return {item: result for item, result in read(out / _WITHOUT).items() if result.build == build}
 
 
 def _report(out: Path, results: list[TestResult], json_file: Path | None) -> None:
-    """Prints the table, writes its counts if asked to, and fails if a failure is not diagnosed."""
+    """Print the table, and write its counts to `json_file` if that is given.
+
+    Raises typer.Exit with status 1 when a failure is not diagnosed.
+    """
     known = load()
     really = _without(out)
     builds = Counter(result.build for result in results)

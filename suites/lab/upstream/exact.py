@@ -1,4 +1,4 @@
-"""Compares what a device run left with what tosa_reference_model and the host's kernels say, bit for bit.
+"""The comparison of a device run with tosa_reference_model and the host's kernels, bit for bit.
 
 Upstream's own comparison does not see everything: its tolerances are those of quantisation (and 0.25 for the networks
 of MLPerf Tiny, whose untrained outputs are below 0.1, so that an NPU that only returns zeros passes). This one runs
@@ -28,7 +28,7 @@ class Oracle:
         self._tosa: dict[bytes, bytes] = {}  # of each delegate blob that Vela made
 
     def watching(self, compile_: Callable[..., bytes]) -> Callable[..., bytes]:
-        """ExecuTorch's function that calls Vela, taking note of what goes in and comes out."""
+        """Wrap ExecuTorch's function that calls Vela, to keep its inputs and results."""
 
         def watched(tosa: bytes, *args: Any, **kwargs: Any) -> bytes:
             blob = compile_(tosa, *args, **kwargs)
@@ -38,11 +38,11 @@ class Oracle:
         return watched
 
     def forget(self) -> None:
-        """A new test starts."""
+        """Forget the programs of the test before."""
         self._tosa.clear()
 
     def difference(self, folder: Path) -> str:
-        """What is wrong with the outputs in a runner's folder: program.pte, i<n>.bin, out-<n>.bin.
+        """Compare the outputs in a runner's folder: program.pte, i<n>.bin, out-<n>.bin.
 
         Returns:
             "" if every byte is as expected, else the first output that differs.
@@ -68,7 +68,10 @@ class Oracle:
 
 
 def compare(oracle: Oracle, folder: Path) -> tuple[bool | None, str]:
-    """Whether a device run's outputs are the expected ones (None: nothing says), and what differs or is missing."""
+    """Return whether a device run's outputs are the expected ones, and what differs or is missing.
+
+    The first is None when there is nothing to compare with.
+    """
     try:
         difference = oracle.difference(folder)
     except (EthosHilError, OSError, ValueError) as error:

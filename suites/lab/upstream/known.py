@@ -1,4 +1,4 @@
-"""Failures and differences that were looked into, and what was found: known.toml."""
+"""Failures and differences that are diagnosed: known.toml."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Known:
     evidence: str
 
     def covers(self, item: str) -> bool:
-        """Is it about this test?"""
+        """Return whether the entry is about a test."""
         return re.fullmatch(".*".join(map(re.escape, self.test.split("*"))), item) is not None
 
 
 def load(path: Path = KNOWN) -> tuple[Known, ...]:
-    """Reads the list; an entry that lacks a field, or has an unknown one, is an error that names it."""
+    """Read the list. Raise UsageError when an entry lacks a field or has an unknown one."""
     entries = tomllib.loads(path.read_text()).get("known", [])
     for entry in entries:
         wrong = entry.keys() ^ {"test", "diagnosis", "evidence"} or entry["diagnosis"] not in get_args(Diagnosis)
@@ -40,12 +40,12 @@ def load(path: Path = KNOWN) -> tuple[Known, ...]:
 
 
 def diagnosis_of(result: TestResult, known: Iterable[Known]) -> Known | None:
-    """The entry that explains what is wrong with a test."""
+    """Return the entry that explains what is wrong with a test."""
     return next((entry for entry in known if entry.covers(result.id)), None)
 
 
 def stale(results: Iterable[TestResult], known: Iterable[Known]) -> list[Known]:
-    """Entries whose tests were run and are not wrong any more."""
+    """Return the entries whose tests were run and are not wrong any more."""
     ran = list(results)
     covered = {entry: [result for result in ran if entry.covers(result.id)] for entry in known}
     return [entry for entry, tests in covered.items() if tests and not any(test.wrong for test in tests)]

@@ -34,7 +34,7 @@ _KEPT = ("program.pte", "i*.bin", "out-*.bin")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options by which `python -m ethos_hil.suites.lab.upstream` steers a run."""
+    """Add the options that `python -m ethos_hil.suites.lab.upstream` uses."""
     group = parser.getgroup("upstream")
     group.addoption("--upstream-catalogue", metavar="FILE", help="write what is there to run (with --collect-only)")
     group.addoption("--upstream-items", metavar="FILE", help="run the tests listed there, in that order")
@@ -64,13 +64,13 @@ class TestLister:
         self._unusable: dict[str, str] = {}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Notes the files that don't import."""
+        """Note the files that don't import."""
         if report.failed:
             errors = re.findall(r"^E +(.+)$", report.longreprtext, re.MULTILINE)
             self._unusable[report.nodeid] = errors[-1] if errors else report.longreprtext.strip().splitlines()[-1]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Writes the file."""
+        """Write the file."""
         items = [item.nodeid for item in session.items if npu_of(item.nodeid)]
         root = session.config.rootpath
         unusable = {
@@ -96,7 +96,7 @@ class Observer:
             raise pytest.UsageError(f"{VARIABLE}=off: without patches the plugin does not see what reaches a device")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keeps what is listed, in that order."""
+        """Keep what is listed, in that order."""
         found = {item.nodeid: item for item in items}
         missing = [one for one in self._items if one not in found]
         if missing:
@@ -110,7 +110,7 @@ class Observer:
                 raise pytest.UsageError(f"{item.nodeid} does not find its FVP or its runner")
 
     def pytest_collection_finish(self) -> None:
-        """Watches the functions that start an FVP and call Vela, if upstream's tests have imported them."""
+        """Watch the functions that start an FVP and call Vela, if upstream's tests have imported them."""
         for patches, watching in ((STARTS_OF_FVPS, self._watching), (CALLS_OF_VELA, self._oracle.watching)):
             if all(patch.owner in sys.modules for patch in patches):
                 try:
@@ -119,7 +119,7 @@ class Observer:
                     raise pytest.UsageError(f"{error}; {error.hint}") from error
 
     def pytest_sessionfinish(self) -> None:
-        """Leaves upstream as it was."""
+        """Leave upstream as it was."""
         self._patches.close()
 
     def _watching(self, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,7 +142,7 @@ class Observer:
         return watched
 
     def _save(self, command: list[str], source: Path, keep: Path) -> None:
-        """Copies the files of a device run, which upstream deletes after it."""
+        """Copy the files of a device run, which upstream deletes after it."""
         folder = keep / re.sub(r"[^A-Za-z0-9_.=-]+", "_", self._item) / str(len(self._calls) - 1)
         folder.mkdir(parents=True, exist_ok=True)
         for path in (path for pattern in _KEPT for path in source.glob(pattern)):
@@ -152,13 +152,13 @@ class Observer:
         (folder / "call.json").write_text(json.dumps(call, indent=1) + "\n")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """A new test starts with no calls; the hook for its setup is too late for one that is skipped."""
+        """Forget the calls of the test before. The hook for the setup is too late for a test that is skipped."""
         self._item, self._calls = nodeid, []
         self._oracle.forget()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, None, None]:
-        """Applies the patches that only save time: they do not change what a test lowers."""
+        """Apply the patches that only save time: they do not change what a test lowers."""
         with apply(SPEED) if "torch" in sys.modules else nullcontext():
             return (yield)
 
@@ -166,7 +166,7 @@ class Observer:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Attaches calls, exception and xfail rule; pytest carries the properties of a report across processes."""
+        """Attach calls, exception and xfail rule; pytest carries the properties of a report across processes."""
         report = yield
         outcome = outcome_of(report)
         raised = call.excinfo.type if call.excinfo else None
@@ -181,12 +181,12 @@ class Observer:
 
 
 def xfails(item: pytest.Item) -> list[Xfail]:
-    """The xfail marks of a test, the closest first."""
+    """Return the xfail marks of a test, the closest first."""
     return [Xfail.of(mark) for mark in item.iter_markers("xfail")]
 
 
 def outcome_of(report: pytest.TestReport) -> Outcome:
-    """What a phase's report means: pytest folds the six outcomes into three and an attribute."""
+    """Return the outcome that a phase's report stands for: pytest folds six outcomes into three and an attribute."""
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed" if report.passed else "failed"
     if report.failed:
@@ -207,7 +207,7 @@ class Recorder:
         self._waiting: dict[str, str] = {}  # worker -> test whose line is not written yet
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Takes the report of one phase; that of a crashed worker is the only one of its test."""
+        """Take the report of one phase; that of a crashed worker is the only one of its test."""
         worker = getattr(report, "worker_id", "main")
         previous = self._waiting.get(worker)
         if previous is not None and previous != report.nodeid:
@@ -216,13 +216,13 @@ class Recorder:
         self._reports.setdefault(report.nodeid, []).append(report)
 
     def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
-        """Takes a warning; those of imports belong to no test."""
+        """Take a warning; those of imports belong to no test."""
         if nodeid:
             text = str(warning_message.message).strip().splitlines() or [""]
             self._warnings.setdefault(nodeid, []).append(f"{warning_message.category.__name__}: {text[0]}")
 
     def pytest_sessionfinish(self) -> None:
-        """Writes what is left, unless it was interrupted in the middle."""
+        """Write what is left, unless it was interrupted in the middle."""
         for item in list(self._reports):
             if any(report.when not in ("setup", "call") for report in self._reports[item]):
                 self._write(item)
@@ -234,7 +234,7 @@ class Recorder:
 
 
 def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], build: str) -> TestResult:
-    """Folds the reports of a test's phases; the first phase that did not simply pass decides."""
+    """Fold the reports of a test's phases; the first phase that did not simply pass decides."""
     decisive = next((one for one in reports if outcome_of(one) != "passed"), reports[-1])
     facts = _facts(decisive)
     failed = outcome_of(decisive) in ("failed", "error")
@@ -255,7 +255,7 @@ def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], 
 
 
 def _facts(report: pytest.TestReport) -> dict[str, Any]:
-    """What the observer added; nothing if its process crashed."""
+    """Return what the observer added to a report; nothing if its process crashed."""
     return next((facts for name, facts in report.user_properties if name == "upstream" and isinstance(facts, dict)), {})
 
 

@@ -17,7 +17,7 @@ FAILURES: tuple[Outcome, ...] = ("failed", "error")
 
 
 def npu_of(item: str) -> str | None:
-    """The NPU a test is for, by its name (test_add_tensor_u55_INT[..]); None: another backend or none."""
+    """Return the NPU of a test from its name (test_add_tensor_u55_INT[..]); None for other backends."""
     found = re.search(r"(?<![a-z0-9])u(?:55|65|85)(?![0-9])", item.partition("::")[2], re.IGNORECASE)
     return found.group().lower() if found else None
 
@@ -35,7 +35,7 @@ class DeviceCall:
 
 @dataclass(frozen=True)
 class TestResult:
-    """How one test went."""
+    """The result of one test."""
 
     id: str  # file::test[parameters], the file relative to executorch/backends/arm/test
     npu: str
@@ -55,32 +55,32 @@ class TestResult:
 
     @property
     def failed(self) -> bool:
-        """Did it fail, in a phase or by passing against a strict xfail mark?"""
+        """Whether it failed, in a phase or by passing against a strict xfail mark."""
         return self.outcome in FAILURES
 
     @property
     def differing(self) -> DeviceCall | None:
-        """The first device run whose outputs were not the reference's."""
+        """The first device run whose outputs differ from the reference's."""
         return next((call for call in self.calls if call.equal is False), None)
 
     @property
     def wrong(self) -> bool:
-        """Did it fail, or pass with other outputs than the reference's?"""
+        """Whether it failed, or passed with other outputs than the reference's."""
         return self.failed or self.differing is not None
 
     @property
     def problem(self) -> str:
-        """What is wrong with it."""
+        """What is wrong with it, in a line."""
         differs = f"differs from the reference: {self.differing.note}" if self.differing else ""
         return "; ".join(text for text in (gist(self.message) if self.failed else "", differs) if text)
 
     def to_line(self) -> str:
-        """The line of the results file."""
+        """Return the line of the results file."""
         return json.dumps(dataclasses.asdict(self)) + "\n"
 
     @classmethod
     def from_line(cls, line: str) -> TestResult:
-        """Reads such a line."""
+        """Read a line of the results file."""
         fields = json.loads(line)
         fields["calls"] = tuple(DeviceCall(**call) for call in fields["calls"])
         fields["warnings"] = tuple(fields["warnings"])
@@ -88,7 +88,7 @@ class TestResult:
 
 
 def gist(message: str) -> str:
-    """The telling line of what a test raised: where an FVP's call failed, what it printed, not how it was called."""
+    """Return the line that explains what a test raised: for an FVP's call what it printed, not its command."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if len(lines) > 1 and "Failed running command" in lines[0]:
         lines = [line for line in lines[1:] if line not in ("Stderr:", "Stdout:")] or lines
@@ -99,13 +99,13 @@ def gist(message: str) -> str:
 
 
 def read(path: Path) -> dict[str, TestResult]:
-    """The last result of each test in a results file; a line that an interrupt cut off is left out."""
+    """Return the last result of each test in a results file. A line that an interrupt cut off does not count."""
     lines = path.read_text().splitlines() if path.exists() else []
     return {result.id: result for result in (TestResult.from_line(line) for line in lines if line.endswith("}"))}
 
 
 def append(path: Path, result: TestResult) -> None:
-    """Adds a result, on a line of its own even after one that was cut off."""
+    """Append a result, on a line of its own even after one that was cut off."""
     with path.open("a+b") as file:
         if file.tell() and not _ends_line(file):
             file.write(b"\n")

@@ -1,4 +1,4 @@
-"""What a test would report where no FVP is installed, from what it did where one is.
+"""What a test would report without an FVP, derived from what it did with one.
 
 Upstream marks its device tests xfail(raises=FileNotFoundError), with a condition that is true when FVP or runner is
 missing. That condition is all that differs between the two worlds until a test calls the device, where it then ends
@@ -30,12 +30,12 @@ class Xfail:
 
     @property
     def for_missing_fvp(self) -> bool:
-        """Is it one of upstream's marks for a missing FVP or runner?"""
+        """Whether it is one of upstream's marks for a missing FVP or runner."""
         return self.reason.startswith(CORSTONE_REASON)
 
     @classmethod
     def of(cls, mark: pytest.Mark) -> Xfail:
-        """Reads a mark as evaluate_xfail_marks in _pytest/skipping.py does; upstream has no conditions in strings."""
+        """Read a mark as evaluate_xfail_marks in _pytest/skipping.py does; upstream has no conditions in strings."""
         conditions = (mark.kwargs["condition"],) if "condition" in mark.kwargs else mark.args
         raises = mark.kwargs.get("raises") or ()
         return cls(
@@ -49,7 +49,7 @@ class Xfail:
 def without_device(
     marks: Iterable[Xfail], *, outcome: Outcome, raised: type[BaseException] | None, reached_device: bool
 ) -> Outcome:
-    """The outcome without FVPs.
+    """Return the outcome without FVPs.
 
     Args:
         marks: xfail marks, the closest first.

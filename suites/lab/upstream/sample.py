@@ -20,7 +20,7 @@ SIZE = 60
 
 
 def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
-    """`size` tests, or all if there are fewer, in random order: one of each file and NPU before a second of any."""
+    """Draw `size` tests, or all if there are fewer: one of each file and NPU before a second of any."""
     randomly = random.Random(seed)
     groups: dict[tuple[str, str | None], list[str]] = {}
     for item in sorted(items):
@@ -36,7 +36,7 @@ def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
 
 
 def quick(results: Sequence[Path]) -> list[str]:
-    """The quicker half of the tests that passed on the device, their outputs equal to the reference's."""
+    """Return the quicker half of the tests that passed on the device with the reference's outputs."""
     tests = [result for path in results for result in read(path).values()]
     good = [test for test in tests if test.outcome == "passed" and test.calls and not test.wrong]
     middle = median(test.seconds for test in good)

@@ -1,4 +1,4 @@
-"""Runs of pytest over upstream's tests: one to find out what there is, and as many as it takes to run a list."""
+"""Runs of pytest over upstream's tests: one lists the tests, others run the tests of a list."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _OK, _TESTS_FAILED, _INTERRUPTED, _NOTHING_COLLECTED = 0, 1, 2, 5  # pytest's ex
 
 @dataclass(frozen=True)
 class TestCatalogue:
-    """What there is to run."""
+    """The tests that can be run."""
 
     items: tuple[str, ...]
     unusable: dict[str, dict[str, object]]  # file -> reason, and whether it speaks of Ethos-U at all
 
 
 def catalogue(setting: Setting, files: Sequence[str], expression: str) -> TestCatalogue:
-    """Collects the tests for Ethos-U in `files` (all, if none), as pytest's -k selects them."""
+    """Collect the tests for Ethos-U in `files` (all, if none), as pytest's -k selects them."""
     path = setting.folder / "catalogue.json"
     path.unlink(missing_ok=True)
     options = ["--collect-only", "--continue-on-collection-errors", "--upstream-catalogue", str(path.resolve())]
@@ -41,7 +41,7 @@ def catalogue(setting: Setting, files: Sequence[str], expression: str) -> TestCa
 
 
 def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int, keep: Path | None) -> None:
-    """Runs the tests, `jobs` at a time, and appends their results."""
+    """Run the tests, `jobs` at a time, and append their results."""
     progress = _Progress(results, len(items))
     for first in range(0, len(items), BATCH):
         batch = items[first : first + BATCH]
@@ -57,7 +57,7 @@ def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int, kee
 
 
 class _Progress:
-    """A line on stderr now and then, from the results as they come."""
+    """Prints a line about the results on stderr every few seconds."""
 
     def __init__(self, results: Path, total: int) -> None:
         self._results, self._total = results, total
@@ -66,7 +66,7 @@ class _Progress:
         self._start = self._said = time.monotonic()
 
     def look(self) -> None:
-        """Counts what came since the last look, and says so when it is time to."""
+        """Count the results since the last look, and print a line when it is time to."""
         now = time.monotonic()
         if now - self._said < _REPORT_EVERY or not self._results.exists():
             return
@@ -85,7 +85,7 @@ class _Progress:
 def _pytest(
     setting: Setting, jobs: int, options: Sequence[str], files: Sequence[str], progress: _Progress | None = None
 ) -> None:
-    """Runs pytest in the setting; its own output goes to pytest.log there."""
+    """Run pytest in the setting; its own output goes to pytest.log there."""
     root = tests_root()
     unknown = [file for file in files if not (root / file).exists()]
     if unknown:

@@ -1,4 +1,4 @@
-"""What upstream's tests find around them: FVPs on PATH, a runner below EXECUTORCH_ROOT, a folder to work in."""
+"""The environment of upstream's tests: FVPs on PATH, a runner below EXECUTORCH_ROOT, a folder to work in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNSET = ("EXECUTORCH_ROOT", "GITHUB_WORKSPACE", "BUILD_WORKSPACE_DIRECTORY", "T
 
 
 def tests_root() -> Path:
-    """executorch/backends/arm/test of the installed wheel; found without importing torch."""
+    """Return executorch/backends/arm/test of the installed wheel, without importing torch."""
     spec = importlib.util.find_spec("executorch")
     places = list(spec.submodule_search_locations or ()) if spec else []
     for place in places:
@@ -38,7 +38,7 @@ def tests_root() -> Path:
 
 
 def firmware(board: str) -> Path:
-    """The firmware's ELF for a board."""
+    """Return the path of a board's firmware. Raise ToolError when it is not built."""
     path = REPOSITORY / "build/firmware" / board / "ethos-hil.elf"
     if not path.is_file():
         raise ToolError(f"no firmware for {board}: {path} does not exist", hint="run make firmware")
@@ -55,7 +55,7 @@ class Setting:
 
     @classmethod
     def prepare(cls, folder: Path, fvps: Path | None) -> Setting:
-        """Lays out `folder`; `fvps`: executables to use in place of our launchers, which are installed otherwise."""
+        """Prepare `folder`, with the FVP executables in `fvps`, or with our launchers when that is None."""
         folder.mkdir(parents=True, exist_ok=True)
         if fvps is None:
             fvps = folder / "bin"
@@ -74,12 +74,12 @@ class Setting:
 
     @classmethod
     def without(cls, folder: Path) -> Setting:
-        """A setting in which neither FVPs nor runners are found."""
+        """Return a setting without FVPs and runners."""
         (folder / "work").mkdir(parents=True, exist_ok=True)
         return cls(folder, None, _build(None))
 
     def environment(self, jobs: int) -> dict[str, str]:
-        """Variables for pytest: no FVP but the ones meant, and each worker on its share of the processors."""
+        """Return the variables for pytest: only the intended FVPs, and a share of the processors for each worker."""
         variables = {name: value for name, value in os.environ.items() if name not in _UNSET}
         others = [one for one in os.get_exec_path() if not any((Path(one) / name).exists() for name in FVPS)]
         first = [str(Path(sys.executable).parent)]
@@ -92,7 +92,7 @@ class Setting:
 
 
 def _build(fvps: Path | None) -> str:
-    """Twelve hexadecimal digits of a hash over all that decides a result, except for the tests' own random seed."""
+    """Return a digest of all that determines a result, except for the tests' own random seed: 12 hex digits."""
     digest = hashlib.sha256(json.dumps({name: version(name) for name in PACKAGES}).encode())
     if fvps is not None:
         sources = [path for path in (REPOSITORY / "harness").rglob("*.py") if "tests" not in path.parts]
@@ -103,7 +103,7 @@ def _build(fvps: Path | None) -> str:
 
 
 def _script(name: str) -> str:
-    """A command of this Python's environment."""
+    """Return the path of a command of this Python's environment."""
     path = Path(sys.executable).parent / name
     found = str(path) if path.exists() else shutil.which(name)
     if found is None:

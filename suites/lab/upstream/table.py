@@ -33,7 +33,7 @@ class FileCounts:
     without: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: TestResult) -> None:
-        """Counts a test."""
+        """Count a test."""
         self.tests += 1
         self.on_device += bool(result.calls)
         verdicts = {call.equal for call in result.calls}
@@ -44,13 +44,13 @@ class FileCounts:
         self.without[result.without] += 1
 
     def cells(self, outcomes: Sequence[str], without: Sequence[str]) -> list[str]:
-        """The row as text; nothing for zero."""
+        """Return the row as text, with nothing for zero."""
         counts = [self.tests, self.on_device, self.compared, self.equal, *(self.outcomes[one] for one in outcomes)]
         return [self.name, *(str(count or "") for count in (*counts, *(self.without[one] for one in without)))]
 
 
 def rows(results: Iterable[TestResult]) -> tuple[list[FileCounts], FileCounts]:
-    """A row per file, and the sum."""
+    """Return a row for each file, and the sum."""
     files: dict[str, FileCounts] = {}
     total = FileCounts("total")
     for result in sorted(results, key=lambda one: one.id):
@@ -60,12 +60,12 @@ def rows(results: Iterable[TestResult]) -> tuple[list[FileCounts], FileCounts]:
 
 
 def short(file: str) -> str:
-    """ops/test_add.py as ops/add."""
+    """Return the short name of a file: ops/add for ops/test_add.py."""
     return file.removesuffix(".py").replace("/test_", "/").removeprefix("test_")
 
 
 def by_npu(results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
-    """Results grouped by NPU, in order of its name."""
+    """Return the results grouped by NPU, in the order of names."""
     groups: dict[str, list[TestResult]] = {}
     for result in sorted(results, key=lambda one: one.npu):
         groups.setdefault(result.npu, []).append(result)
@@ -73,12 +73,12 @@ def by_npu(results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
 
 
 def columns(total: FileCounts) -> tuple[list[str], list[str]]:
-    """The outcomes that occur, with launchers and without."""
+    """Return the outcomes that occur, with launchers and without."""
     return [one for one in OUTCOMES if total.outcomes[one]], [one for one in OUTCOMES if total.without[one]]
 
 
 def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> RenderableType:
-    """Everything for the terminal."""
+    """Return the report for the terminal."""
     parts: list[RenderableType] = []
     for npu, group in by_npu(results).items():
         files, total = rows(group)
@@ -100,7 +100,7 @@ def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> Renderabl
 
 
 def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[str, object]) -> dict[str, object]:
-    """The same for machines: counts per file, and each test that did not simply pass."""
+    """Return the report for programs: counts for each file, and each test that did not simply pass."""
     return {
         "schema_version": 2,
         "facts": facts,
@@ -137,7 +137,7 @@ def to_json(results: Sequence[TestResult], known: Sequence[Known], facts: dict[s
 
 
 def markdown(data: Mapping[str, Any]) -> dict[str, str]:
-    """The pieces of docs/upstream.md.
+    """Return the pieces of docs/upstream.md.
 
     Args:
         data: what `to_json` gives.
@@ -166,7 +166,7 @@ def _counts(entry: Mapping[str, Any]) -> FileCounts:
 
 
 def _npu(files: Sequence[FileCounts]) -> str:
-    """One NPU's sentence and table."""
+    """Return one NPU's sentence and table."""
     total = FileCounts("total")
     for row in files:
         total.tests += row.tests

@@ -1,4 +1,4 @@
-"""The random programs by seed."""
+"""The random programs. A program is determined by its seed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FLAGS = ((), (), ("--optimise=Size",), *((f"--arena-cache-size={size}",) for siz
 
 
 def program(seed: int) -> TosaProgram:
-    """The random program with this seed: always the same, and unlike any with another."""
+    """Return the random program of a seed: always the same one, and a different one for every seed."""
     form = FORMS[seed % len(FORMS)]
 
     def build(graph: Graph, rng: Rng) -> Value:
@@ -56,10 +56,10 @@ def program(seed: int) -> TosaProgram:
 
 
 def seed_of(name: str) -> int:
-    """The seed of a program, by its name."""
+    """Return the seed of a program from its name."""
     return int(name.removeprefix("seed ").partition(",")[0])
 
 
 def named(name: str) -> TosaProgram:
-    """A program by its name."""
+    """Return the program of a name."""
     return program(seed_of(name))

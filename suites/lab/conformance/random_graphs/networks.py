@@ -65,7 +65,7 @@ def network(dice: Dice, graph: Graph) -> Value:
 
 
 def _next(dice: Dice, graph: Graph, name: str, source: Value, alike: list[Value]) -> Value:
-    """One more layer; the source itself where it does not fit."""
+    """Add one more layer. Return the source itself where the layer does not fit."""
     match name:
         case "3x3":
             return layer(graph, dice.rng, source, dice.extent(4, 50), 3, dice.pick(1, 1, 2), dice.pick(0, -128))

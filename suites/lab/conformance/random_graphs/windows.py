@@ -1,7 +1,7 @@
 """Random graphs of operators with windows.
 
-What Vela 5.1 compiles to something else than the graph says is not drawn; each place names the defect, and test_explore
-shows it. Not drawn either are weights that are an input: with per-channel scales, on Ethos-U85, all get the first.
+Forms that Vela 5.1 compiles wrongly are not drawn. Each place names the defect, and test_random_graphs shows it.
+Weights that are an input are not drawn either: with per-channel scales, on Ethos-U85, all channels get the first scale.
 """
 
 from __future__ import annotations

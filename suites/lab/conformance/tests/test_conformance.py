@@ -55,7 +55,7 @@ REFUSED = {
 
 
 def settled(verdict: CheckResult, program: TosaProgram) -> None:
-    """Fails unless a verdict is what it has to be: Ethos-U85 runs everything, the others what Vela documents for them.
+    """Fail unless a verdict is what it has to be: Ethos-U85 runs everything, the others what Vela documents for them.
 
     Input sets that the reference calls unpredictable are left out of a comparison; there must not be any.
     """
@@ -282,7 +282,7 @@ def test_mobilenet_v2_has_the_shapes_of_the_model() -> None:
 
 
 def damage() -> None:
-    """Makes checks crash, hang or raise, by memory mode. It runs in the workers."""
+    """Make checks crash, hang or raise, by memory mode. It runs in the workers."""
 
     def check(self: Checker, npu: str, mode: str) -> CheckResult:
         if mode == "crash":
@@ -316,7 +316,7 @@ def test_what_hangs_or_crashes_is_broken_and_the_rest_is_checked() -> None:
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command."""
+    """Run the command."""
     return subprocess.run(
         [sys.executable, "-m", "ethos_hil.suites.lab.conformance", *arguments],
         capture_output=True,

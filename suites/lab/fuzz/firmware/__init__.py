@@ -1,1 +1,1 @@
-"""Runs the firmware's fuzzers (firmware/fuzz), from seeds made of real programs, and says what they found."""
+"""The firmware's fuzzers (firmware/fuzz), started from seeds that are real programs."""

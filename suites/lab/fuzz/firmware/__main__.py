@@ -59,7 +59,7 @@ def main(
 
 
 def fuzzer(name: str, binaries: Path, work: Path) -> Fuzzer:
-    """The fuzzer called `name`, with its folders."""
+    """Return the fuzzer called `name`. Raise UsageError when it is not built."""
     binary = binaries / f"fuzz-{name}"
     if not binary.is_file():
         raise UsageError(

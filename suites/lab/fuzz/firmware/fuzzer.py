@@ -33,14 +33,14 @@ _CORPUS_SECONDS = 600
 
 @dataclass(frozen=True)
 class FuzzerRun:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
         name: of the fuzzer.
         seconds: how long it was asked to run.
         executions: inputs tried.
         coverage: edges of the control flow that were taken.
-        corpus: inputs kept, because each goes a way of its own.
+        corpus: inputs kept, because each takes another path.
         finding: what is wrong, in the sanitizer's words; None when nothing is.
         artifact: the input that shows it.
     """
@@ -74,7 +74,7 @@ class Fuzzer:
 
     @property
     def corpus(self) -> Path:
-        """Inputs it found worth keeping; the next session goes on from there."""
+        """The folder of inputs it kept. The next session starts from them."""
         return self.work / "corpus" / self.name
 
     def run(self, seconds: int, seed: int = 1) -> FuzzerRun:
@@ -96,13 +96,13 @@ class Fuzzer:
         return FuzzerRun(self.name, seconds, executions, coverage, corpus, finding, artifact)
 
     def replay(self, files: Sequence[Path]) -> str | None:
-        """Run inputs once each; what is wrong with one, or None."""
+        """Run each input once. Return what is wrong with the first bad one, or None."""
         if not files:
             return None
         return _finding(self._call(*map(str, files), timeout=_CORPUS_SECONDS))[0]
 
     def command(self, artifact: Path) -> str:
-        """Shows a finding again."""
+        """Return the command that shows a finding again."""
         return f"{self.binary} {artifact}"
 
     def _call(self, *arguments: str, timeout: float) -> subprocess.CompletedProcess[bytes]:

@@ -1,7 +1,7 @@
-"""The smallest programs there are: one call of one operator, for every operator the firmware has.
+"""The smallest programs: one call of one operator, for every operator of the firmware.
 
-They are put together from PyTorch's own schema of an operator, arguments guessed until PyTorch itself takes them. What
-they compute does not matter: they are where a fuzzer begins.
+A call is made from PyTorch's schema of the operator. Its arguments are guessed until PyTorch accepts them. What the
+programs compute does not matter: a fuzzer starts from them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENTRY = re.compile(r'^    \{"(\w+::\w+)", "(\w+)", ', re.MULTILINE)
 
 
 def operators() -> list[tuple[str, str]]:
-    """Name and overload of all of the firmware's operators."""
+    """Return name and overload of each of the firmware's operators."""
     return _ENTRY.findall(SOURCE.read_text())
 
 
@@ -64,7 +64,7 @@ class OperatorCall:
 
 
 def calls(name: str, overload: str) -> list[OperatorCall]:
-    """Some calls that PyTorch carries out; or one that is only of the right form, when no guess was right."""
+    """Return some calls that PyTorch can execute, or one of the right form only, when no guess was right."""
     import torch
 
     packet, _, short = name.partition("::")

@@ -1,4 +1,4 @@
-"""Real programs, small ones: what the fuzzers start from, and what the virtual board gets to run damaged."""
+"""Small real programs. The fuzzers start from them, and the virtual board boots damaged copies of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SeedProgram:
 
 
 def seeds() -> tuple[SeedProgram, ...]:
-    """All programs."""
+    """Return all programs."""
     import torch
     from torch import nn
 
@@ -55,7 +55,7 @@ def seeds() -> tuple[SeedProgram, ...]:
             return map_rows(lambda row, other: row * other, rows, x)
 
     class Sandwich(nn.Module):
-        """Two delegates with what the NPU cannot do between them."""
+        """Two delegates, with an operator between them that the NPU cannot run."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -146,7 +146,7 @@ def seeds() -> tuple[SeedProgram, ...]:
 
 
 def exported(module: Any, *inputs: Any) -> bytes:
-    """Without a delegate."""
+    """Return a program without a delegate."""
     import torch
 
     import_executorch()
@@ -159,7 +159,7 @@ def exported(module: Any, *inputs: Any) -> bytes:
 
 
 def delegated(module: Any, *inputs: Any, npu: str = "ethos-u55-128", segments: bool = False) -> bytes:
-    """Quantised, and compiled for an NPU; with its blobs in the flatbuffer or in segments behind it."""
+    """Return a quantised program for an NPU, its blobs in the flatbuffer or in segments behind it."""
     import torch
 
     import_executorch()
@@ -182,7 +182,7 @@ def delegated(module: Any, *inputs: Any, npu: str = "ethos-u55-128", segments: b
 
 
 def bundled(module: Any, *inputs: Any) -> bytes:
-    """A .bpte with two test cases."""
+    """Return a .bpte with two test cases."""
     import torch
     from executorch.devtools import BundledProgram
     from executorch.devtools.bundled_program.config import MethodTestCase, MethodTestSuite

@@ -1,4 +1,4 @@
-"""Makes what the fuzzers start from, in a folder of files for each, and in `board` what the virtual board runs."""
+"""The fuzzers' seeds: a folder of files for each fuzzer, and the folder `board` for the virtual board."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _CONVERSATIONS = 20
 
 
 def version() -> str:
-    """Of what the seeds are made from: with another one they are made again."""
+    """Return a digest of what the seeds are made from. When it changes, they are made again."""
     here = [Path(__file__).with_name(f"{name}.py") for name in ("operators", "programs", "seeds")]
     return hashlib.sha256(b"".join(file.read_bytes() for file in (operators.SOURCE, *here))).hexdigest()
 
 
 def make(folder: Path) -> None:
-    """Write all seeds, instead of those that are there."""
+    """Write all seeds in place of those that are there."""
     shutil.rmtree(folder, ignore_errors=True)
     folders = {name: folder / name for name in ("program", "delegate", "frames", "board")}
     for one in folders.values():
@@ -70,7 +70,7 @@ def _write(seed: programs.SeedProgram, pte: bytes, folders: dict[str, Path]) -> 
 
 
 def conversations() -> Iterator[bytes]:
-    """What devices send, one way or another: what matters is that every type and many lengths are there."""
+    """Yield byte streams as devices send them, with frames of every type and of many lengths."""
     payloads = (Hello, Log, Loaded, RunBegin, TensorInfo, None, Counters, RunEnd, Error, FaultInfo, End)
     for number in range(_CONVERSATIONS):
         rng = random.Random(number)

@@ -62,7 +62,7 @@ def main(
 
 
 def shares(npus: list[str], seed: int, count: int, program: str = "") -> list[CaseRange]:
-    """`count` cases in blocks, evenly over configurations."""
+    """Return `count` cases in blocks, spread evenly over the configurations."""
     blocks = []
     for number, npu in enumerate(npus):
         mine = count // len(npus) + (number < count % len(npus))

@@ -1,4 +1,4 @@
-"""A fuzzer's case: a command stream and memory, damaged, and how to keep both in a file."""
+"""A case of the fuzzer: a damaged command stream and memory. A case can be kept in a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StreamCase:
-    """What is run.
+    """A stream and memory to run.
 
     Attributes:
         npu: the configuration.
@@ -35,7 +35,7 @@ class StreamCase:
         return f"{self.npu}: {self.program}: {'; '.join(self.mutations) or 'as compiled'}"
 
     def save(self, path: Path, finding: str) -> None:
-        """Writes the whole case to a file, with what is wrong about it."""
+        """Write the whole case to a file, with what is wrong about it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         content: dict[str, Any] = {
             "finding": finding,
@@ -50,7 +50,7 @@ class StreamCase:
 
     @classmethod
     def load(cls, path: Path) -> StreamCase:
-        """What `save` wrote."""
+        """Return the case that `save` wrote."""
         content = json.loads(path.read_text())
         return cls(
             npu=content["npu"],

@@ -1,4 +1,4 @@
-"""What cases are made from: conformance programs, compiled, with their commands and the places of their data."""
+"""The compiled programs that cases are made from, with their commands and the places of their data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CompiledSeed:
         return self.compiled.stream
 
     def span(self, rng: random.Random) -> tuple[int, int]:
-        """Where some commands in a row begin and end."""
+        """Draw some commands in a row. Return where they begin and end."""
         first = rng.randrange(len(self.commands))
         part = self.commands[first : first + rng.choice((1, 2, 10, 60))]
         return part[0].begin, part[-1].end
@@ -74,12 +74,12 @@ class CompiledSeed:
 
     @cached_property
     def decoded(self) -> NpuProgram:
-        """What the NPU makes of it."""
+        """The decoded stream."""
         return self.compiled.program()
 
     @cached_property
     def tables(self) -> tuple[Access, ...]:
-        """Where weights, scales and lists of row numbers are."""
+        """The places of weights, scales and lists of row numbers."""
         found = {
             access
             for op in self.decoded.ops
@@ -89,7 +89,7 @@ class CompiledSeed:
         return tuple(sorted(found, key=lambda access: (access.region, access.begin, access.register)))
 
     def regions(self, rng: random.Random) -> dict[int, bytes]:
-        """Memory with inputs of a kind drawn at random, and poison elsewhere."""
+        """Return the memory before a run: inputs of a kind drawn at random, and poison elsewhere."""
         program = PROGRAMS[self.name]
         values = program.graph.inputs
         limits = [*program.limits, *[None] * (len(values) - len(program.limits))]
@@ -105,7 +105,7 @@ class CompiledSeed:
 
 
 def seeds(npu: str, rng: random.Random, count: int, only: str = "") -> list[CompiledSeed]:
-    """Programs for a configuration, drawn from the catalogue, or from those with `only` in their name."""
+    """Draw programs for a configuration from those of the catalogue with `only` in their name."""
     return list(_drawn(npu, rng, count, [name for name in PROGRAMS if only in name]))
 
 

@@ -1,4 +1,4 @@
-"""Makes and examines cases in worker processes. A case that crashes or hangs is a finding."""
+"""The fuzzer's work for worker processes. A case that crashes or hangs is a finding."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class CaseRange:
     only: str = ""
 
     def rng(self, purpose: str) -> random.Random:
-        """A source of randomness."""
+        """Return the source of randomness for a purpose."""
         return random.Random(f"{self.seed}/{self.npu}/{self.index}/{purpose}")
 
     def maker(self) -> Callable[[int], StreamCase]:
-        """Compiles the programs, and returns the function that makes the case of a number."""
+        """Compile the programs. Return the function that makes the case of a number."""
         from ethos_hil.suites.lab.fuzz.streams.corpus import seeds
         from ethos_hil.suites.lab.fuzz.streams.mutate import make
 
@@ -55,7 +55,7 @@ class CaseRange:
         return case
 
     def cases(self, first: int = 0) -> Iterator[StreamCase]:
-        """The cases from number `first` on."""
+        """Yield the cases from number `first` on."""
         return map(self.maker(), range(first, self.count))
 
 
@@ -92,7 +92,7 @@ class CaseJob:
         return self.cases.count
 
     def prepare(self) -> Callable[[int], Examined]:
-        """Compiles the block's programs, and limits the memory of this process."""
+        """Compile the block's programs, and limit the memory of this process."""
         make = self.cases.maker()
         limit_memory()  # only now: the compiler, which is loaded by now, reserves a lot
 
@@ -103,7 +103,7 @@ class CaseJob:
         return run
 
     def lost(self, item: int, reason: str) -> Examined:
-        """A case that crashed or hung, made again to be kept."""
+        """Return the result of a case that crashed or hung. The case is made again, to be kept."""
         return self._examined(item, self.cases.maker()(item), CaseEnding(CRASHED, finding=reason))
 
     def _examined(self, number: int, case: StreamCase, verdict: CaseEnding) -> Examined:
@@ -115,7 +115,7 @@ class CaseJob:
 
 
 def limit_memory() -> None:
-    """Limits this process to MEMORY_BYTES in addition to what it has, unless it is limited already."""
+    """Limit this process to MEMORY_BYTES in addition to what it has, unless it is limited already."""
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         return
     pages = int(Path("/proc/self/statm").read_text().split()[0])

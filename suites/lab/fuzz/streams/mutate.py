@@ -1,4 +1,4 @@
-"""Makes cases: compiled programs whose stream, constants or memory are damaged.
+"""How cases are made: compiled programs whose stream, constants or memory are damaged.
 
 Most damage gives one register another value, because damage that is too coarse ends in the decoder every time.
 """
@@ -20,7 +20,7 @@ ADDRESS_BITS = 40
 
 
 def make(rng: random.Random, seed: CompiledSeed, others: Sequence[CompiledSeed]) -> StreamCase:
-    """A case from a program, and parts of others for the same configuration."""
+    """Make a case from a program, and from parts of others for the same configuration."""
     stream = bytearray(seed.data)
     regions = {number: bytearray(data) for number, data in seed.regions(rng).items()}
     done = []
@@ -52,7 +52,7 @@ def make(rng: random.Random, seed: CompiledSeed, others: Sequence[CompiledSeed])
 
 
 def _memory(rng: random.Random, seed: CompiledSeed, regions: dict[int, bytearray]) -> str:
-    """Damages weights, scales or row numbers, or any part of a region."""
+    """Damage weights, scales or row numbers, or any part of a region."""
     if seed.tables and rng.random() < 0.8:
         at = rng.choice(seed.tables)
         number, begin, end, what = at.region, at.begin, at.end, at.register
@@ -74,7 +74,7 @@ def _memory(rng: random.Random, seed: CompiledSeed, regions: dict[int, bytearray
 
 
 def _register(rng: random.Random, seed: CompiledSeed) -> FieldPlace:
-    """What a register is set to."""
+    """Draw a command that sets a register: its value."""
     command = rng.choice([c for c in seed.commands if c.long or c.code >= FIRST_REGISTER])
     bits = (ADDRESS_BITS if rng.random() < 0.5 else 48) if command.long else 16
     same = [c.value for c in seed.commands if (c.code, c.long) == (command.code, command.long)]
@@ -82,12 +82,12 @@ def _register(rng: random.Random, seed: CompiledSeed) -> FieldPlace:
 
 
 def _parameter(rng: random.Random, seed: CompiledSeed) -> FieldPlace:
-    """What an operation is told."""
+    """Draw an operation: its parameter."""
     return _field(rng.choice(seed.operations), 16, ())
 
 
 def _operation(rng: random.Random, seed: CompiledSeed) -> FieldPlace:
-    """Which operation it is."""
+    """Draw an operation: its code."""
     command = rng.choice(seed.operations)
     alike = (rng.choice(seed.operations).code, rng.randrange(0x20))
     return FieldPlace("operation", command.begin, command.code, 16, partial(struct.pack, "<H"), alike)
@@ -99,7 +99,7 @@ def _field(command: CommandSpan, bits: int, alike: Sequence[int]) -> FieldPlace:
 
 
 def _encoded(command: CommandSpan, value: int) -> bytes:
-    """The command with another value."""
+    """Return the command with another value, as bytes."""
     if not command.long:
         return struct.pack("<HH", command.code, value)
     return struct.pack("<HHI", 1 << PAYLOAD_SHIFT | command.code, value >> 32, value & 0xFFFFFFFF)
@@ -117,4 +117,4 @@ WAYS: dict[Way[CompiledSeed], int] = {
     mutation.repeat: 3,
     mutation.splice: 8,
 }
-"""With how often each is taken."""
+"""The ways of damage, with how often each is taken."""

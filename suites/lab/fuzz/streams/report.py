@@ -1,4 +1,4 @@
-"""What a run of the fuzzer says."""
+"""The report of a run of the fuzzer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = 3  # of a finding
 
 
 def summary(cases: Sequence[Examined], seconds: float) -> RenderableType:
-    """Counts by configuration, and findings."""
+    """Return the report for people: counts by configuration, and findings."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for case in cases:
         counts[case.npu][case.verdict.outcome] += 1
@@ -48,7 +48,10 @@ def summary(cases: Sequence[Examined], seconds: float) -> RenderableType:
 
 
 def findings(cases: Sequence[Examined]) -> dict[str, list[str]]:
-    """Findings that differ in more than numbers, with the files of their cases; the most frequent first."""
+    """Return the findings with the files of their cases, the most frequent first.
+
+    Findings that differ in numbers only are one.
+    """
     found: dict[str, list[str]] = defaultdict(list)
     for case in cases:
         if case.verdict.finding:
@@ -57,7 +60,7 @@ def findings(cases: Sequence[Examined]) -> dict[str, list[str]]:
 
 
 def to_json(cases: Sequence[Examined], seed: int, seconds: float) -> dict[str, Any]:
-    """Everything for a machine."""
+    """Return the report for programs."""
     return {
         "cases": len(cases),
         "seed": seed,

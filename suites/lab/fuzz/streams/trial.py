@@ -1,7 +1,7 @@
-"""Runs one case and says how it ended, or what is wrong with the NPU's model.
+"""The run of one case: how it ends, and what that shows to be wrong with the NPU's model.
 
-Regions lie between guards of random bytes. A change of a guard is a write out of the region. Reads out of it show in a
-second run with other guards, and with the regions cut off where the program says that its accesses end: it must have
+Regions lie between guards of random bytes. A changed guard shows a write outside of the region. A second run shows
+reads outside of it: it has other guards, and its regions end where the program says that its accesses end. It must have
 the same result.
 """
 
@@ -64,7 +64,7 @@ class _Run:
 
 
 def examine(case: StreamCase, *, hazards: bool = False) -> CaseEnding:
-    """Runs a case, twice or more; `hazards` also looks for those of its program."""
+    """Run a case, twice or more. With `hazards`, also look for hazards of its program."""
     first = _run(case, None)
     seconds = first.seconds
     for _ in range(TRIES - 1):
@@ -108,7 +108,7 @@ class _Memory:
             self.regions[number] = view
 
     def trespass(self) -> str:
-        """Which guard was changed."""
+        """Return which guard was changed; "" for none."""
         for number, (before, behind) in self._guards.items():
             whole = self._whole[number]
             for where, guard, now in (("before", before, whole[:GUARD]), ("behind", behind, whole[-GUARD:])):
@@ -118,7 +118,7 @@ class _Memory:
 
 
 def _run(case: StreamCase, known: NpuProgram | None) -> _Run:
-    """One run from scratch; with the regions cut to what a `known` decoding of the stream accesses."""
+    """Run once from scratch. With a `known` decoding of the stream, cut the regions to what it accesses."""
     sizes = {}
     if known is not None:
         sizes = {number: max(extent.read_end, extent.write_end) for number, extent in known.extents.items()}
@@ -127,7 +127,7 @@ def _run(case: StreamCase, known: NpuProgram | None) -> _Run:
     program, fault, error = None, None, ""
     started = perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # an overflow that numpy warns of is a result nobody established
+        warnings.simplefilter("error")  # where numpy warns of an overflow, the result is not established
         try:
             npu = Npu(Configuration.parse(case.npu))
             program = npu.decode(case.stream)
@@ -140,7 +140,7 @@ def _run(case: StreamCase, known: NpuProgram | None) -> _Run:
 
 
 def _problem(run: _Run, case: StreamCase) -> str:
-    """What is wrong with the end of a run."""
+    """Return what is wrong with the end of a run; "" for nothing."""
     fault = run.fault
     if fault is not None:
         if fault.kind not in FAULT_KINDS:
@@ -166,7 +166,7 @@ def _problem(run: _Run, case: StreamCase) -> str:
 
 
 def _is_held(fault: Fault, case: StreamCase) -> bool:
-    """Whether a register that a fault of decoding names has its value, as far as the stream wrote it."""
+    """Return whether the register that a fault names holds the value that the fault states."""
     configuration = Configuration.parse(case.npu)
     dialect = FIELDS[configuration.generation](configuration).dialect
     held = {}
@@ -184,7 +184,7 @@ def _is_held(fault: Fault, case: StreamCase) -> bool:
 
 
 def _difference(first: _Run, second: _Run) -> str:
-    """How the second run's end differs: the NPU then depends on bytes outside of what it should read."""
+    """Return how the second run differs; "" for not at all. A difference shows reads of bytes it should not read."""
     said = [str(run.fault and run.fault.message) for run in (first, second)]
     # Faults of accesses quote the size of the region.
     both_bus = all(run.fault is not None and run.fault.kind == FailureKind.BUS for run in (first, second))
@@ -197,7 +197,7 @@ def _difference(first: _Run, second: _Run) -> str:
 
 
 def _hazards(program: NpuProgram) -> str:
-    """What is wrong with the search for hazards."""
+    """Return what is wrong with the search for hazards; "" for nothing."""
     started = perf_counter()
     try:
         for hazard in program.hazards[:1]:

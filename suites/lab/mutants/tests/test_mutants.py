@@ -127,7 +127,7 @@ def test_a_sample_ends_in_results_and_named_refusals(
 
 
 def die() -> None:
-    """Makes a boot end the process. It runs in the workers."""
+    """Make a boot end the process. It runs in the workers."""
 
     def boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = 0) -> Ending:
         if mutant.number == 2:

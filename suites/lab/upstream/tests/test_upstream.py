@@ -25,7 +25,7 @@ _TIME_LIMIT = 840  # two minutes on a quiet machine of two processors, several t
 
 
 def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str, TestResult], str]:
-    """Runs the command on listed tests; its exit status, the results, and what it printed."""
+    """Run the command on listed tests; its exit status, the results, and what it printed."""
     out.mkdir(exist_ok=True)
     (out / "list.txt").write_text("\n".join(items))
     command = [
