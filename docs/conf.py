@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 project = "ethos-hil"
-extensions = ["generated_tables", "myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["docstrings", "generated_tables", "myst_parser"]
 root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**", "firmware/README.md"]
 exclude_patterns = [
@@ -36,6 +36,7 @@ default_role = "literal"  # docstrings write names in single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = "ethos-hil"

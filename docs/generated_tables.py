@@ -79,6 +79,21 @@ def _npu_outcomes() -> str:
     return f"| {' | '.join(outcomes)} |\n{'|---:' * len(outcomes)}|\n| {' | '.join(counts)} |\n"
 
 
+def _fuzzing_sessions() -> str:
+    found = data("fuzzing")
+    lines = ["| date | machine | fuzzer | minutes | inputs | findings |", "|---|---|---|---:|---:|---:|"]
+    for one in found["sessions"]:
+        cells = (found["date"], found["machine"], one["what"], one["minutes"], f"{one['inputs']:,}", one["findings"])
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _fuzzing_boots() -> str:
+    boots = data("fuzzing")["boots"]
+    cells = [value if isinstance(value, str) else f"{value:,}" for value in boots.values()]
+    return f"| {' | '.join(boots)} |\n|---{'|---:' * (len(boots) - 1)}|\n| {' | '.join(cells)} |\n"
+
+
 def _piece(pieces: Callable[[], dict[str, str]], name: str) -> str:
     return pieces()[name]
 
@@ -95,6 +110,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "npu-operations": _npu_operations,
     "npu-forms": _npu_forms,
     "npu-outcomes": _npu_outcomes,
+    "fuzzing-sessions": _fuzzing_sessions,
+    "fuzzing-boots": _fuzzing_boots,
 }
 
 

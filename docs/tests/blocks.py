@@ -1,0 +1,174 @@
+"""The code blocks of a document, and running them as a reader would: in order, in an empty folder.
+
+- `sh`: commands. They must end with status 0, or with what `<!-- status N -->` above the block says.
+- `text` behind it: what they print on stdout. White space does not count, and `...` stands for anything left out.
+- a block whose first line is `# net.py`: a file of that name.
+- other `python`: a cell of the document's notebook (test_notebooks.py).
+
+`<!-- not run: REASON -->` above a block leaves it out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[2]
+LANGUAGES = ("sh", "python", "text", "toml", "yaml", "cpp")
+NOT_RUN = re.compile(r"<!-- not run: (?P<reason>\S.*?) -->", re.DOTALL)
+STATUS = re.compile(r"<!-- status (?P<status>\d+) -->")
+
+_FILE = re.compile(r"^# (?P<name>[\w./-]+\.\w+)\n")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block.
+
+    Attributes:
+        document: the file it is in.
+        line: its first line there, from 1.
+        language: the word behind the fence.
+        text: what it holds.
+        comment: the HTML comment right above it, or "".
+    """
+
+    document: Path
+    line: int
+    language: str
+    text: str
+    comment: str
+
+    @property
+    def place(self) -> str:
+        """Where it is: "README.md:12"."""
+        return f"{self.document.relative_to(ROOT)}:{self.line}"
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file that it is, if it is one."""
+        named = _FILE.match(self.text)
+        return None if named is None else named["name"]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is run."""
+        return NOT_RUN.search(self.comment) is None
+
+    @property
+    def status(self) -> int:
+        """The exit status that its commands must have."""
+        found = STATUS.search(self.comment)
+        return 0 if found is None else int(found["status"])
+
+
+class WrongDocument(AssertionError):
+    """A document says something that is not so; the message begins with the place."""
+
+
+def blocks(document: Path) -> list[Block]:
+    """The fenced blocks of a Markdown file.
+
+    Raises:
+        WrongDocument: one is indented instead of fenced, or in a language that nothing is known of.
+    """
+    found: list[Block] = []
+    comment = ""
+    for token in MarkdownIt("commonmark").parse(document.read_text("utf-8")):
+        line = token.map[0] + 1 if token.map else 0
+        if token.type == "code_block":
+            raise WrongDocument(f"{document}:{line}: a code block is indented; fence it, with its language")
+        if token.type == "fence" and not token.info.startswith("{"):
+            if token.info not in LANGUAGES:
+                raise WrongDocument(
+                    f"{document}:{line}: the language of a block is {token.info!r}; use one of {', '.join(LANGUAGES)}"
+                )
+            found.append(Block(document, line, token.info, token.content, comment))
+        comment = token.content if token.type == "html_block" else ""
+    return found
+
+
+def run_blocks(document: Path, folder: Path) -> list[Block]:
+    """Run a document's files and commands in a folder.
+
+    Returns:
+        The Python blocks that are no files: the cells of the document's notebook.
+
+    Raises:
+        WrongDocument: commands end with another status, or print something else, than the document says.
+    """
+    (folder / "docs").symlink_to(ROOT / "docs")
+    cells = []
+    printed = None
+    for block in blocks(document):
+        if block.language == "text":
+            if printed is not None:
+                check_output(block, printed)
+            printed = None
+            continue
+        printed = None
+        if not block.is_run:
+            continue
+        if block.file is not None:
+            path = folder / block.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+        elif block.language == "sh":
+            printed = run_commands(block, folder)
+        elif block.language == "python":
+            cells.append(block)
+        else:
+            raise WrongDocument(f"{block.place}: a block in {block.language} is a file; say its name in the first line")
+    return cells
+
+
+def run_commands(block: Block, folder: Path) -> str:
+    """Run the commands of a block, and return what they print on stdout."""
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", block.text],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    if done.returncode != block.status:
+        raise WrongDocument(
+            f"{block.place}: the commands end with status {done.returncode}, not {block.status}\n"
+            f"{block.text}{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """The environment of a reader who has activated .venv."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def check_output(block: Block, printed: str) -> None:
+    """Compare what a block shows with what was printed: its pieces between `...`, in order.
+
+    Raises:
+        WrongDocument: a piece was not printed; says which.
+    """
+    pieces = [" ".join(piece.split()) for piece in re.split(r"(?:^|\s)\.\.\.(?=\s|$)", block.text)]
+    rest = " ".join(printed.split())
+    for number, piece in enumerate(pieces):
+        at = rest.find(piece)
+        if at < 0 or (number == 0 and at > 0):
+            raise WrongDocument(f"{block.place}: this is not printed (or not here):\n{piece}\nbut this is:\n{printed}")
+        rest = rest[at + len(piece) :]
+    if pieces[-1] and rest:
+        raise WrongDocument(f"{block.place}: more is printed than is shown; end it with ...:\n{rest}")
+
+
+def documents(names: Sequence[str]) -> list[Path]:
+    """The files of the repository that match the patterns, in order."""
+    return [path for name in names for path in sorted(ROOT.glob(name))]

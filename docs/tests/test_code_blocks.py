@@ -1,0 +1,111 @@
+"""The commands in the README and the tutorials do what the documents say, and print what they show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from blocks import NOT_RUN, ROOT, WrongDocument, blocks, check_output, documents, run_blocks
+
+CHECKED = documents(["README.md", "docs/api.md", "docs/tutorials/*.md"])
+
+
+def name_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+def page(folder: Path, text: str) -> Path:
+    path = folder / "page.md"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", CHECKED, ids=name_of)
+def test_the_commands_do_what_the_document_says(document: Path, tmp_path: Path) -> None:
+    run_blocks(document, tmp_path)
+
+
+@pytest.mark.parametrize("document", CHECKED, ids=name_of)
+def test_what_is_not_run_says_why(document: Path) -> None:
+    left_out = [NOT_RUN.search(block.comment) for block in blocks(document) if not block.is_run]
+    assert all(found and len(found["reason"].split()) > 3 for found in left_out)
+
+
+def test_the_readme_shows_a_pass_and_then_a_failure() -> None:
+    first, *_ = (ROOT / "README.md").read_text("utf-8").split("## Your model")
+    lines = first.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 100
+    shown = [block.text.split()[0] for block in blocks(ROOT / "README.md") if block.language == "text"]
+    assert shown[:2] == ["verified", "failed"]
+    assert "monitor.py:14" in first
+    assert "tensor tosa_reshape_default_2" in first
+
+
+def test_the_readmes_lines_are_not_too_long() -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert [line for line in lines if len(line) > 110] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("```sh\nfalse\n```\n", "end with status 1, not 0"),
+        ("<!-- status 1 -->\n```sh\ntrue\n```\n", "end with status 0, not 1"),
+        ("```sh\nfalse; true\n```\n", "end with status 1, not 0"),
+        ("```sh\necho good\n```\n\n```text\nbad\n```\n", "this is not printed"),
+        ("```sh\necho no good\n```\n\n```text\ngood\n```\n", "this is not printed"),
+        ("```sh\necho good or not\n```\n\n```text\ngood\n```\n", "more is printed"),
+        ("```sh\necho one two\n```\n\n```text\ntwo\n...\none\n...\n```\n", "this is not printed"),
+        ("```yaml\na: 1\n```\n", "say its name in the first line"),
+        ("Text.\n\n    make test\n", "is indented"),
+        ("```bash\ntrue\n```\n", "the language of a block is 'bash'"),
+    ],
+)
+def test_a_document_that_is_wrong_is_seen(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = page(tmp_path, text)
+    monkeypatch.setattr("blocks.ROOT", tmp_path)
+    (tmp_path / "run").mkdir()
+    with pytest.raises(WrongDocument, match=said):
+        run_blocks(document, tmp_path / "run")
+
+
+def test_a_document_that_is_right_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+```python
+# sub/two.py
+print(2)
+```
+
+<!-- not run: this one would fail -->
+```sh
+false
+```
+
+```sh
+python sub/two.py; echo one   three four
+```
+
+```text
+2
+one  ... four
+```
+
+```python
+1 + 1
+```
+"""
+    document = page(tmp_path, text)
+    monkeypatch.setattr("blocks.ROOT", tmp_path)
+    (tmp_path / "run").mkdir()
+    (cell,) = run_blocks(document, tmp_path / "run")
+    assert (cell.text, cell.place) == ("1 + 1\n", "page.md:21")
+
+
+def test_what_is_left_out_is_left_out_in_order() -> None:
+    shown = blocks(ROOT / "README.md")[1]
+    with pytest.raises(WrongDocument):
+        check_output(shown, "verified")
