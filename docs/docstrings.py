@@ -1,7 +1,7 @@
 """Docstrings as this repository writes them, for Sphinx.
 
-A docstring has short sections (`Args:`, `Attributes:`, `Returns:`, `Raises:`), and examples that are indented. Sphinx's own
-napoleon reads the words before any colon as a type, which they are not here.
+A docstring has short sections (`Args:`, `Attributes:`, `Returns:`, `Raises:`), and examples that are indented. Sphinx's
+own napoleon reads the words before any colon as a type, which they are not here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-TITLES = {"Args": "Parameters", "Attributes": "Attributes", "Returns": "Returns", "Raises": "Raises", "Yields": "Yields"}
+TITLES = {
+    "Args": "Parameters",
+    "Attributes": "Attributes",
+    "Returns": "Returns",
+    "Raises": "Raises",
+    "Yields": "Yields",
+}
 _SECTION = re.compile(rf"^({'|'.join(TITLES)}):$")
 _ITEM = re.compile(r"^(?P<names>[\w*]+(?:, [\w*]+)*): (?P<text>.*)$")
 
