@@ -14,10 +14,10 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab firmware wheel clean
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab firmware wheel docs docs-links clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 setup: build/.apt .venv/.installed $(ELFS) ## Everything the other commands need: apt packages, .venv, firmware
 
@@ -71,6 +71,13 @@ wheel: setup ## Build a wheel with the firmware of all boards, into dist/
 	@$(BIN)/python -m pip wheel --disable-pip-version-check -q --no-deps --no-build-isolation -w dist .
 	@rm -rf build/lib build/bdist.*
 	@ls dist/*.whl
+
+docs: setup ## Build the site of the documents, build/docs/index.html; warnings and broken links are errors
+	@$(BIN)/python -m sphinx -E -W --keep-going -q -c docs . build/docs
+	@echo build/docs/index.html
+
+docs-links: setup ## Try every link to another site; needs a network
+	@$(BIN)/python -m sphinx -E -q -b linkcheck -c docs . build/docs-links
 
 clean: ## Remove what was built; .venv stays
 	rm -rf build dist

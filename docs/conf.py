@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -35,10 +39,22 @@ highlight_language = "none"
 default_role = "literal"  # docstrings write names in single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = "ethos-hil"
 html_show_copyright = False
 html_show_sphinx = False
+
+
+def setup(app: Sphinx) -> None:
+    """Lead from the site's first address to its first page."""
+
+    def lead(app: Sphinx, error: Exception | None) -> None:
+        if error is None and app.builder.format == "html":
+            page = (
+                f'<!doctype html><meta http-equiv="refresh" content="0; url={root_doc}.html"><title>{project}</title>\n'
+            )
+            (Path(app.outdir) / "index.html").write_text(page)
+
+    app.connect("build-finished", lead)

@@ -35,9 +35,9 @@ def _operators() -> dict[str, str]:
 
 @cache
 def _upstream() -> dict[str, str]:
-    from ethos_hil.suites.lab.upstream import table
+    from ethos_hil.suites.lab.upstream.table import markdown
 
-    return table.markdown(data("upstream"))
+    return markdown(data("upstream"))
 
 
 def _fvp_parameters() -> str:
@@ -115,6 +115,14 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
+def table(name: str) -> str:
+    """The table of that name, in Markdown. What torch and ExecuTorch say while they are imported is not shown."""
+    from ethos_hil.lowering.silence_tools import quiet
+
+    with quiet():
+        return TABLES[name]()
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Adds the directive; Sphinx calls it."""
     from docutils import nodes
@@ -129,7 +137,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
             name = self.arguments[0]
             if name not in TABLES:
                 raise self.error(f"no table is called {name}; there are {', '.join(TABLES)}")
-            return self.parse_text_to_nodes(TABLES[name]())
+            return self.parse_text_to_nodes(table(name))
 
     app.add_directive("generated", GeneratedTable)
     return {"parallel_read_safe": True}
@@ -137,7 +145,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def main(names: list[str]) -> int:
     """Prints the tables of these names, or all names."""
-    sys.stdout.write("\n".join(TABLES[name]() for name in names) if names else "\n".join(TABLES) + "\n")
+    sys.stdout.write("\n".join(map(table, names)) if names else "\n".join(TABLES) + "\n")
     return 0
 
 

@@ -1,0 +1,88 @@
+"""The Python of the documents runs in a notebook: each block a cell, in Jupyter's kernel."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from blocks import ROOT, Block, blocks, environment
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from test_code_blocks import CHECKED, name_of
+
+
+def cells_of(document: Path) -> list[Block]:
+    return [one for one in blocks(document) if one.language == "python" and one.is_run and one.file is None]
+
+
+WITH_CELLS = [document for document in CHECKED if cells_of(document)]
+
+
+def run_notebook(document: Path, folder: Path) -> Any:
+    """Run a document's cells in a folder that has its files.
+
+    Raises:
+        CellExecutionError: a cell raises.
+    """
+    for block in blocks(document):
+        if block.file is not None and block.is_run:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.file).write_text(block.text)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one.text) for one in cells_of(document)])
+    client = NotebookClient(notebook, timeout=250, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    return client.execute(env={**environment(), "IPYTHONDIR": str(folder / ".ipython")})
+
+
+def shown(notebook: Any) -> list[dict[str, str]]:
+    """What each cell shows, by kind; what it prints is "text"."""
+    cells = []
+    for cell in notebook.cells:
+        found = {"text": "".join(output.text for output in cell.outputs if output.output_type == "stream")}
+        for output in cell.outputs:
+            found |= output.get("data", {})
+        cells.append(found)
+    return cells
+
+
+def test_the_documents_have_python() -> None:
+    assert {name_of(document) for document in WITH_CELLS} >= {"README.md", "docs/tutorials/python.md"}
+
+
+@pytest.mark.slow
+def test_the_readmes_example_runs_in_a_notebook(tmp_path: Path) -> None:
+    (cell,) = shown(run_notebook(ROOT / "README.md", tmp_path))
+    assert "net.py:13" in cell["text/html"]
+    assert "<table" in cell["text/html"]
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_in_a_notebook(tmp_path: Path) -> None:
+    table, facts, operations, refused, boards, lowered = shown(
+        run_notebook(ROOT / "docs/tutorials/python.md", tmp_path)
+    )
+    assert "verified</b> Net for ethos-u55-256" in table["text/html"]
+    assert "equal to tosa_reference_model" in table["text/html"]
+    assert facts["text"] == "(1, 16, 15, 15) float32\n10002 modelled\n"
+    assert "net.py:13" in operations["text/plain"]
+    assert "'ethos-u55-300' is not an Ethos-U configuration\ndid you mean" in refused["text"]
+    assert boards["text"].count("<Result verified: Net for ethos-u55-256 on virtual, ") == 2
+    assert "['Conv2D', 'MaxPool']" in lowered["text"]
+
+
+def test_a_cell_that_raises_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("```python\nassert False, 'it is wrong'\n```\n")
+    monkeypatch.setattr("blocks.ROOT", tmp_path)
+    with pytest.raises(CellExecutionError, match="it is wrong"):
+        run_notebook(document, tmp_path)
+
+
+def test_the_cells_run_where_their_files_are(tmp_path: Path) -> None:
+    assert os.environ.get("ETHOS_HIL_CACHE")  # of conftest.py: the notebook shares the tests' lowered models
+    document = tmp_path / "page.md"
+    document.write_text("```python\n# part.py\nVALUE = 6\n```\n\n```python\nfrom part import VALUE\n\nVALUE * 7\n```\n")
+    (cell,) = shown(run_notebook(document, tmp_path))
+    assert cell["text/plain"] == "42"

@@ -1,0 +1,104 @@
+"""The site builds without a warning, and a link that leads nowhere is one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from blocks import ROOT, documents
+from generated_tables import TABLES, data
+
+
+def build(sources: Path, output: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sphinx", "-E", "-W", "--keep-going", "-q", "-c", str(ROOT / "docs")]
+    return subprocess.run([*command, str(sources), str(output)], capture_output=True, text=True, timeout=280)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("site")
+    done = build(ROOT, output)
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+@pytest.mark.slow
+def test_every_document_is_a_page_of_the_site(site: Path) -> None:
+    found = documents(["*.md", "docs/**/*.md", "firmware/*.md"])
+    assert len(found) > 30
+    assert [str(path) for path in found if not (site / path.relative_to(ROOT)).with_suffix(".html").is_file()] == []
+    assert "docs/index.html" in (site / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_tables_are_in_their_pages(site: Path) -> None:
+    """One row of each, which no prose has."""
+    rows = {
+        "kernels": r"<td><p><code[^>]*><span[^>]*>aten::fmod.Tensor_out</span>",
+        "operators": r"<td><p><code[^>]*><span[^>]*>avg_pool2d.default</span>",
+        "targets": r"semihosting-heap_limit.*?<td><p>honoured</p></td>",
+        "upstream": r"<td><p>ops/acosh</p></td>",
+        "npu-coverage": r"<td><p>CONV, depth first</p></td>",
+        "npu": r"<td><p>ELEMENTWISE CMP_GE</p></td>",
+        "laboratory": r"<td[^>]*><p>38,542,755</p></td>",
+    }
+    for page, row in rows.items():
+        assert re.search(row, (site / f"docs/{page}.html").read_text(), re.DOTALL), page
+
+
+@pytest.mark.slow
+def test_the_reference_documents_what_is_public(site: Path) -> None:
+    import ethos_hil
+
+    page = (site / "docs/api.html").read_text()
+    assert [name for name in ethos_hil.__all__ if f'id="ethos_hil.{name}"' not in page] == []
+    assert "<strong>Parameters</strong>" in page
+    assert "The result. A wrong answer is not raised" in page
+    assert 'id="ethos_hil.harness.targets.base.Target._run"' in page
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[there](nowhere.md)", "nowhere.md"),
+        ("[there](page.md#nowhere)", "nowhere"),
+        ("[there](../harness/nowhere.py)", "nowhere.py"),
+        ("![picture](nowhere.svg)", "nowhere.svg"),
+        ("```{generated} nowhere\n```", "no table is called nowhere; there are operators-counts"),
+        ("```{eval-rst}\n.. autofunction:: ethos_hil.nowhere\n```", "nowhere"),
+    ],
+)
+def test_a_page_that_is_wrong_is_an_error(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/index.md").write_text(f"# Index\n\n[good](page.md#part)\n\n{text}\n\n```{{toctree}}\npage\n```\n")
+    (tmp_path / "docs/page.md").write_text("# Page\n\n## Part\n\nText.\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_every_table_is_shown_and_every_file_of_data_is_used() -> None:
+    shown = {
+        name
+        for path in documents(["docs/**/*.md"])
+        for name in re.findall(r"^```\{generated\} (\S+)$", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert shown == set(TABLES)
+    source = (ROOT / "docs/generated_tables.py").read_text("utf-8")
+    assert [path.stem for path in documents(["docs/data/*.json"]) if f'data("{path.stem}")' not in source] == []
+
+
+def test_the_tables_of_data_have_all_of_it() -> None:
+    """Sums of what is shown, against sums of what is kept."""
+    upstream = data("upstream")
+    tests = sum(entry["tests"] for entry in upstream["files"])
+    totals = [TABLES[f"upstream-{npu}"]().split("| total | ")[1].split(" |")[0] for npu in ("u55", "u65", "u85")]
+    assert sum(map(int, totals)) == tests == upstream["facts"]["tests"]
+    coverage = data("npu-coverage")
+    rows = TABLES["npu-forms"]().splitlines()[2:]
+    assert len(rows) == len(coverage["operations"])
+    cells = [cell.strip() for row in rows for cell in row.strip("|").split("|")[1:]]
+    assert sum(int(cell or 0) for cell in cells) == sum(sum(one.values()) for one in coverage["operations"].values())
