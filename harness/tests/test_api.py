@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -161,7 +162,7 @@ def test_an_open_target_runs_many_models_on_one_boot(net: Net, x: torch.Tensor) 
 
 
 def test_lower_and_preflight_do_not_run(net: Net, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ethos_hil.harness.targets.virtual.VirtualTarget.run", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr("ethos_hil.harness.targets.virtual.VirtualTarget._run", lambda *_, **__: pytest.fail("it ran"))
     artifact = ethos_hil.lower(net, x, npu="ethos-u85-256")
     assert str(artifact.npu) == "ethos-u85-256"
     survey = ethos_hil.preflight(net, x)
@@ -200,7 +201,7 @@ def test_a_wrong_answer_is_a_result_and_raised_by_assert_verified(
     from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
     from ethos_hil.harness.targets.virtual import VirtualTarget
 
-    monkeypatch.setattr(VirtualTarget, "engine", Zeros)
+    monkeypatch.setattr(VirtualTarget, "__init__", functools.partialmethod(VirtualTarget.__init__, engine=Zeros))
     wrong = ethos_hil.run(net, x)
     assert wrong.verdict is Verdict.FAILED
     assert wrong.failure is not None

@@ -102,7 +102,7 @@ def test_the_target_keeps_the_contract(run: Run) -> None:
 
 def test_a_suite_runs_on_the_target(run: Run, tmp_path: Path) -> None:
     """pytest's plug-in knows it as the command line does, and refuses what it does not honour."""
-    options = ("-p", "ethos_hil.suites.plugin.hooks", "-p", "no:cacheprovider", "--collect-only", "-q")
+    options = ("-p", "no:cacheprovider", "--collect-only", "-q")
     done = run("pytest", *options, "--target", "wiretap", "--strict-waits", ETHOS_HIL_WIRETAP=str(tmp_path))
     assert done.returncode == 5, done.stdout + done.stderr  # no tests, and no complaint
     done = run("pytest", *options, "--target", "wiretrap")

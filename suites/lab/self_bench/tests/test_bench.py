@@ -164,7 +164,7 @@ def test_an_unknown_part_is_named() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "ethos-hil: the benchmark has no part 'speed' (there are host, launcher, suites, npu, timing)\n"
+        "ethos-hil: the benchmark has no part 'speed' (there are host, launcher, suites, npu, timing, patches)\n"
     )
 
 
