@@ -8,6 +8,7 @@ import subprocess
 import sysconfig
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from blocks import ROOT, blocks, documents
@@ -64,7 +65,7 @@ def resolves(name: str) -> bool:
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
-            value = importlib.import_module(".".join(parts[:length]))
+            value: Any = importlib.import_module(".".join(parts[:length]))
         except ModuleNotFoundError:
             continue
         for part in parts[length:]:
