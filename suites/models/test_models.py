@@ -1,4 +1,4 @@
-"""The models, and which parts of each are delegated where. The first model and every third after it are in `make
+"""The models, and which parts of each are delegated where. The first model is in `make
 test`.
 """
 
