@@ -14,10 +14,12 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +122,7 @@ def run_blocks(document: Path, folder: Path) -> list[Block]:
             path = folder / block.file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text)
+            check_data(block)
         elif block.language == "sh":
             printed = run_commands(block, folder)
         elif block.language == "python":
@@ -127,6 +130,20 @@ def run_blocks(document: Path, folder: Path) -> list[Block]:
         else:
             raise WrongDocument(f"{block.place}: a block in {block.language} is a file; say its name in the first line")
     return cells
+
+
+def check_data(block: Block) -> None:
+    """Read a block of data.
+
+    Raises:
+        WrongDocument: it is not valid.
+    """
+    read = {"yaml": yaml.safe_load, "toml": tomllib.loads}.get(block.language)
+    try:
+        if read is not None:
+            read(block.text)
+    except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
+        raise WrongDocument(f"{block.place}: this is no {block.language}: {error}") from error
 
 
 def run_commands(block: Block, folder: Path) -> str:

@@ -59,6 +59,8 @@ def test_the_readmes_lines_are_not_too_long() -> None:
         ("```sh\necho good or not\n```\n\n```text\ngood\n```\n", "more is printed"),
         ("```sh\necho one two\n```\n\n```text\ntwo\n...\none\n...\n```\n", "this is not printed"),
         ("```yaml\na: 1\n```\n", "say its name in the first line"),
+        ("```yaml\n# a.yml\na: [1\n```\n", "this is no yaml"),
+        ("```toml\n# a.toml\na: 1\n```\n", "this is no toml"),
         ("Text.\n\n    make test\n", "is indented"),
         ("```bash\ntrue\n```\n", "the language of a block is 'bash'"),
     ],

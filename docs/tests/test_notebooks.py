@@ -60,13 +60,14 @@ def test_the_readmes_example_runs_in_a_notebook(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_tutorial_runs_in_a_notebook(tmp_path: Path) -> None:
-    table, facts, operations, refused, boards, lowered = shown(
+    table, facts, operations, in_a_cell, refused, boards, lowered = shown(
         run_notebook(ROOT / "docs/tutorials/python.md", tmp_path)
     )
     assert "verified</b> Net for ethos-u55-256" in table["text/html"]
     assert "equal to tosa_reference_model" in table["text/html"]
     assert facts["text"] == "(1, 16, 15, 15) float32\n10002 modelled\n"
     assert "net.py:13" in operations["text/plain"]
+    assert in_a_cell["text"].startswith("<Result verified: Doubled for ethos-u55-128 on virtual, ")
     assert "'ethos-u55-300' is not an Ethos-U configuration\ndid you mean" in refused["text"]
     assert boards["text"].count("<Result verified: Net for ethos-u55-256 on virtual, ") == 2
     assert "['Conv2D', 'MaxPool']" in lowered["text"]
