@@ -22,8 +22,8 @@ def page(folder: Path, text: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("document", CHECKED, ids=name_of)
-def test_the_commands_do_what_the_document_says(document: Path, tmp_path: Path) -> None:
-    run_blocks(document, tmp_path)
+def test_the_commands_do_what_the_document_says(document: Path, reader_folder: Path) -> None:
+    run_blocks(document, reader_folder)
 
 
 @pytest.mark.parametrize("document", CHECKED, ids=name_of)
