@@ -113,6 +113,14 @@ def test_an_average_pool_after_a_look_up_is_lowered_right(lowered: Lowered) -> N
     close_to_float(artifact, "pooled_look_up")
 
 
+def test_without_patches_an_average_pool_after_a_look_up_fails_as_upstream_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
+    with pytest.raises(CompileError, match="Unsupported input dtype"):
+        lower(f"{MODELS}:pooled_look_up", U55, cache=Cache(tmp_path))
+
+
 def close_to_float(artifact: Artifact, name: str) -> None:
     """The reference's answer is the float model's but for quantisation."""
     import torch

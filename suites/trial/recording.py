@@ -37,7 +37,7 @@ from ethos_hil.suites.trial.model_fingerprint import digest_of, unchanged_in_ses
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
 SCHEMA_VERSION = 1
-_NOT_COMPARED = ("python", "ethos-hil-lowering")
+_NOT_COMPARED = ("python", "ethos-hil-lowering", "ethos-hil-patches")
 """Versions that do not make a recording stale: lowering may change, and today's code judges the old answer."""
 _HINT = "record it again: --record in place of --replay, on the target"
 
