@@ -21,6 +21,11 @@ def net():
     torch.manual_seed(0)
     return torch.nn.Conv2d(2, 4, 3), (torch.randn(1, 2, 8, 8),)
 """
+SUITE = """
+from ethos_hil.suites.declare.case import Operator, case, f32
+
+double = Operator("double", ("add.Tensor",), fp=("ADD",), int=("ADD",), cases=(case("it", lambda a: a + a, f32(1, 5)),))
+"""
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -101,10 +106,15 @@ def test_the_target_keeps_the_contract(run: Run) -> None:
 
 
 def test_a_suite_runs_on_the_target(run: Run, tmp_path: Path) -> None:
-    """pytest's plug-in knows it as the command line does, and refuses what it does not honour."""
-    options = ("-p", "no:cacheprovider", "--collect-only", "-q")
-    done = run("pytest", *options, "--target", "wiretap", "--strict-waits", ETHOS_HIL_WIRETAP=str(tmp_path))
-    assert done.returncode == 5, done.stdout + done.stderr  # no tests, and no complaint
+    """pytest's plug-in knows it as the command line does, and refuses what is not there."""
+    (tmp_path / "test_double.py").write_text(SUITE)
+    wires = tmp_path / "wires"
+    wires.mkdir()
+    options = ("-p", "no:cacheprovider", "--suffix", "U55_BI", "--strict-waits")
+    done = run("pytest", *options, "--target", "wiretap", ETHOS_HIL_WIRETAP=str(wires))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 verified" in done.stdout
+    assert len(list(wires.iterdir())) == 1
     done = run("pytest", *options, "--target", "wiretrap")
     assert done.returncode == 4
     assert "no target is called 'wiretrap': did you mean wiretap?" in done.stderr
