@@ -11,9 +11,9 @@ from datetime import datetime
 from pathlib import Path
 
 from ethos_hil.harness.doctor.finding import Finding, Status
-from ethos_hil.harness.doctor.programs import FVP_PATH_VARIABLE
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE, IN_CHECKOUT, firmware_doubt, firmware_path, remedy
 from ethos_hil.harness.image.firmware_manifest import MANIFEST_NAME, FirmwareManifest
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.virtual.qemu import QEMU_VARIABLE
 from ethos_hil.lowering import byte_size

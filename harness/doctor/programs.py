@@ -9,13 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ethos_hil.harness.doctor.ask import ask
 from ethos_hil.harness.doctor.finding import Finding, Status
-from ethos_hil.harness.socs.fvps import MODELS
-from ethos_hil.harness.virtual.qemu import MACHINE, find_qemu
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS, installed_fvp
+from ethos_hil.harness.virtual.qemu import MACHINE, QEMU_REMEDY, find_qemu
 from ethos_hil.lowering.errors import ToolError
 
-FVP_PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
 _OLDEST_QEMU = (7, 2)
-_QEMU_REMEDY = "install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set ETHOS_HIL_QEMU to its path"
 _BUILDERS = {
     "arm-none-eabi-g++": "gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib",
     "cmake": "cmake",
@@ -33,12 +31,12 @@ def qemu() -> list[Finding]:
     with ThreadPoolExecutor(2) as pool:
         version, machines = pool.map(ask, ([path, "--version"], [path, "-machine", "help"]))
     if isinstance(version, str):
-        return [Finding("qemu", Status.MISSING, f"{path}: {version}", _QEMU_REMEDY)]
+        return [Finding("qemu", Status.MISSING, f"{path}: {version}", QEMU_REMEDY)]
     number = re.search(r"version (\d+)\.(\d+)", version[0])
     if number is None or (int(number[1]), int(number[2])) < _OLDEST_QEMU:
-        return [Finding("qemu", Status.MISSING, f"{path} is {version[0]}", _QEMU_REMEDY)]
+        return [Finding("qemu", Status.MISSING, f"{path} is {version[0]}", QEMU_REMEDY)]
     if isinstance(machines, str) or not any(line.split()[0] == MACHINE for line in machines):
-        return [Finding("qemu", Status.MISSING, f"{path} has no machine {MACHINE}", _QEMU_REMEDY)]
+        return [Finding("qemu", Status.MISSING, f"{path} has no machine {MACHINE}", QEMU_REMEDY)]
     return [Finding("qemu", Status.OK, f"{version[0]}, with {MACHINE} ({path})")]
 
 
@@ -62,7 +60,7 @@ def _builder(name: str) -> Finding:
 def fvps() -> list[Finding]:
     """Arm's FVPs, or our launchers in their place: those that are found."""
     folders = os.environ.get(FVP_PATH_VARIABLE, "")
-    places = {name: (shutil.which(name, path=folders) if folders else None) or shutil.which(name) for name in MODELS}
+    places = {name: installed_fvp(name) for name in MODELS}
     found = {name: path for name, path in places.items() if path is not None}
     if not found:
         where = f"on PATH, nor in {folders}" if folders else "on PATH"

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import math
 import os
-import shutil
 import signal
 import tempfile
 import time
@@ -24,7 +23,7 @@ from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Ended, Outcome, Progress
-from ethos_hil.harness.socs.fvps import fvp_model
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_fvp
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.base import Target
@@ -36,7 +35,6 @@ from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
 
-PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
 LAUNCHER_MARK = "ethos-hil"
 """A word in the version text of our launchers, and of no other FVP."""
 _POLL_SECONDS = 0.005
@@ -53,12 +51,12 @@ def find_fvp(executable: str) -> Path:
     Raises:
         TargetNotAvailable: it is in neither.
     """
-    folders = os.environ.get(PATH_VARIABLE, "")
-    found = (shutil.which(executable, path=folders) if folders else None) or shutil.which(executable)
+    found = installed_fvp(executable)
     if found is None:
+        folders = os.environ.get(FVP_PATH_VARIABLE)
         raise TargetNotAvailable(
             f"{executable} is not {f'in {folders} or ' if folders else ''}on PATH",
-            hint=f"install Arm's FVP and set {PATH_VARIABLE} to the folder it is in; without one: "
+            hint=f"install Arm's FVP and set {FVP_PATH_VARIABLE} to the folder it is in; without one: "
             "`ethos-hil fvp-launchers DIR`, or --target virtual",
         )
     return Path(found).absolute()

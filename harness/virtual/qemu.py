@@ -32,7 +32,7 @@ from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
-_HINT = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
+QEMU_REMEDY = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _STOP_SECONDS = 5.0
 _FATAL_PREFIX = b"qemu: fatal: "
 """Start of the line in which QEMU says why it ends by itself, e.g. after a lockup. All registers follow it."""
@@ -50,7 +50,7 @@ def find_qemu() -> str:
         where = f"{QEMU_VARIABLE} is {wanted!r}, which is no executable" if wanted != "qemu-system-arm" else (
             "qemu-system-arm is not on PATH"
         )  # fmt: skip
-        raise TargetNotAvailable(f"the virtual board needs QEMU: {where}", hint=_HINT)
+        raise TargetNotAvailable(f"the virtual board needs QEMU: {where}", hint=QEMU_REMEDY)
     return path
 
 
@@ -119,7 +119,9 @@ class Qemu:
                 )
         except OSError as error:
             self.stop()
-            raise TargetNotAvailable(f"{executable} could not be started: {error.strerror}", hint=_HINT) from error
+            raise TargetNotAvailable(
+                f"{executable} could not be started: {error.strerror}", hint=QEMU_REMEDY
+            ) from error
         except BaseException:
             self.stop()
             raise
@@ -249,7 +251,7 @@ def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
         outcome = f"it was ended by {signal.Signals(-status).name}"
     else:
         outcome = f"it exited with status {status}"
-    return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=_HINT)
+    return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=QEMU_REMEDY)
 
 
 def _loader_options(kernel: Path | None, data: Sequence[tuple[Path, int]]) -> list[str]:

@@ -13,8 +13,7 @@ from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORS
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.socs.fvps import FvpModel
-from ethos_hil.harness.targets.fvp import PATH_VARIABLE
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
@@ -48,7 +47,7 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Targets find our launchers."""
-    monkeypatch.setenv(PATH_VARIABLE, str(launchers))
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(launchers))
     return launchers
 
 
@@ -65,7 +64,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
         path = folder / model.fvp.executable
         path.write_text(_FAKE.format(version=shlex.quote(version), body=body))
         path.chmod(0o755)
-        monkeypatch.setenv(PATH_VARIABLE, str(folder))
+        monkeypatch.setenv(FVP_PATH_VARIABLE, str(folder))
         return path
 
     return make

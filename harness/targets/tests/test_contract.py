@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import TargetContract
-from ethos_hil.harness.targets.fvp import PATH_VARIABLE
 
 
 class Quick(TargetContract):
@@ -38,7 +38,7 @@ class OnLaunchers(Quick):
         folder: Path = tmp_path_factory.mktemp("launchers")
         install(folder)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(PATH_VARIABLE, str(folder))
+            patch.setenv(FVP_PATH_VARIABLE, str(folder))
             yield
 
 

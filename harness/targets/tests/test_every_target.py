@@ -17,7 +17,7 @@ from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.preflight import Destination, examine
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
-from ethos_hil.harness.targets.fvp import PATH_VARIABLE
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.lowering.npu_name import NpuName
@@ -46,7 +46,7 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(PATH_VARIABLE, str(launchers))
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(launchers))
 
 
 def run_on(model: TorchModel, npu: str, target: str, mode: str | None = None, **options: object) -> Report:
@@ -142,7 +142,7 @@ def test_an_npu_that_answers_zeros_is_a_mismatch(
     model: TorchModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_runner: bool
 ) -> None:
     install_zeros(tmp_path)
-    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     runner = runner_in(tmp_path, "corstone-300") if with_runner else None
     record = run_on(model, "ethos-u55-128", "corstone-300", runner=runner).record
     assert record.verdict == "failed"

@@ -23,9 +23,10 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract_programs import endless
-from ethos_hil.harness.targets.fvp import PATH_VARIABLE, FvpTarget, find_fvp
+from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
 from ethos_hil.lowering.errors import UsageError
@@ -209,13 +210,13 @@ def test_flags_that_a_target_has_not_are_refused() -> None:
 
 def test_a_missing_fvp_says_where_it_was_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv(PATH_VARIABLE, raising=False)
+    monkeypatch.delenv(FVP_PATH_VARIABLE, raising=False)
     with pytest.raises(TargetNotAvailable, match="FVP_Corstone_SSE-320 is not on PATH") as caught:
         find_fvp("FVP_Corstone_SSE-320")
     assert caught.value.kind == "not-launched"
     assert caught.value.exit_status == 3
     assert "ethos-hil fvp-launchers" in str(caught.value.hint)
-    monkeypatch.setenv(PATH_VARIABLE, "/nowhere")
+    monkeypatch.setenv(FVP_PATH_VARIABLE, "/nowhere")
     with pytest.raises(TargetNotAvailable, match="/nowhere"):
         find_fvp("FVP_Corstone_SSE-320")
 
@@ -226,7 +227,7 @@ def test_the_folder_of_the_setting_comes_before_path(
     path = fake("exit 0")
     monkeypatch.setenv("PATH", f"{launchers}:{os.environ['PATH']}")
     assert find_fvp(path.name) == path
-    monkeypatch.delenv(PATH_VARIABLE)
+    monkeypatch.delenv(FVP_PATH_VARIABLE)
     assert find_fvp(path.name) == launchers / path.name
 
 
@@ -239,7 +240,7 @@ def test_a_missing_library_is_named_before_anything_is_lowered(tmp_path: Path, m
     path = tmp_path / "FVP_Corstone_SSE-320"
     path.write_text(f"#!/bin/sh\necho '{LIBRARY}: No such file or directory' >&2\nexit 127\n")
     path.chmod(0o755)
-    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     with pytest.raises(TargetNotAvailable, match=r"libpython3\.9\.so\.1\.0") as caught:
         make_target("corstone-320", NpuName("u85", 256))
     assert caught.value.kind == "not-launched"
@@ -275,7 +276,7 @@ def test_a_file_that_cannot_be_executed_is_not_launched(tmp_path: Path, monkeypa
     path = tmp_path / "FVP_Corstone_SSE-320"
     path.write_bytes(b"\x7fELF of another machine")
     path.chmod(0o755)
-    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     with pytest.raises(TargetNotAvailable, match="could not be started") as caught:
         make_target("corstone-320", NpuName("u85", 256))
     assert caught.value.kind == "not-launched"

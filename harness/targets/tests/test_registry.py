@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.npu import CONFIGURATIONS
-from ethos_hil.harness.targets.fvp import PATH_VARIABLE
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.listing import families, list_targets
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
 from ethos_hil.harness.targets.registry import TARGETS, check_npu, check_option, find_plugin, kind_of, make_target
@@ -86,7 +86,7 @@ def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.Mon
 
 def test_what_is_missing_is_said_before_a_target_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ETHOS_HIL_QEMU", "/nowhere/qemu")
-    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     for name, npu, missing in (("virtual", U55, "/nowhere/qemu"), ("corstone-320", U85, "FVP_Corstone_SSE-320")):
         with pytest.raises(TargetNotAvailable, match=missing) as caught:
@@ -105,7 +105,7 @@ def test_the_listing_says_what_can_run_here(monkeypatch: pytest.MonkeyPatch, tmp
     fvp.write_text("#!/bin/sh\nexit 1\n")  # it is not started
     fvp.chmod(0o755)
     monkeypatch.setenv("ETHOS_HIL_QEMU", "/bin/true")
-    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     usable, unusable = list_targets()
     assert unusable == []
