@@ -22,7 +22,7 @@ from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.tosa_spec import TosaSpec
-from ethos_hil.lowering.upstream.cpu_only import insist
+from ethos_hil.lowering.upstream.cpu_only import require_operators
 from ethos_hil.lowering.upstream.delegated_operators import delegated
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
@@ -177,7 +177,7 @@ def _compile(
         else:
             edge = by_partitioner(programs, partitioners)
         for name in programs:
-            insist(leave[name], name, edge.exported_program(name))
+            require_operators(leave[name], name, edge.exported_program(name))
             toolchain.lowered(name, edge.exported_program(name))
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
         plans = Program.parse(pte, model.label)

@@ -1,1 +1,1 @@
-"""What is there of all that ethos-hil needs, and what is missing. Nothing here imports what it examines."""
+"""Examine an installation: what ethos-hil needs, what is there, what is missing. Nothing is imported to examine it."""

@@ -1,4 +1,4 @@
-"""Asking a program for a few lines, such as its version, without waiting for ever."""
+"""Ask a program for a few lines, such as its version, with a time limit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SECONDS = 10.0
 
 
 def ask(command: Sequence[str], seconds: float = SECONDS) -> list[str] | str:
-    """The lines that a program writes, or in a few words why there are none.
+    """Return the lines that a program writes, or a short reason why there are none.
 
-    It is ended, with all that it started, when it takes longer than `seconds`.
+    After `seconds` the program is killed with its process group.
     """
     try:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""All findings, in the order of importance, made at the same time: programs take their while to answer."""
+"""All findings, in order of importance. The parts run in threads, because programs are slow to answer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PARTS = (
 
 
 def examine() -> list[Finding]:
-    """Everything there is to say about this installation."""
+    """Examine this installation and return all findings."""
     with ThreadPoolExecutor(len(_PARTS)) as pool:
         parts = [pool.submit(part) for part in _PARTS]
     return [finding for part in parts for finding in part.result()]
 
 
 def can_run(findings: Sequence[Finding]) -> bool:
-    """Whether the default target, the virtual boards, can run."""
+    """Return whether the default target, the virtual boards, can run."""
     return all(finding.status is not Status.MISSING for finding in findings)

@@ -1,4 +1,4 @@
-"""One thing that was looked for."""
+"""The result of examining one thing."""
 
 from __future__ import annotations
 

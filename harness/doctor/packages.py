@@ -40,7 +40,7 @@ class Requirement:
 
 
 def examine() -> list[Finding]:
-    """The system, Python, and the packages."""
+    """Examine the system, Python and the packages."""
     return [*_interpreter(), *_packages()]
 
 
@@ -94,7 +94,7 @@ def _again() -> str:
 
 
 def installed(name: str) -> str | None:
-    """The version of an installed package."""
+    """Return the version of an installed package, or None."""
     try:
         return metadata.version(name) or None  # what is half removed has none
     except (metadata.PackageNotFoundError, KeyError):
@@ -102,7 +102,7 @@ def installed(name: str) -> str | None:
 
 
 def tested_versions(lock: Path) -> dict[str, str]:
-    """The versions that are tested together, by the normal names of the packages."""
+    """Return the versions that are tested together, by normalised package name; none without the lock file."""
     try:
         lines = lock.read_text("utf-8").splitlines()
     except OSError:
@@ -112,7 +112,7 @@ def tested_versions(lock: Path) -> dict[str, str]:
 
 
 def requirements() -> list[Requirement]:
-    """What ethos-hil needs, and what that needs, and so on; empty where that cannot be told."""
+    """Return the requirements of ethos-hil, direct and indirect; none if the `packaging` module is missing."""
     try:
         from packaging import requirements as parser
     except ImportError:

@@ -36,7 +36,7 @@ _SCARCE, _NOTHING = 10**9, 10**8
 
 
 def firmware() -> list[Finding]:
-    """That of each system on chip."""
+    """Examine the firmware of each system on chip."""
     return [_firmware(soc) for soc in sorted(soc.name for soc in SOCS)]
 
 
@@ -67,7 +67,7 @@ def _firmware(soc: str) -> Finding:
 
 
 def cache() -> list[Finding]:
-    """The folder of lowered models: how much is in it, and how to empty it."""
+    """Examine the folder of lowered models: its size, and how to empty it."""
     folder = cache_folder()
     try:
         limit = cache_limit()
@@ -83,7 +83,7 @@ def cache() -> list[Finding]:
 
 
 def disks() -> list[Finding]:
-    """Free bytes where something is written, a line for each disk."""
+    """Examine the free space of each disk that is written to."""
     places = {"cache": cache_folder(), "runs": Path(DEFAULT_ROOT), "temporary files": Path(tempfile.gettempdir())}
     uses: dict[int, list[str]] = {}
     free: dict[int, int] = {}
@@ -96,7 +96,7 @@ def disks() -> list[Finding]:
 
 
 def disk(uses: str, free: int) -> Finding:
-    """What so many free bytes mean for these uses."""
+    """Return the finding for a disk with so many free bytes."""
     text = f"{byte_size.shown(free)} free for {uses}"
     if free >= _SCARCE:
         return Finding("disk", Status.OK, text)
@@ -104,7 +104,7 @@ def disk(uses: str, free: int) -> Finding:
 
 
 def serial_ports() -> list[Finding]:
-    """Ports that a board may be at."""
+    """List the serial ports."""
     try:
         from serial.tools import list_ports
 
@@ -116,7 +116,7 @@ def serial_ports() -> list[Finding]:
 
 
 def variables() -> list[Finding]:
-    """Those of ours that are set, and those that nobody reads although they look like ours."""
+    """List the variables ETHOS_HIL_* that are set; one that nothing reads is a note."""
     names = sorted(name for name in os.environ if name.startswith("ETHOS_HIL_"))
     return [_variable(name) for name in names] or [Finding("variables", Status.OK, "none is set")]
 
@@ -131,7 +131,7 @@ def _variable(name: str) -> Finding:
 
 
 def existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists."""
+    """Return the path, or the nearest folder above it that exists."""
     path = path.absolute()
     return next(one for one in (path, *path.parents) if one.exists())
 

@@ -23,7 +23,7 @@ _BUILDERS = {
 
 
 def qemu() -> list[Finding]:
-    """QEMU, its version, and whether it has the machine that the virtual boards are made of."""
+    """Examine QEMU: its version, and whether it has the machine of the virtual boards."""
     try:
         path = find_qemu()
     except ToolError as error:
@@ -41,7 +41,7 @@ def qemu() -> list[Finding]:
 
 
 def toolchain() -> list[Finding]:
-    """What builds the firmware. It is not needed to run anything, so that it is not there is a note."""
+    """Examine what builds the firmware. Nothing else needs it, so a missing tool is only a note."""
     with ThreadPoolExecutor(len(_BUILDERS)) as pool:
         return list(pool.map(_builder, _BUILDERS))
 
@@ -58,7 +58,7 @@ def _builder(name: str) -> Finding:
 
 
 def fvps() -> list[Finding]:
-    """Arm's FVPs, or our launchers in their place: those that are found."""
+    """List the installed FVPs, or the launchers of ours that stand in for them."""
     folders = os.environ.get(FVP_PATH_VARIABLE, "")
     places = {name: installed_fvp(name) for name in MODELS}
     found = {name: path for name, path in places.items() if path is not None}

@@ -162,21 +162,21 @@ class Sort(nn.Module):
 
 
 class ToIntegers(nn.Module):
-    """Numbers as integers, which an NPU that computes in integers cannot make of its integers."""
+    """Casts float to integer, which the NPU cannot do from quantised integers."""
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.relu(x), x.to(torch.int32)
 
 
 class UnusedInput(nn.Module):
-    """Does nothing with its second input, so that there is no quantisation of it."""
+    """Ignores its second input, which is therefore not quantised."""
 
     def forward(self, x: torch.Tensor, _y: torch.Tensor) -> torch.Tensor:
         return torch.relu(x)
 
 
 class Branching(nn.Module):
-    """What it does after the stem depends on the sign of its input's sum."""
+    """Takes a branch after the stem, by the sign of its input's sum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -277,7 +277,7 @@ class Score(nn.Module):
 
 
 class Gated(nn.Module):
-    """A convolution, and how much of it is let through."""
+    """A convolution multiplied by a gate."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -289,7 +289,7 @@ class Gated(nn.Module):
 
 
 class Ranked(nn.Module):
-    """What is left to the CPU: weighted, sorted."""
+    """Weights and sorts its input, on the CPU."""
 
     def __init__(self, weights: torch.Tensor) -> None:
         super().__init__()

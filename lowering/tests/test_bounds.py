@@ -1,4 +1,4 @@
-"""The error analysis is sound and tight: tosa_reference_model is never farther from its values than it says, and near.
+"""The error analysis is sound and tight: tosa_reference_model stays within the bounds, and comes near them.
 
 Programs of one operator are made without PyTorch. Whole programs that were lowered are in
 suites/tests/test_verify_against_pytorch.py.
@@ -44,7 +44,7 @@ def distance(found: np.ndarray, bounded: Bounded) -> np.ndarray:
 
 
 def moved(variable: Input, array: np.ndarray, rng: np.random.Generator, size: float) -> tuple[Bounded, np.ndarray]:
-    """An input that is known with an error only, and another that it may be as well. Some elements have none."""
+    """Return an input with error bounds, and another one within these. Some elements have no error."""
     error = size * rng.random(array.shape) * (rng.random(array.shape) < 0.7)
     if variable.kind == "i":
         return Bounded.exact(array, scaled=False), array

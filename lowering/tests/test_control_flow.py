@@ -1,4 +1,4 @@
-"""Branches and loops: where they are computed, which way they go, and what of the model each operation is."""
+"""Branches and loops: what computes them, which way they go, and how their operations are mapped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 def calls(artifact: Artifact, inputs: tuple[np.ndarray, ...]) -> list[int]:
-    """The instructions that call a delegate when the program is given `inputs`."""
+    """Return the instructions that call a delegate when the program runs with `inputs`."""
     return list(Reference(artifact).run(inputs).delegate_outputs)
 
 
@@ -57,7 +57,7 @@ def test_an_ethos_u85_takes_the_branch_into_the_delegate(lowered: Lowered) -> No
 @pytest.mark.parametrize("npu", [U55, U85], ids=str)
 @pytest.mark.parametrize("name", ["branching", "nested"])
 def test_each_way_is_that_of_the_quantised_module(lowered: Lowered, name: str, npu: NpuName) -> None:
-    """PyTorch was asked about the example; that the other way is another one is seen by what it gives."""
+    """The example goes one way; the other inputs go the other way, and give other outputs."""
     artifact = lowered(name, npu)
     (x,) = artifact.example_inputs
     (answer,) = Reference(artifact).run((x,)).outputs

@@ -18,7 +18,7 @@ U85 = NpuName("u85", 256)
 
 
 def line(file: str, text: str) -> str:
-    """The line of a model's file that has this text, as the map names it."""
+    """Return the line of a model's file that has this text, as the map names it."""
     lines = (FOLDER / file).read_text("utf-8").splitlines()
     (number,) = [number for number, each in enumerate(lines, 1) if text in each]
     return f"{file}:{number}"
@@ -29,7 +29,7 @@ def rows(model: str, npu: NpuName, cache: Cache) -> tuple[NpuOp, ...]:
 
 
 def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -> None:
-    """ResNet-8 normalises and activates what it convolves, and activates what it adds, in another file."""
+    """ResNet-8 has batch norm and ReLU behind convolutions, and a ReLU behind additions that is in another file."""
     found = rows("resnet8", U55, cache)
     whole, residual = line("image_classification.py", ".softmax(-1)"), line("stacks.py", "+ self.shortcut(x)")
     (stem,) = [row for row in found if row.module == "stem.1" and row.npu_op == "Conv2D"]
@@ -44,7 +44,7 @@ def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -
 
 
 def test_an_operator_that_is_decomposed_has_several_rows_that_point_to_it(cache: Cache) -> None:
-    """A softmax and a layer norm are a dozen TOSA operators each; none of their rows names anything else."""
+    """A softmax and a layer norm are a dozen TOSA operators each; their rows name nothing else."""
     found = rows("transformer_encoder", U85, cache)
     scores = line("transformer.py", "scores.softmax(-1)")
     softmax = [row for row in found if "aten.softmax.int" in row.aten_ops]

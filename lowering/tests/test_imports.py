@@ -1,4 +1,4 @@
-"""What was imported is out of the garbage collector's way, which goes on working."""
+"""Imported objects are frozen for the garbage collector, which still collects later ones."""
 
 from __future__ import annotations
 

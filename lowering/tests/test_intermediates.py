@@ -50,7 +50,7 @@ def test_values_are_the_programs_own(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_the_reference_keeps_each_delegates_inputs(lowered: Lowered) -> None:
-    """As they were when it was called, though the program's memory is used again afterwards."""
+    """They are copied when the delegate is called, because later instructions reuse the memory."""
     artifact = lowered("two_partitions")
     run = Reference(artifact).run(artifact.example_inputs)
     assert list(run.delegate_inputs) == [delegate.instruction for delegate in artifact.delegates]

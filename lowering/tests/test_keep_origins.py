@@ -1,4 +1,4 @@
-"""What is computed for an operator that upstream takes apart before it quantises is mapped to that operator."""
+"""An operator that upstream decomposes before it quantises is mapped to its own line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's quantise and dequantise are ExecuTorch's, bit for bit, where roundings are decided by a hair."""
+"""The host's quantise and dequantise equal ExecuTorch's in every bit, also where a value lies next to a tie."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_plan(values: tuple[Value, ...], size: int = 65536) -> ExecutionPlan:
 
 
 def near_ties(rng: np.random.Generator, scale: float, zero_point: int) -> np.ndarray:
-    """Values half a step between two codes, or one float next to that."""
+    """Return values that lie half-way between two codes, and the floats next to these."""
     codes = rng.integers(-140, 140, COUNT)
     values = ((codes - zero_point + 0.5) * scale).astype(np.float32)
     side = rng.integers(-1, 2, COUNT)

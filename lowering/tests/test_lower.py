@@ -32,7 +32,7 @@ COMPILING = {"quantising", "lowering to TOSA and Vela"}
 
 
 def upstream_alone(name: str, npu: NpuName) -> bytes:
-    """The program as ExecuTorch's documented flow makes it, with nothing of ours."""
+    """Return the program of ExecuTorch's documented flow, without our code."""
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
@@ -122,7 +122,7 @@ def test_without_patches_an_average_pool_after_a_look_up_fails_as_upstream_does(
 
 
 def close_to_float(artifact: Artifact, name: str) -> None:
-    """The reference's answer is the float model's but for quantisation."""
+    """Check that the reference's answer differs from the float model's by quantisation only."""
     import torch
 
     model = load_model(f"{MODELS}:{name}")

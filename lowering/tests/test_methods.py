@@ -1,4 +1,4 @@
-"""Programs of several methods: each quantised, delegated and mapped by itself, what they share kept once."""
+"""Programs of several methods: each is quantised, delegated and mapped on its own; shared constants are stored once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_one_method_alone_is_lowered_to_the_same_program(tmp_path: Path) -> None:
-    """It keeps the name that it has anyway, so that unused features cost nothing."""
+    """A single method is called forward, so its program is the one without methods."""
     from ethos_hil.lowering.cache import Cache
 
     model = load_model(f"{MODELS}:add")

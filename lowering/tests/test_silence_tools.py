@@ -1,4 +1,4 @@
-"""Tools' output stays off the terminal; errors keep it, and the terminal is always restored."""
+"""Output of tools stays off the terminal, is kept in errors, and the terminal is always restored."""
 
 from __future__ import annotations
 

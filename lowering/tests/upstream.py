@@ -1,4 +1,4 @@
-"""What ExecuTorch's documented flow makes of the models of these tests, with nothing of ours."""
+"""ExecuTorch's documented flow for the models of these tests, without our code."""
 
 from __future__ import annotations
 

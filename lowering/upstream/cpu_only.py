@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def checks(leave: Sequence[str]) -> list[Any]:
-    """Further checks for upstream's partitioners, which refuse these operators.
+    """Return further checks for upstream's partitioners, which refuse these operators.
 
     Args:
         leave: aten's names, such as "aten.sigmoid.default".
@@ -30,8 +30,8 @@ def checks(leave: Sequence[str]) -> list[Any]:
     return [NotLeft()] if leave else []
 
 
-def insist(leave: Sequence[str], method: str, program: torch.export.ExportedProgram) -> None:
-    """Checks that a method has every operator that it leaves to the CPU. A misspelt one would be delegated.
+def require_operators(leave: Sequence[str], method: str, program: torch.export.ExportedProgram) -> None:
+    """Check that a method has every operator that it leaves to the CPU: a misspelt one would be delegated.
 
     Args:
         leave: aten's names.

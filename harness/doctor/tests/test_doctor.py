@@ -1,4 +1,4 @@
-"""What `ethos-hil doctor` says of this installation, and of ones that lack something."""
+"""`ethos-hil doctor` finds this installation whole, and names what others lack."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = sorted(soc.name for soc in SOCS)
 
 @dataclass(frozen=True)
 class Told:
-    """What it said and how it ended."""
+    """Its output and exit status."""
 
     status: int
     out: str
@@ -37,13 +37,13 @@ class Told:
 
     @property
     def findings(self) -> dict[str, dict[str, str]]:
-        """By name, from its JSON."""
+        """Read the findings from its JSON, by name."""
         assert self.out, self.err
         return {one["name"]: one for one in json.loads(self.out)["findings"]}
 
 
 def doctor(*arguments: str, code: str = "", **environment: str) -> Told:
-    """Ask it in a process of its own; `code` runs before it."""
+    """Run it in a process of its own; `code` runs before it."""
     code += "; import sys; sys.argv = ['ethos-hil', 'doctor', *sys.argv[1:]]"
     code += "; from ethos_hil.harness.cli.main import main; main()"
     command = [sys.executable, "-c", code.removeprefix("; "), *arguments]
@@ -84,7 +84,7 @@ def test_it_imports_nothing_of_what_it_examines() -> None:
 
 
 def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> None:
-    """An environment that has only the command line's packages, and one in a wrong version."""
+    """The environment has only the packages of the command line, one of them in a wrong version."""
     here = Path(sysconfig.get_path("purelib"))
     kept = "typer click rich pygments markdown mdurl platformdirs filelock packaging shellingham annotated_doc pyserial"
     kept += " serial typing_ ethos_hil pydantic annotated_types"
