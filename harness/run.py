@@ -127,15 +127,15 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
             A mismatch is not raised; the record's verdict reports it.
     """
     reporter = reporter or Silent()
-    # Errors that need no model come first: lowering may take a minute.
+    # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     npu, mode = request.npu_name, request.mode
-    source = load_model(request.model) if isinstance(request.model, str) else request.model
     board = make_target(request.target, npu, strict=request.strict, fast=request.fast, pool=pool)
     firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
     if isinstance(request.inputs, Path):
         inputs: InputFile | tuple[InputSet, ...] | None = InputFile.read(request.inputs)
     else:
         inputs = request.inputs
+    source = load_model(request.model) if isinstance(request.model, str) else request.model
 
     what = f"Lowering {source.label} for {npu}"
     reporter.stage(what)

@@ -26,7 +26,7 @@ def calls(artifact: Artifact, inputs: tuple[np.ndarray, ...]) -> list[int]:
     return list(Reference(artifact).run(inputs).delegate_outputs)
 
 
-@pytest.mark.parametrize("npu", [U55, U65], ids=str)
+@pytest.mark.parametrize("npu", [U55, pytest.param(U65, marks=pytest.mark.proof)], ids=str)
 def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, npu: NpuName) -> None:
     artifact = lowered("branching", npu)
     instructions = artifact.plan.instructions
@@ -55,7 +55,7 @@ def test_an_ethos_u85_takes_the_branch_into_the_delegate(lowered: Lowered) -> No
 
 
 @pytest.mark.parametrize("npu", [U55, U85], ids=str)
-@pytest.mark.parametrize("name", ["branching", "nested"])
+@pytest.mark.parametrize("name", ["branching", pytest.param("nested", marks=pytest.mark.proof)])
 def test_each_way_is_that_of_the_quantised_module(lowered: Lowered, name: str, npu: NpuName) -> None:
     """The example goes one way; the other inputs go the other way, and give other outputs."""
     artifact = lowered(name, npu)
@@ -87,7 +87,7 @@ def test_what_a_branch_computes_names_its_lines(lowered: Lowered) -> None:
 ELEMENTWISE, MODES = 6, {"MUL": 0, "ADD": 1, "SUB": 2}
 
 
-@pytest.mark.parametrize("name", ["branching", "nested", "looping"])
+@pytest.mark.parametrize("name", ["branching", pytest.param("nested", marks=pytest.mark.proof), "looping"])
 def test_the_map_of_a_delegate_with_branches_agrees_with_its_stream(lowered: Lowered, name: str) -> None:
     from ethos_hil.lowering.formats.command_stream import commands
 

@@ -64,6 +64,10 @@ def _module(name: str, *arguments: str | int) -> Command:
     return (sys.executable, "-m", f"ethos_hil.suites.lab.{name}", *map(str, arguments))
 
 
+def _pytest(options: LabOptions, *arguments: str) -> Command:
+    return (sys.executable, "-m", "pytest", "-n", str(options.jobs), "--dist", "worksteal", *arguments)
+
+
 def _conformance(options: LabOptions) -> list[Command]:
     return [_module("conformance", "-j", options.jobs)]
 
@@ -97,6 +101,14 @@ def _stress(options: LabOptions) -> list[Command]:
     return [_module("stress", "--rounds", 2)]
 
 
+def _suites(options: LabOptions) -> list[Command]:
+    return [_pytest(options, "suites")]
+
+
+def _proofs(options: LabOptions) -> list[Command]:
+    return [_pytest(options, "-m", "proof")]
+
+
 def _bench(options: LabOptions) -> list[Command]:
     return [_module("self_bench")]
 
@@ -108,6 +120,8 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "mutants": _mutants,
     "upstream": _upstream,
     "stress": _stress,
+    "suites": _suites,
+    "proofs": _proofs,
     "bench": _bench,
 }
 """The commands of each part. A part ends at the first one that fails."""
@@ -122,7 +136,7 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run conformance, fuzzing, mutants, ExecuTorch's own tests, stress and the benchmark, one after the other."""
+    """Run conformance, fuzzing, mutants, ExecuTorch's own tests, stress, suites, proofs and the benchmark in turn."""
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:
         raise UsageError(f"the laboratory has no part {unknown[0]!r}", hint=f"there are {', '.join(PARTS)}")

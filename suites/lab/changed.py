@@ -48,7 +48,18 @@ def main(
     tests = tests_of(files)
     sys.stdout.write(f"{len(files)} files changed; their tests are in {len(tests)} files\n")
     if tests and not failed:
-        arguments = ["-q", "-m", "not slow", "-n", "auto", "--dist", "worksteal", "-p", _PLUGIN, "--no-header"]
+        arguments = [
+            "-q",
+            "-m",
+            "not slow and not proof",
+            "-n",
+            "auto",
+            "--dist",
+            "worksteal",
+            "-p",
+            _PLUGIN,
+            "--no-header",
+        ]
         environment = {**os.environ, STOP_AFTER: str(started + seconds - 5)}
         status = _run("tests", [sys.executable, "-m", "pytest", *arguments, *tests], environment)
         # 5: none of the tests was fast enough to be chosen.

@@ -21,6 +21,7 @@ from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_mobilenet_v2_is_verified() -> None:
@@ -54,6 +55,7 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
     assert 96 * 80 * 80 > 384 << 10 >= report.outcome.memory["fast_scratch_bytes"] > 0
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_one_wrong_channel_anywhere_reaches_the_output() -> None:

@@ -53,7 +53,7 @@ def test_an_ethos_u55_has_a_delegate_for_each_way_and_the_cpu_jumps(ethos_hil: R
     assert "aten::gt.Tensor_out" in artifact["cpu_ops"]
 
 
-@pytest.mark.parametrize("name", ["branching", "nested"])
+@pytest.mark.parametrize("name", ["branching", pytest.param("nested", marks=pytest.mark.proof)])
 def test_an_ethos_u85_branches_inside_of_its_delegate(ethos_hil: Run, here: Path, name: str) -> None:
     inputs = both_ways(here, (1, 2, 6, 6) if name == "branching" else (1, 2, 4, 4))
     record = run(ethos_hil, here, f"{MODELS}:{name}", "--npu", "ethos-u85-256", "--inputs", inputs)

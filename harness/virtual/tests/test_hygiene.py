@@ -61,6 +61,7 @@ def test_qemu_ends_with_the_harness(
         env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "src")},
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None,  # nohup's child
     )
     try:
         assert wait_for(lambda: bool(qemu_processes(harness.pid)))

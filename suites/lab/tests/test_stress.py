@@ -10,6 +10,7 @@ from ethos_hil.suites.lab import stress
 from ethos_hil.suites.tests.session import SAMPLE
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_session_that_is_killed_disturbs_no_other(tmp_path: Path) -> None:

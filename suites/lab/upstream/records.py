@@ -37,6 +37,8 @@ class DeviceCall:
 class TestResult:
     """The result of one test."""
 
+    __test__ = False  # pytest takes a class called Test... for one of tests
+
     id: str  # file::test[parameters], the file relative to executorch/backends/arm/test
     npu: str
     outcome: Outcome

@@ -24,6 +24,9 @@ MODELS = [
 _TIME_LIMIT = 840  # two minutes on a quiet machine of two processors, several times as long on a busy one
 
 
+LISTED = SAMPLE.read_text().splitlines()
+
+
 def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str, TestResult], str]:
     """Run the command on listed tests; its exit status, the results, and what it printed."""
     out.mkdir(exist_ok=True)
@@ -36,8 +39,6 @@ def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str,
         str(out / "list.txt"),
         "--out",
         str(out),
-        "-j",
-        "2",
     ]
     with subprocess.Popen(
         [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -52,9 +53,15 @@ def upstream(out: Path, items: list[str], *options: str) -> tuple[int, dict[str,
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_sample_of_upstreams_tests_and_the_tiny_models_pass(tmp_path: Path) -> None:
-    items = [*SAMPLE.read_text().splitlines(), *MODELS]
-    status, results, text = upstream(tmp_path, items)
+@pytest.mark.parametrize(
+    ("items", "jobs"),
+    [
+        pytest.param([*LISTED[:5], MODELS[0]], 1, id="few"),
+        pytest.param([*LISTED, *MODELS], 2, id="sample", marks=pytest.mark.proof),
+    ],
+)
+def test_upstreams_operator_tests_and_tiny_models_pass(tmp_path: Path, items: list[str], jobs: int) -> None:
+    status, results, text = upstream(tmp_path, items, "-j", str(jobs))
     assert status == 0, text
     assert sorted(results) == sorted(items)
     assert Counter(result.outcome for result in results.values()) == {"passed": len(items)}, text
@@ -65,15 +72,21 @@ def test_a_sample_of_upstreams_tests_and_the_tiny_models_pass(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_with_an_npu_that_returns_zeros_they_do_not_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("items", "jobs"),
+    [
+        pytest.param([*LISTED[:2], MODELS[0]], 1, id="few"),
+        pytest.param([*LISTED[:4], *MODELS], 2, id="sample", marks=pytest.mark.proof),
+    ],
+)
+def test_with_an_npu_that_returns_zeros_they_do_not_pass(tmp_path: Path, items: list[str], jobs: int) -> None:
     """Upstream's comparison must notice in its operator tests.
 
     In the tiny models it does not: their tolerance (0.25, and two units of quantisation) is above their outputs, below
     0.1. There the comparison with the reference must notice.
     """
     install_zeros(tmp_path / "zeros")
-    items = [*SAMPLE.read_text().splitlines()[:4], *MODELS]
-    status, results, text = upstream(tmp_path / "out", items, "--fvps", str(tmp_path / "zeros"))
+    status, results, text = upstream(tmp_path / "out", items, "-j", str(jobs), "--fvps", str(tmp_path / "zeros"))
     assert status == 1, text
     assert sorted(results) == sorted(items)
     for result in results.values():
