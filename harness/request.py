@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
@@ -20,7 +21,7 @@ DEFAULT_TARGET = "virtual"
 
 @dataclass(frozen=True)
 class RunRequest:
-    """One run, as the user requested it. The values are unchecked: `harness.run.run` checks them.
+    """One run, as the user requested it. The values are unchecked: `harness.run` checks them.
 
     Attributes:
         model: a MODEL as on the command line, or a loaded model. Where an artifact is given beside the request, only
@@ -58,6 +59,17 @@ class RunRequest:
     def label(self) -> str:
         """The model's name in records."""
         return self.model if isinstance(self.model, str) else self.model.label
+
+    def check_numbers(self) -> None:
+        """Check what no other check sees before a target is started.
+
+        Raises:
+            UsageError: `repeat` is less than 1, or `timeout` is not more than 0.
+        """
+        if self.repeat < 1:
+            raise UsageError(f"repeat is {self.repeat}", hint="let each input set be executed once or more")
+        if not self.timeout > 0:
+            raise UsageError(f"the time limit is {self.timeout:g} s", hint="give more than 0 s")
 
     @property
     def npu_name(self) -> NpuName:

@@ -129,6 +129,7 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
     reporter = reporter or Silent()
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     npu, mode = request.npu_name, request.mode
+    request.check_numbers()
     board = make_target(request.target, npu, strict=request.strict, fast=request.fast, pool=pool)
     firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
     if isinstance(request.inputs, Path):
@@ -172,6 +173,7 @@ def run_artifact(
         firmware: the firmware's ELF; by default the one for the board.
         reporter: receives the progress.
     """
+    request.check_numbers()
     inputs = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
     elf = find_firmware(board.soc) if firmware is None else firmware
     return _run_artifact(artifact, board, elf, request, inputs, reporter or Silent(), {})

@@ -48,6 +48,7 @@ class EthosHilError(Exception):
         self.__dict__.update(
             message=message, hint=hint, kind=type(self).kind if kind is None else kind, console=tuple(console)
         )
+        self.__dict__["__notes__"] = [hint] if hint else []  # Python and notebooks print it below the message
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and not name.startswith("__"):
@@ -76,7 +77,10 @@ class EthosHilError(Exception):
         unknown = changes.keys() - set(_FIELDS)
         if unknown:
             raise TypeError(f"no field of an error: {', '.join(sorted(unknown))}")
-        other: Self = _rebuilt(type(self), (changes.get("message", self.message),), {**self.__dict__, **changes})
+        hint = changes.get("hint", self.hint)
+        notes = [*([hint] if hint else []), *(note for note in self.__notes__ if note != self.hint)]
+        fields = {**self.__dict__, **changes, "__notes__": notes}
+        other: Self = _rebuilt(type(self), (changes.get("message", self.message),), fields)
         other.__cause__, other.__context__ = self.__cause__, self.__context__
         other.__suppress_context__ = self.__suppress_context__
         return other.with_traceback(self.__traceback__)

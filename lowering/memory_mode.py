@@ -43,9 +43,7 @@ class MemoryMode:
                 return cls(name)
         close = difflib.get_close_matches(wanted, [name.lower() for name in cls.VALID], n=1)
         suggestion = f"did you mean {cls.parse(close[0])}? " if close else ""
-        raise UsageError(
-            f"--memory-mode {text!r} is not a memory mode of Vela", hint=f"{suggestion}valid: {', '.join(cls.VALID)}"
-        )
+        raise UsageError(f"{text!r} is not a memory mode of Vela", hint=f"{suggestion}valid: {', '.join(cls.VALID)}")
 
     @classmethod
     def default(cls, npu: NpuName) -> MemoryMode:
@@ -60,7 +58,7 @@ class MemoryMode:
         mode = cls.parse(name)
         if not mode.usable_on(npu):
             raise UsageError(
-                f"--memory-mode {mode} is not for {npu}: Vela knows no Ethos-U55 that can write to DRAM",
+                f"the memory mode {mode} is not for {npu}: Vela knows no Ethos-U55 that can write to DRAM",
                 hint="use --memory-mode Shared_Sram or Sram_Only, or an Ethos-U65 or -U85",
             )
         return mode

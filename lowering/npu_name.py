@@ -39,7 +39,7 @@ class NpuName:
             close = difflib.get_close_matches(name, cls.VALID, n=1)
             suggestion = f"did you mean {close[0]}? " if close else ""
             raise UsageError(
-                f"--npu {text!r} is not an Ethos-U configuration",
+                f"{text!r} is not an Ethos-U configuration",
                 hint=f"{suggestion}valid: {', '.join(cls.VALID)}",
             )
         _, family, macs = name.split("-")

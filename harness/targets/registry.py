@@ -82,7 +82,7 @@ def check_npu(plugin: TargetPlugin, npu: NpuName) -> None:
         return
     able = sorted((other for other in _usable() if npu.name in other.npus), key=lambda it: it.kind != plugin.kind)
     where = f"use --target {able[0].name}, or " if able else "use "
-    raise UsageError(f"--target {plugin.name} cannot have an {npu}", hint=f"{where}one of {', '.join(plugin.npus)}")
+    raise UsageError(f"the target {plugin.name} cannot have an {npu}", hint=f"{where}one of {', '.join(plugin.npus)}")
 
 
 def make_target(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,16 @@ def test_another_error_keeps_the_cause_and_the_place() -> None:
     assert other.failure == Failure(FailureKind.LINK, "input set 1: no end")
     assert other.console == ("last words",)
     assert str(other) == other.args[0] == "input set 1: no end"
+
+
+def test_python_prints_the_hint_below_the_message() -> None:
+    error = UsageError("wrong", hint="do otherwise")
+    assert traceback.format_exception_only(error)[-1] == "do otherwise\n"
+    error.add_note("said by somebody else")
+    told = traceback.format_exception_only(error.replace(hint="do this"))
+    assert told[-2:] == ["do this\n", "said by somebody else\n"]
+    assert traceback.format_exception_only(error.replace(hint=None))[1:] == ["said by somebody else\n"]
+    assert not getattr(UsageError("wrong"), "__notes__", None)
 
 
 def test_a_field_that_no_error_has_is_refused() -> None:

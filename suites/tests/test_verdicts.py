@@ -93,12 +93,12 @@ def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fail
     assert found.status == FAILED
     skipped = found.tests["test_plus_itself_U85_BI"]
     assert skipped.element == "skipped"
-    assert "--target corstone-300 cannot have an ethos-u85-256" in skipped.text
+    assert "the target corstone-300 cannot have an ethos-u85-256" in skipped.text
     assert skipped.properties["kind"] == "capability"
     assert found.tests["test_plus_itself_U55_BI"].properties["kind"] == "not-launched"
     assert {name: record.verdict for name, record in records(tmp_path).items()} == found.verdicts
     line = line_of(SAMPLE, "plus", "itself")
-    assert f"SKIPPED [1] suites/tests/sample.py:{line}: --target corstone-300 cannot have" in found.output
+    assert f"SKIPPED [1] suites/tests/sample.py:{line}: the target corstone-300 cannot have" in found.output
 
 
 def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_an_unknown_target_lists_the_known_ones_with_the_nearest() -> None:
     ],
 )
 def test_an_npu_that_the_target_cannot_have_names_a_target_that_can(soc: str, npu: NpuName, hint: str) -> None:
-    with pytest.raises(UsageError, match=f"--target {soc} cannot have an {npu}") as caught:
+    with pytest.raises(UsageError, match=f"the target {soc} cannot have an {npu}") as caught:
         make_target(soc, npu)
     assert str(caught.value.hint).startswith(hint)
 
@@ -62,7 +62,7 @@ def test_options_are_refused_by_what_a_target_declares() -> None:
     with pytest.raises(UsageError, match="--strict-waits needs to see into the NPU, which --target deaf"):
         check_option(deaf, TargetOption.STRICT, "--strict-waits")
     one = dataclasses.replace(deaf, npus=("ethos-u85-128",))
-    with pytest.raises(UsageError, match="--target deaf cannot have an ethos-u85-256"):
+    with pytest.raises(UsageError, match="the target deaf cannot have an ethos-u85-256"):
         check_npu(one, U85)
 
 
