@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,6 +125,7 @@ def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: P
         test.lower(None, cache)
     cases = cache.root / "cases"
     assert len(list(cases.iterdir())) == 2
+    time.sleep(0.05)  # the times of files move in steps of several milliseconds
     tests[0].lower(None, cache)  # so the other is the one not used for longest
     one = max(entry.size for entry in CacheContents(tmp_path).entries())
     assert CacheContents(tmp_path).trim(one).entries == 1
