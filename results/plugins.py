@@ -15,12 +15,15 @@ from __future__ import annotations
 import difflib
 import functools
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+GROUPS = ("ethos_hil.targets", "ethos_hil.exporters")
+"""All groups of plug-ins."""
 
 
 class PluginError(Exception):
@@ -124,6 +127,20 @@ class PluginGroup(Generic[T]):
 
     def _entries(self) -> dict[str, tuple[EntryPoint, ...]]:
         return _registered(self.group, tuple(sys.path))
+
+
+def owners(error: BaseException) -> tuple[str, ...]:
+    """Return the distributions whose plug-ins an error has passed through. ethos-hil is never among them.
+
+    A plug-in's package is the one that its entry point names: "my_package" of "my_package.my_board:PLUGIN".
+    """
+    packages: dict[str, str] = {}
+    for group in GROUPS:
+        for entries in _registered(group, tuple(sys.path)).values():
+            packages |= {entry.module.partition(".")[0]: _distribution(entry) for entry in entries}
+    frames = traceback.walk_tb(error.__traceback__)
+    passed = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames)
+    return tuple(dict.fromkeys(packages[name] for name in passed if name in packages and name != "ethos_hil"))
 
 
 def _distribution(entry: EntryPoint) -> str:

@@ -30,20 +30,27 @@ def export(path: Path, to: str, output: Path) -> None:
         raise ToolError(error.message, hint=error.hint) from error.__cause__
     record = _record(path)
     try:
-        content = exporter.write(record)
+        content: object = exporter.write(record)
     except Exception as error:
         owner = " ".join(EXPORTERS.distributions(to))
         raise ToolError(
             f"the exporter {to!r} of {owner} failed: {type(error).__name__}: {error}",
             hint=f"tell those who make {owner}; --debug shows where",
         ) from error
-    data = content.encode() if isinstance(content, str) else content
+    if isinstance(content, str):
+        content = content.encode()
+    if not isinstance(content, bytes):
+        owner = " ".join(EXPORTERS.distributions(to))
+        raise ToolError(
+            f"the exporter {to!r} of {owner} returned a {type(content).__name__} in place of text or bytes",
+            hint=f"tell those who make {owner}",
+        )
     if output == _STDOUT:
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
     try:
-        write_whole(output, data)
+        write_whole(output, content)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", hint="nothing was written there") from error
 

@@ -1,7 +1,8 @@
 """The command line: `ethos-hil`.
 
 Results go to stdout, everything else to stderr. Exit status: 0 verified, 1 failed verification or fault on the target,
-2 unusable arguments or model, 3 target or tool not available, 70 a defect in ethos-hil itself, 130 interrupted.
+2 unusable arguments or model, 3 target or tool not available, 70 a defect in ethos-hil itself or in a plug-in, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import typer
 from ethos_hil.harness.cli import completion
 from ethos_hil.harness.cli.cache import cache
 from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results import plugins
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 
@@ -347,7 +349,8 @@ def guard(body: Callable[[], object]) -> NoReturn:
         if hasattr(error, "show"):  # click's own usage errors can print themselves
             error.show()
             sys.exit(getattr(error, "exit_code", 2))
-        text = f"internal error: {type(error).__name__}: {error} (a defect in ethos-hil; --debug shows where)"
+        culprit = " or ".join(plugins.owners(error) or ("ethos-hil",))
+        text = f"internal error: {type(error).__name__}: {error} (a defect in {culprit}; --debug shows where)"
         _fail(error, text, INTERNAL_ERROR, debug)
 
 

@@ -15,9 +15,14 @@ from ethos_hil.harness.errors import StateError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.lowering.errors import ToolError
 
 MAX_COMMAND_LINE = 255
 """Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""
+
+
+CYCLE_PROVENANCES = ("modelled", "fvp", "measured")
+"""Where a target's cycle counts may come from (docs/formats.md)."""
 
 
 class TargetState(enum.StrEnum):
@@ -52,7 +57,7 @@ class Target(abc.ABC):
     npu: str
     """Name of its NPU's configuration, e.g. "ethos-u55-128"."""
     cycle_provenance: str
-    """Provenance of cycle counts: "modelled", "fvp" or "measured"."""
+    """Provenance of cycle counts, one of CYCLE_PROVENANCES."""
     version: str = ""
     """What its simulator says of itself, if it was asked."""
 
@@ -94,6 +99,7 @@ class Target(abc.ABC):
             StateError: nothing is loaded.
             TargetError: the run failed, and no part of its answer may be used. Kind "timeout" when the time was up.
             TargetNotAvailable: the target could not be started.
+            ToolError: `_run` returned no Outcome.
         """
         self._expect("run", TargetState.LOADED)
         assert self._image is not None
@@ -102,6 +108,11 @@ class Target(abc.ABC):
             outcome = self._run(self._image, timeout=timeout, progress=progress)
         finally:
             self.reset()
+        if not isinstance(outcome, Outcome):
+            raise ToolError(
+                f"the target {self.name} returned a {type(outcome).__name__} in place of an Outcome",
+                hint=f"{type(self).__name__}._run returns what Collector.outcome gives",
+            )
         return _only_claimed(outcome, self.capabilities())
 
     def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:

@@ -29,7 +29,7 @@ from ethos_hil.harness.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Ended, Outcome
-from ethos_hil.harness.targets.base import Target, TargetState
+from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Target, TargetState
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract_programs import ContractProgram, contract_programs, endless
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
@@ -38,7 +38,6 @@ from ethos_hil.harness.targets.registry import find_plugin, make_target
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
 
-_PROVENANCES = ("modelled", "fvp", "measured")
 _ENDS_SECONDS = 10.0
 """For processes to be gone after a run."""
 
@@ -123,7 +122,7 @@ class TargetContract:
         assert board.name
         assert board.soc in plugin.socs, f"{board.soc} is not among {plugin.socs}"
         assert board.npu in plugin.npus, f"{board.npu} is not among {plugin.npus}"
-        assert board.cycle_provenance in _PROVENANCES, board.cycle_provenance
+        assert board.cycle_provenance in CYCLE_PROVENANCES, board.cycle_provenance
 
     def test_its_capabilities_fit_together(self, board: Target) -> None:
         able, honoured = board.capabilities(), find_plugin(self.target).options

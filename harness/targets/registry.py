@@ -99,7 +99,7 @@ def make_target(
     Raises:
         UsageError: there is no such target, or it cannot do what is asked; says which can.
         TargetNotAvailable: its simulator, or its board, is missing.
-        ToolError: its plug-in cannot be used.
+        ToolError: its plug-in cannot be used, or the target is not what its plug-in says.
     """
     plugin = find_plugin(name)
     for asked, option in ((strict, TargetOption.STRICT), (fast, TargetOption.FAST)):
@@ -110,7 +110,47 @@ def make_target(
     if missing is not None:
         raise missing
     kept = pool if TargetOption.POOL in plugin.options else None
-    return plugin.make(npu, TargetSettings(strict=strict, fast=fast, pool=kept))
+    try:
+        board = plugin.make(npu, TargetSettings(strict=strict, fast=fast, pool=kept))
+    except EthosHilError:
+        raise
+    except Exception as error:
+        owner = _owner(plugin)
+        raise ToolError(
+            f"the target {plugin.name!r} of {owner} cannot be made: {type(error).__name__}: {error}",
+            hint=f"repair or uninstall {owner}; --debug shows where",
+        ) from error
+    _check_description(board, plugin, npu)
+    return board
+
+
+def _check_description(board: Target, plugin: TargetPlugin, npu: NpuName) -> None:
+    """Check what a record says of a target, so that no record has a kind or a provenance that nobody knows.
+
+    Raises:
+        ToolError: the target contradicts its plug-in or docs/formats.md.
+    """
+    from ethos_hil.harness.targets.base import CYCLE_PROVENANCES
+
+    allowed: dict[str, tuple[str, ...]] = {
+        "kind": (plugin.kind,),
+        "soc": plugin.socs,
+        "npu": (npu.name,),
+        "cycle_provenance": CYCLE_PROVENANCES,
+    }
+    for attribute, values in allowed.items():
+        found = getattr(board, attribute, None)
+        if found not in values:
+            owner = _owner(plugin)
+            raise ToolError(
+                f"the target {plugin.name!r} of {owner} says that its {attribute} is {found!r}, and not "
+                f"{' or '.join(values)}",
+                hint=f"repair or uninstall {owner}",
+            )
+
+
+def _owner(plugin: TargetPlugin) -> str:
+    return " and ".join(TARGETS.distributions(plugin.name)) or "an unnamed distribution"
 
 
 def _usable() -> list[TargetPlugin]:

@@ -146,3 +146,67 @@ def test_a_plugin_that_cannot_be_imported_hides_nothing(run: Run, installed: Pat
     assert "the target 'wiretap' is registered by " in done.stderr
     assert "ethos-hil-wiretap" in done.stderr
     assert "broken" in done.stderr
+
+
+FAULTY = """
+import dataclasses
+
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.virtual import PLUGIN, VirtualTarget
+from ethos_hil.results.export.exporter import Exporter
+
+class Guessing(VirtualTarget):
+    cycle_provenance = "guessed"
+
+class Raising(VirtualTarget):
+    def _run(self, image, *, timeout, progress):
+        return [][1]
+
+class Silent(VirtualTarget):
+    def _run(self, image, *, timeout, progress):
+        return None
+
+class Unfinished(Target):
+    pass
+
+def plugin(name, kind):
+    return dataclasses.replace(PLUGIN, name=name, make=lambda npu, settings: kind(npu.name))
+
+guessing, raising = plugin("guessing", Guessing), plugin("raising", Raising)
+silent, unfinished = plugin("silent", Silent), dataclasses.replace(PLUGIN, name="unfinished", make=Unfinished)
+rows = Exporter("rows", ".txt", "a list", lambda record: list(record.ops))
+"""
+ENTRY_POINTS = """
+[ethos_hil.targets]
+guessing = faulty:guessing
+raising = faulty:raising
+silent = faulty:silent
+unfinished = faulty:unfinished
+
+[ethos_hil.exporters]
+rows = faulty:rows
+"""
+
+
+def test_a_faulty_plugin_is_named_and_nothing_of_it_is_green(run: Run, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    metadata = site / "faulty-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (site / "faulty.py").write_text(FAULTY)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty-dist\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    (tmp_path / "net.py").write_text(NET)
+    told = {
+        "guessing": (3, "the target 'guessing' of faulty-dist says that its cycle_provenance is 'guessed', and not"),
+        "raising": (70, "internal error: IndexError: list index out of range (a defect in faulty-dist;"),
+        "silent": (3, "the target virtual returned a NoneType in place of an Outcome"),
+        "unfinished": (3, "the target 'unfinished' of faulty-dist cannot be made: TypeError"),
+    }
+    for name, (status, message) in told.items():
+        done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", name, PYTHONPATH=str(site))
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert message in done.stderr
+    assert run("ethos_hil.harness.cli.main", "run", "net.py:net", "--json", "r.json").returncode == 0
+    done = run("ethos_hil.harness.cli.main", "export", "r.json", "--to", "rows", PYTHONPATH=str(site))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the exporter 'rows' of faulty-dist returned a list in place of text or bytes" in done.stderr
