@@ -274,7 +274,7 @@ def export(
         ),
     ],
     to: Annotated[
-        str, typer.Option(metavar="FORMAT", help="json, csv, or the exporter of another installed distribution.")
+        str, typer.Option(metavar="FORMAT", help="json, csv, or another one that `ethos-hil exporters` lists.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path("-"),
     debug: DEBUG = False,
@@ -286,6 +286,17 @@ def export(
     from ethos_hil.harness.cli import export as command
 
     command.export(path, to, output)
+
+
+@app.command("exporters")
+def list_exporters(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    debug: DEBUG = False,
+) -> None:
+    """List the formats that `ethos-hil export` writes: ours, and those of other installed distributions."""
+    from ethos_hil.harness.cli import exporters
+
+    exporters.show(as_json=as_json)
 
 
 @app.command("targets")

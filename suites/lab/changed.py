@@ -64,7 +64,8 @@ def main(
         status = _run("tests", [sys.executable, "-m", "pytest", *arguments, *tests], environment)
         # 5: none of the tests was fast enough to be chosen.
         failed += ["tests"] if status not in (0, 5) else []
-    sys.stdout.write(f"{time.time() - started:.0f} s: {'failed: ' + ', '.join(failed) if failed else 'all is well'}\n")
+    ended = f"failed: {', '.join(failed)}" if failed else "nothing failed"
+    sys.stdout.write(f"{time.time() - started:.0f} s: {ended}\n")
     raise typer.Exit(1 if failed else 0)
 
 

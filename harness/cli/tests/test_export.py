@@ -54,6 +54,18 @@ def test_a_record_is_written_to_stdout_or_to_a_file(ethos_hil: Call, source: str
     assert Path("copy.json").read_bytes() == Path("record.json").read_bytes()
 
 
+def test_the_exporters_are_listed(ethos_hil: Call) -> None:
+    status, out, err = ethos_hil("exporters", "--json")
+    assert (status, err) == (0, "")
+    listed = json.loads(out)
+    assert listed["schema_version"] == 1
+    assert [each["name"] for each in listed["exporters"]] == list(EXPORTERS.names())
+    assert {each["distribution"] for each in listed["exporters"]} == {"ethos-hil"}
+    status, out, err = ethos_hil("exporters")
+    assert (status, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [["csv", ".csv"], ["json", ".json"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

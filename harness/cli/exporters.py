@@ -1,0 +1,34 @@
+"""`ethos-hil exporters`: the formats that `ethos-hil export` writes."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from rich.table import Table
+
+from ethos_hil.harness.render import console
+from ethos_hil.results.export.exporter import EXPORTERS
+from ethos_hil.results.plugins import PluginError
+
+SCHEMA_VERSION = 1
+
+
+def show(*, as_json: bool) -> None:
+    """Print all exporters; of those that cannot be used, a warning."""
+    usable: list[dict[str, str]] = []
+    for name, found in EXPORTERS.all():
+        if isinstance(found, PluginError):
+            sys.stderr.write(f"ethos-hil: warning: {found.message} ({found.hint})\n")
+            continue
+        owner = " ".join(EXPORTERS.distributions(name))
+        usable.append({"name": name, "suffix": found.suffix, "description": found.description, "distribution": owner})
+    if as_json:
+        sys.stdout.write(json.dumps({"schema_version": SCHEMA_VERSION, "exporters": usable}, indent=2) + "\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("--to", "file", "what it writes", "of"):
+        table.add_column(column)
+    for exporter in usable:
+        table.add_row(*exporter.values())
+    console().print(table)
