@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from blocks import ROOT, documents
+from filelock import FileLock
 from generated_tables import TABLES, data
 
 
@@ -18,10 +19,14 @@ def build(sources: Path, output: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("site")
-    done = build(ROOT, output)
-    assert done.returncode == 0, done.stderr
+def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """Built once for all workers of pytest-xdist, whose folders lie beside one another."""
+    base = tmp_path_factory.getbasetemp()
+    output = (base if worker_id == "master" else base.parent) / "site"
+    with FileLock(output.with_suffix(".lock")):
+        if not (output / "index.html").is_file():
+            done = build(ROOT, output)
+            assert done.returncode == 0, done.stderr
     return output
 
 

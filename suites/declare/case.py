@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.results.verdict import FailureKind
+from ethos_hil.suites.declare.declaration_check import check_by_profile, check_kind
 from ethos_hil.suites.declare.suffix import SUFFIXES
 
 if TYPE_CHECKING:
@@ -114,6 +116,10 @@ class Defect:
 
 
 Forward = Callable[..., Any] | Layer | TorchCall | tuple[Layer, ...]
+_ENTRIES: Mapping[str, type[Any]] = {
+    "on_cpu": str, "beside": tuple, "leaves": Mapping, "lacks": tuple, "defects": Defect,
+}  # fmt: skip
+"""What `Case` and `Operator` declare by profile, with the class of each entry."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,18 @@ class Case:
     leaves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defects: Mapping[str, Defect] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check what no test would see. Raises UsageError."""
+        owner = f"case {self.name}"
+        if not (callable(self.forward) or isinstance(self.forward, Layer | TorchCall | tuple)):
+            raise UsageError(
+                f"{owner}: {self.forward!r} is not what computes something", hint="give a function, layer() or call()"
+            )
+        for number, given in enumerate(self.inputs):
+            check_kind(owner, f"input {number}", given, Input)
+        for attribute, kind in _ENTRIES.items():
+            check_by_profile(owner, attribute, getattr(self, attribute), kind)
 
     @property
     def profiles(self) -> tuple[str, ...]:
@@ -193,6 +211,16 @@ class Operator:
     leaves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defects: Mapping[str, Defect] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check what no test would see. Raises UsageError."""
+        owner = f"operator {self.name}"
+        for attribute in ("aten", "cases", "fp", "int"):  # a text would be taken for its letters
+            check_kind(owner, attribute, getattr(self, attribute), tuple)
+        for each in self.cases:
+            check_kind(owner, "a case", each, Case)
+        for attribute, kind in _ENTRIES.items():
+            check_by_profile(owner, attribute, getattr(self, attribute), kind)
 
     def aten_in(self, profile: str) -> tuple[str, ...]:
         """Return the edge operators that must be delegated in a profile."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.suites.declare.declaration_check import check_by_profile, check_profiles
 
 
 @dataclass(frozen=True)
@@ -35,3 +37,15 @@ class Model:
     scratch: int | None = None
     requires: tuple[str, ...] = ()
     slow: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what no test would see. Raises UsageError."""
+        owner = f"model {self.name}"
+        if not isinstance(self.factory, str) or ":" not in self.factory:
+            raise UsageError(
+                f"{owner}: {self.factory!r} names no function", hint='give text, "package.module:function"'
+            )
+        check_profiles(owner, "profiles", self.profiles)
+        check_profiles(owner, "slow", self.slow)
+        check_by_profile(owner, "on_cpu", self.on_cpu, Mapping)
+        check_by_profile(owner, "delegates", self.delegates, int)

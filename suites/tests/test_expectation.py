@@ -68,7 +68,9 @@ def test_what_is_left_to_the_cpu_must_be_what_is_declared(lowered: Callable[[Cas
 def test_what_is_delegated_beside_must_be_all_that_is(lowered: Callable[[Case], Artifact]) -> None:
     artifact = lowered(SORTED)
     left = replace(SORTED, on_cpu={"MI": "TOSA cannot sort"})
-    assert "(TOSA cannot sort) but for nothing; delegated: add.Tensor" in problem(artifact, ADD, left)
+    assert "(TOSA cannot sort), but delegated: add.Tensor, and `beside` declares nothing" in problem(
+        artifact, ADD, left
+    )
     assert problem(artifact, ADD, replace(left, beside={"MI": ("add.Tensor",)})) == ""
     assert problem(artifact, ADD, replace(left, beside={"MI": ("add.Tensor", "mul.Tensor")})) != ""
     nothing = replace(artifact, delegates=(), delegated=())

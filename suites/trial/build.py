@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import difflib
 import zlib
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.suites.declare.case import Case, Input, Layer, TorchCall
 
@@ -45,7 +46,7 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
     elif isinstance(forward, tuple):
         module = nn.Sequential(*map(_layer, forward))
     elif isinstance(forward, TorchCall):
-        module = Function(operator.attrgetter(forward.name)(torch), **forward.options)
+        module = Function(_named(torch, "torch", forward.name), **forward.options)
     else:
         module = Function(forward)
     example, *calibration = (tuple(map(_tensor, case.inputs)) for _ in range(1 + CALIBRATION_SETS))
@@ -53,8 +54,23 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
     return from_module(module, example, [example, *calibration], label=name, root=root)
 
 
+def _named(owner: Any, path: str, name: str) -> Any:
+    """Return what is called `name` there. Raises UsageError, with the nearest name, where nothing is."""
+    *folders, last = name.split(".")
+    for each in folders:
+        owner, path = getattr(owner, each, None), f"{path}.{each}"
+    if not hasattr(owner, last):
+        close = difflib.get_close_matches(last, dir(owner), n=1) or [
+            known for known in dir(owner) if known.lower() == last.lower()
+        ]
+        raise UsageError(
+            f"{path} has no {last!r}", hint=f"did you mean {close[0]}?" if close else "is it spelt as torch has it?"
+        )
+    return getattr(owner, last)
+
+
 def _layer(layer: Layer) -> nn.Module:
-    module: nn.Module = getattr(nn, layer.name)(*layer.arguments, **layer.options)
+    module: nn.Module = _named(nn, "torch.nn", layer.name)(*layer.arguments, **layer.options)
     for part in module.modules():
         if isinstance(part, _NORMS):  # new norms scale by 1 and shift by 0
             for name, value in (*part.named_parameters(), *part.named_buffers()):

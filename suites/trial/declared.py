@@ -185,7 +185,7 @@ class DeclaredModel(Declared):
                 return f"{kernel} is declared to be left to the CPU ({reason}), and is not: correct the declaration"
         wanted = self.model.delegates.get(self.profile.name, 1)
         if len(artifact.delegates) != wanted:
-            return f"{len(artifact.delegates)} parts were delegated, {wanted} declared"
+            return f"delegates in the program: {len(artifact.delegates)}, declared: {wanted}; correct `delegates`"
         scratch = max((delegate.blob.scratch_size for delegate in artifact.delegates if delegate.vela), default=0)
         if self.model.scratch is not None and scratch > self.model.scratch:
             return f"the program needs {scratch:,} bytes of working memory, {self.model.scratch:,} are declared"

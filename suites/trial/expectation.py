@@ -43,10 +43,11 @@ class Expectation:
             beside: tuple[str, ...] = self._declared("beside") or ()
             if sorted(aten) == sorted(beside):
                 return None
-            but, taken = (", ".join(names) or "nothing" for names in (beside, aten))
-            return f"declared to be left to the CPU ({reason}) but for {but}; delegated: {taken}"
+            taken = f"{', '.join(aten) or 'nothing'}, and `beside` declares {', '.join(beside) or 'nothing'}"
+            return f"declared to be left to the CPU ({reason}), but delegated: {taken}"
         if not found:
-            return f"nothing was delegated; on the CPU: {', '.join(artifact.cpu_ops) or 'nothing'}"
+            left = ", ".join(artifact.cpu_ops) or "nothing"
+            return f"nothing was delegated; on the CPU: {left} (if that is right, say why in `on_cpu`)"
         wanted = self.operator
         for names, there in ((wanted.tosa_in(self.profile), found), (wanted.aten_in(self.profile), aten)):
             absent = [name for name in names if name not in there]

@@ -65,7 +65,7 @@ def test_a_right_declaration_has_no_problem(artifact: Artifact) -> None:
             {"on_cpu": {"U55_BI": {**LEFT, "aten::topk.values": "another"}}},
             "aten::topk.values is declared to be left to the CPU (another), and is not",
         ),
-        ({"delegates": {"U55_BI": 2}}, "1 parts were delegated, 2 declared"),
+        ({"delegates": {"U55_BI": 2}}, "delegates in the program: 1, declared: 2"),
         ({"scratch": 1}, "bytes of working memory, 1 are declared"),
     ],
 )
@@ -78,4 +78,4 @@ def test_a_wrong_declaration_is_told(given: dict[str, Any], told: str, artifact:
 def test_a_program_without_delegates_is_told(artifact: Artifact) -> None:
     """A compiler that delegates nothing must not look like a model that needs no delegate."""
     problem = declared().problem(replace(artifact, delegates=()))
-    assert problem == "0 parts were delegated, 1 declared"
+    assert problem == "delegates in the program: 0, declared: 1; correct `delegates`"
