@@ -190,7 +190,7 @@ def listing(model: FvpModel) -> str:
         if row.soc in (None, model.soc.name):
             default = row.default or (str(model.npu.default_macs) if row.pattern == "{npu}.num_macs" else "")
             value = f'"{default}"' if row.kind is str else default
-            name = row.name(model).replace("#", "0")
+            name = row.name(model).replace("#", "1" if ".uart#" in row.pattern else "0")  # uart0 has rows of its own
             if row.treatment is _HONOURED and value:
                 lines.append(f"{name}={value}  # ({row.kind.__name__}) {row.treatment.value}: {row.note}")
             else:

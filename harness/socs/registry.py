@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from ethos_hil.harness.socs.soc import Soc
@@ -14,13 +15,30 @@ _OTHERS = ("firmware_files", "fvps", "registry", "soc")
 
 
 def _declared() -> tuple[Soc, ...]:
+    """Raises ValueError where two files declare what must be one's own."""
     files = pkgutil.iter_modules([str(Path(__file__).parent)])
     names = sorted(file.name for file in files if not file.ispkg and file.name not in _OTHERS)
     found: tuple[Soc, ...] = tuple(importlib.import_module(f"{__package__}.{name}").SOC for name in names)
-    for what in ("name", "number"):
-        values = [getattr(soc, what) for soc in found]
-        assert len(set(values)) == len(values), f"two systems on chip have one {what}: {values}"
+    check_unique(found)
     return found
+
+
+def check_unique(socs: Sequence[Soc]) -> None:
+    """Check that no two systems have one name or number, and no two NPUs one FVP.
+
+    Raises:
+        ValueError: two have; says what.
+    """
+    parts: dict[str, list[object]] = {
+        "name": [soc.name for soc in socs],
+        "number": [soc.number for soc in socs],
+        "FVP": [npu.fvp.executable for soc in socs for npu in soc.npus if npu.fvp is not None],
+    }
+    for what, values in parts.items():
+        twice = [value for value in values if values.count(value) > 1]
+        if twice:
+            owner = "two kinds of NPU have" if what == "FVP" else "two systems on chip have"
+            raise ValueError(f"{owner} one {what} in harness/socs: {twice[0]}")
 
 
 SOCS = _declared()

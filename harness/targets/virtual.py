@@ -13,7 +13,7 @@ from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.npu import Configuration, Execution
 from ethos_hil.harness.outcome import Ended, OpEvent, Outcome, Progress, Run
-from ethos_hil.harness.socs.registry import SOCS, virtual_soc
+from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
@@ -24,6 +24,7 @@ from ethos_hil.harness.virtual.machine import EngineFactory, Machine
 from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
 
@@ -39,7 +40,7 @@ def _unchanged(data: bytes) -> bytes:
 
 
 class VirtualTarget(Target):
-    """A Corstone-300 with an Ethos-U55 or U65, or a Corstone-320 with an Ethos-U85.
+    """A system of harness/socs with one of its NPUs: a Corstone-300 with an Ethos-U55 or U65, for example.
 
     Cycle counts are modelled (harness/npu/timing/timing_model.py).
     """
@@ -54,7 +55,7 @@ class VirtualTarget(Target):
         *,
         strict: bool = False,
         pool: BoardPool | None = None,
-        soc: Soc | None = None,
+        soc: Soc | str | None = None,
         engine: EngineFactory = Engine,
         wire: Wire = _unchanged,
     ) -> None:
@@ -64,15 +65,19 @@ class VirtualTarget(Target):
             npu: name of its configuration.
             strict: fail on command streams that lack a wait.
             pool: where boards wait for their next run; without one every run starts a board and ends it.
-            soc: the system on chip; by default the first one of harness/socs that has the NPU.
+            soc: the system on chip, or its name; by default the first one of harness/socs that has the NPU.
             engine: makes the engine that runs the NPU's jobs, for each run; by default the functional model.
             wire: gets what the board sends before it is read, to keep or to change it.
 
         Raises:
-            UsageError: the functional model can't be that NPU; says which it can be.
+            UsageError: the functional model can't be that NPU, or the system cannot have it; says which it can be.
+            ToolError: no system has that name.
         """
         self._configuration = Configuration.parse(npu)
-        self._soc = virtual_soc(npu) if soc is None else soc
+        self._soc = virtual_soc(npu) if soc is None else find_soc(soc) if isinstance(soc, str) else soc
+        if npu not in self._soc.npu_names:
+            names = ", ".join(self._soc.npu_names)
+            raise UsageError(f"the virtual {self._soc.name} cannot have an {npu}", hint=f"use one of {names}")
         self.soc = self._soc.name
         self.npu = npu
         self._strict = strict
@@ -205,7 +210,7 @@ PLUGIN = TargetPlugin(
     kind="virtual",
     description="QEMU with a functional NPU",
     socs=tuple(soc.name for soc in SOCS if soc.virtual),
-    npus=tuple(name for soc in SOCS if soc.virtual for name in soc.npu_names),
+    npus=tuple(dict.fromkeys(name for soc in SOCS if soc.virtual for name in soc.npu_names)),
     make=_make,
     find=_find,
     options=frozenset({TargetOption.STRICT, TargetOption.POOL}),

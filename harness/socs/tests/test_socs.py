@@ -13,8 +13,9 @@ import pytest
 from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS
 from ethos_hil.harness.socs.firmware_files import PRESETS, firmware_files
 from ethos_hil.harness.socs.fvps import MODELS, fvp_model
-from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
+from ethos_hil.harness.socs.registry import SOCS, check_unique, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc, Window
+from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.lowering.errors import ToolError, UsageError
 
@@ -125,3 +126,23 @@ def test_the_two_aliases_of_a_window_are_one_place() -> None:
         assert window.holds(window.alias, window.size)
         assert not window.holds(window.alias + 1, window.size)
     assert Window(0x70000000, 4).bases == (0x70000000,)
+
+
+def test_two_systems_with_one_name_number_or_fvp_are_refused() -> None:
+    first, second = SOCS[0], SOCS[1]
+    check_unique(SOCS)
+    for changed, said in (
+        ({"name": first.name}, f"two systems on chip have one name in harness/socs: {first.name}"),
+        ({"number": first.number}, "one number"),
+        ({"npus": first.npus}, f"two kinds of NPU have one FVP in harness/socs: {first.npus[0].fvp.executable}"),  # type: ignore[union-attr]
+    ):
+        with pytest.raises(ValueError, match=said):
+            check_unique([first, dataclasses.replace(second, **changed)])
+
+
+def test_a_virtual_system_is_found_by_name_and_has_only_its_own_npus() -> None:
+    assert VirtualTarget("ethos-u55-128", soc="corstone-300").soc == "corstone-300"
+    with pytest.raises(UsageError, match="the virtual corstone-300 cannot have an ethos-u85-256"):
+        VirtualTarget("ethos-u85-256", soc="corstone-300")
+    with pytest.raises(ToolError, match="no system on chip is called 'corstone-3000'"):
+        VirtualTarget("ethos-u55-128", soc="corstone-3000")
