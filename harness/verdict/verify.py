@@ -17,6 +17,8 @@ from ethos_hil.results.record import Failure, Output
 from ethos_hil.results.verdict import FailureKind
 
 REFERENCE = "tosa_reference_model"
+HOST = "the host's kernels"
+"""The reference of a program without delegates, in which tosa_reference_model computes nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +51,13 @@ def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegat
     for run in outcome.runs if problem is None else ():
         found = _tensors_of_run(run)
         expected = _tensors_of_reference(references[run.input_set], with_delegates)
+        reference = REFERENCE if references[run.input_set].delegate_outputs else HOST
         if found.keys() != expected.keys():
             sent = ", ".join(found) or "nothing"
             problem = problem or f"input set {run.input_set}: expected {', '.join(expected)}; the target sent {sent}"
             continue
         for name, value in found.items():
-            output, difference = _compare(name, expected[name], value, run)
+            output, difference = _compare(name, expected[name], value, run, reference)
             outputs[name] = output if name not in outputs else _merge(outputs[name], output)
             problem = problem or difference
     failure = None if problem is None else Failure(FailureKind.MISMATCH, problem)
@@ -81,20 +84,20 @@ def _delegate_output(instruction: int, index: int) -> str:
     return f"delegate call {instruction} output {index}"
 
 
-def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run) -> tuple[Output, str | None]:
+def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run, reference: str) -> tuple[Output, str | None]:
     """Return the comparison, and a text about what is wrong, or None."""
     if expected.shape != found.shape or expected.dtype != found.dtype:
         difference = (
             f"{name}: expected {expected.dtype}{list(expected.shape)}, the target sent {found.dtype}{list(found.shape)}"
         )
         output = Output(
-            name, found.shape, str(found.dtype), REFERENCE, expected.size, expected.size, np.inf, difference
+            name, found.shape, str(found.dtype), reference, expected.size, expected.size, np.inf, difference
         )
         return output, difference
     different = _bits(expected) != _bits(found)
     mismatches = int(np.count_nonzero(different))
     if mismatches == 0:
-        return Output(name, found.shape, str(found.dtype), REFERENCE, found.size, 0, 0.0), None
+        return Output(name, found.shape, str(found.dtype), reference, found.size, 0, 0.0), None
     first = tuple(int(axis[0]) for axis in np.nonzero(different)) if found.ndim else ()
     first_mismatch = (
         f"input set {run.input_set}, repeat {run.repeat}, index {list(first)}: "
@@ -103,8 +106,8 @@ def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run) -> tu
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which the next line handles
         error = np.abs(expected[different].astype(np.float64) - found[different].astype(np.float64))
     largest = float(np.inf if np.isnan(error).any() else error.max())
-    output = Output(name, found.shape, str(found.dtype), REFERENCE, found.size, mismatches, largest, first_mismatch)
-    return output, f"{name}: {mismatches} of {found.size} elements differ from {REFERENCE}; first at {first_mismatch}"
+    output = Output(name, found.shape, str(found.dtype), reference, found.size, mismatches, largest, first_mismatch)
+    return output, f"{name}: {mismatches} of {found.size} elements differ from {reference}; first at {first_mismatch}"
 
 
 def same_bits(expected: np.ndarray, found: np.ndarray) -> bool:

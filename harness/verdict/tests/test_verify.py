@@ -37,6 +37,18 @@ def test_equal_bits_are_verified_nan_and_infinity_included() -> None:
     ]
 
 
+def test_a_program_without_delegates_is_not_said_to_be_compared_with_the_tosa_reference_model() -> None:
+    on_cpu = Run(0, 0, (LOGITS.copy(),), ())
+    (output,) = verify(outcome(on_cpu), [ReferenceRun((LOGITS,), {})]).outputs
+    assert output.reference == "the host's kernels"
+    wrong = verify(outcome(Run(0, 0, (LOGITS + 1,), ())), [ReferenceRun((LOGITS,), {})])
+    assert wrong.difference is not None
+    assert "differ from the host's kernels" in wrong.difference.message
+    assert {output.reference for output in verify(outcome(execution()), [REFERENCE]).outputs} == {
+        "tosa_reference_model"
+    }
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_one_different_bit_in_an_output_is_a_mismatch(index: int) -> None:
     logits = LOGITS.copy()
