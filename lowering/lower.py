@@ -94,7 +94,8 @@ def lower(
         else EthosUToolchain(target, memory_mode or MemoryMode.default(target), scheme)
     )
     progress("exporting")
-    with apply(SPEED):
+    # Patches of torchao come later: they import it, and nothing else does if the artifact is in the cache.
+    with apply([patch for patch in SPEED if patch.package == "torch"]):
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
             key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))
@@ -254,7 +255,7 @@ def _prepared(
     if toolchain.scheme is None:
         return _Ready(program, floats, (), notes)
     progress("quantising")
-    with _stage("quantising the model", sources):
+    with apply(SPEED), _stage("quantising the model", sources):
         module, program = quantise(floating, method.calibration_inputs, spec, toolchain.scheme)
         return _Ready(program, floats, evaluate(module, method.example_inputs), notes)
 
