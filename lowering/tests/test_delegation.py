@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -125,8 +126,9 @@ def test_what_the_npu_cannot_take_is_an_error_that_names_it(tmp_path: Path, name
 
 
 def test_the_reason_is_upstreams_without_its_schema(tmp_path: Path) -> None:
-    with pytest.raises(CompileError, match=r"Input dtype torch\.float32 is not supported in \S+\.default\. *$"):
+    with pytest.raises(CompileError) as caught:
         whole("to_integers", U55, Cache(tmp_path))
+    assert re.search(r"Input dtype torch\.float32 is not supported in \S+\.default\. *$", caught.value.message)
 
 
 def test_an_input_that_nothing_quantises_cannot_be_left_to_the_caller(tmp_path: Path) -> None:
