@@ -84,6 +84,7 @@ def test_conversation_of_a_whole_plan(firmware: bytes, boot_elf: BootElf, export
     assert conversation.frames[-1].fields == {"status": 0, "runs": 6, "frames": len(conversation.frames)}
 
 
+@pytest.mark.slow
 def test_frames_survive_stuffing_at_every_group_boundary(run_program: RunProgram) -> None:
     # A COBS group holds at most 254 bytes without a zero: data of these lengths ends before, at and after that, alone
     # and with the CRC that follows it.

@@ -188,6 +188,7 @@ MODELS = [
 """A model is also what `suites.trial.build` makes of a declaration."""
 
 
+@pytest.mark.slow
 def test_modules_import_alone_without_warnings_and_all_but_models_without_torch() -> None:
     """What keeps --help, --collect-only and reports fast: torch and executorch cost seconds to import."""
     names = [name for name in NAMES if name not in MODELS]

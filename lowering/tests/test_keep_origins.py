@@ -41,6 +41,7 @@ def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:
     assert {row.source.partition(":")[0] for row in artifact.npu_ops} == {Path(__file__).name}
 
 
+@pytest.mark.slow
 def test_without_the_traces_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "off")
     artifact = lower_products(tmp_path)

@@ -149,6 +149,7 @@ def test_a_deep_quantised_network_matches_pytorch_when_its_roundings_differ() ->
     assert "of 10 elements are too far from PyTorch, quantised" in text
 
 
+@pytest.mark.slow
 def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """If each element of an answer fits another alternative, the answer as a whole fits none.
 
