@@ -83,6 +83,10 @@ class PluginGroup(Generic[T]):
         """Return the distributions that register `name`."""
         return tuple(_distribution(entry) for entry in self._entries().get(name, ()))
 
+    def owner(self, name: str) -> str:
+        """Return the distributions that register `name`, for messages."""
+        return " and ".join(self.distributions(name))
+
     def get(self, name: str) -> T:
         """Return the plug-in called `name`.
 
@@ -93,10 +97,11 @@ class PluginGroup(Generic[T]):
         self.known(name)
         entries = self._entries()[name]
         if len(entries) > 1:
-            whose = " and ".join(map(_distribution, entries))
-            raise PluginError(f"the {self.noun} {name!r} is registered by {whose}", "uninstall all of them but one")
+            raise PluginError(
+                f"the {self.noun} {name!r} is registered by {self.owner(name)}", "uninstall all of them but one"
+            )
         (entry,) = entries
-        owner = _distribution(entry)
+        owner = self.owner(name)
         try:
             found: object = entry.load()
         except (Exception, SystemExit) as error:

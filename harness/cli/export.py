@@ -32,7 +32,7 @@ def export(path: Path, to: str, output: Path) -> None:
     try:
         content: object = exporter.write(record)
     except Exception as error:
-        owner = " ".join(EXPORTERS.distributions(to))
+        owner = EXPORTERS.owner(to)
         raise ToolError(
             f"the exporter {to!r} of {owner} failed: {type(error).__name__}: {error}",
             hint=f"tell those who make {owner}; --debug shows where",
@@ -40,7 +40,7 @@ def export(path: Path, to: str, output: Path) -> None:
     if isinstance(content, str):
         content = content.encode()
     if not isinstance(content, bytes):
-        owner = " ".join(EXPORTERS.distributions(to))
+        owner = EXPORTERS.owner(to)
         raise ToolError(
             f"the exporter {to!r} of {owner} returned a {type(content).__name__} in place of text or bytes",
             hint=f"tell those who make {owner}",

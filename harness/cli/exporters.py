@@ -21,7 +21,7 @@ def show(*, as_json: bool) -> None:
         if isinstance(found, PluginError):
             sys.stderr.write(f"ethos-hil: warning: {found.message} ({found.hint})\n")
             continue
-        owner = " ".join(EXPORTERS.distributions(name))
+        owner = EXPORTERS.owner(name)
         usable.append({"name": name, "suffix": found.suffix, "description": found.description, "distribution": owner})
     if as_json:
         sys.stdout.write(json.dumps({"schema_version": SCHEMA_VERSION, "exporters": usable}, indent=2) + "\n")

@@ -115,7 +115,7 @@ def make_target(
     except EthosHilError:
         raise
     except Exception as error:
-        owner = _owner(plugin)
+        owner = TARGETS.owner(plugin.name)
         raise ToolError(
             f"the target {plugin.name!r} of {owner} cannot be made: {type(error).__name__}: {error}",
             hint=f"repair or uninstall {owner}; --debug shows where",
@@ -141,16 +141,12 @@ def _check_description(board: Target, plugin: TargetPlugin, npu: NpuName) -> Non
     for attribute, values in allowed.items():
         found = getattr(board, attribute, None)
         if found not in values:
-            owner = _owner(plugin)
+            owner = TARGETS.owner(plugin.name)
             raise ToolError(
                 f"the target {plugin.name!r} of {owner} says that its {attribute} is {found!r}, and not "
                 f"{' or '.join(values)}",
                 hint=f"repair or uninstall {owner}",
             )
-
-
-def _owner(plugin: TargetPlugin) -> str:
-    return " and ".join(TARGETS.distributions(plugin.name)) or "an unnamed distribution"
 
 
 def _usable() -> list[TargetPlugin]:

@@ -31,8 +31,8 @@ def check_profiles(owner: str, attribute: str, names: Iterable[object]) -> None:
             )
 
 
-def check_by_profile(owner: str, attribute: str, value: object, kinds: type[Any] | tuple[type[Any], ...]) -> None:
-    """Check that `value` is a mapping from profiles to objects of `kinds`.
+def check_by_profile(owner: str, attribute: str, value: object, kind: type[Any]) -> None:
+    """Check that `value` is a mapping from profiles to objects of `kind`.
 
     Raises:
         UsageError: it is not; says what it is.
@@ -43,15 +43,14 @@ def check_by_profile(owner: str, attribute: str, value: object, kinds: type[Any]
         )
     check_profiles(owner, attribute, value)
     for profile, entry in value.items():
-        check_kind(owner, f"{attribute}[{profile!r}]", entry, kinds)
+        check_kind(owner, f"{attribute}[{profile!r}]", entry, kind)
 
 
-def check_kind(owner: str, attribute: str, value: object, kinds: type[Any] | tuple[type[Any], ...]) -> None:
-    """Check that `value` is an object of `kinds`.
+def check_kind(owner: str, attribute: str, value: object, kind: type[Any]) -> None:
+    """Check that `value` is an object of `kind`.
 
     Raises:
         UsageError: it is not; says what it is, and what is wanted.
     """
-    if not isinstance(value, kinds):
-        wanted = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-        raise UsageError(f"{owner}: {attribute} is {value!r}, a {type(value).__name__}", hint=f"give a {wanted}")
+    if not isinstance(value, kind):
+        raise UsageError(f"{owner}: {attribute} is {value!r}, a {type(value).__name__}", hint=f"give a {kind.__name__}")
