@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -58,18 +59,26 @@ def session(folder: Path, seconds: float, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n", "2"]], ids=["one process", "xdist"])
+@pytest.mark.parametrize("arguments", [[], ["-n", "2", "--dist", "worksteal"]], ids=["one process", "xdist"])
 def test_a_session_ends_in_time_and_says_what_it_left_out(tmp_path: Path, arguments: list[str]) -> None:
-    text = "import pytest, time\n@pytest.mark.parametrize('n', range(400))\ndef test_slow(n):\n    time.sleep(0.1)\n"
+    text = "import pytest, time\n@pytest.mark.parametrize('n', range(900))\ndef test_slow(n):\n    time.sleep(0.1)\n"
     (tmp_path / "test_many.py").write_text(text)
     done = session(tmp_path, 2, *arguments)
     assert done.returncode == 0, done.stdout
-    assert "the time was up after" in done.stdout
+    run = re.search(r"the time was up after (\d+) tests", done.stdout)
+    assert run is not None
+    assert int(run[1]) < 60, "two workers, 0.1 s each, 2 s, and time to begin"
 
 
-def test_a_failure_is_seen_although_the_time_is_up(tmp_path: Path) -> None:
-    (tmp_path / "test_wrong.py").write_text("def test_wrong():\n    assert 0\ndef test_right():\n    pass\n")
-    assert session(tmp_path, -1).returncode != 0
+@pytest.mark.parametrize("arguments", [[], ["-n", "2", "--dist", "worksteal"]], ids=["one process", "xdist"])
+def test_a_failure_is_seen_although_the_time_is_up(tmp_path: Path, arguments: list[str]) -> None:
+    text = "import os, time\ndef test_wrong():\n    time.sleep(max(0, float(os.environ['END']) - time.time()))\n"
+    text = text.replace("END", changed.STOP_AFTER) + "    assert 0\n"
+    others = "".join(f"def test_right_{number}():\n    pass\n" for number in range(50))
+    (tmp_path / "test_wrong.py").write_text(text + others)
+    done = session(tmp_path, 5, *arguments)
+    assert done.returncode != 0
+    assert "1 failed" in done.stdout
 
 
 def test_with_time_left_nothing_is_left_out(tmp_path: Path) -> None:
