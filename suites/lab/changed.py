@@ -50,6 +50,7 @@ def main(
     tests = tests_of(files)
     sys.stdout.write(f"{len(files)} files changed; their tests are in {len(tests)} files\n")
     if tests and not failed:
+        # One test at a time is handed out: with larger shares a worker would begin with far ones.
         arguments = [
             "-q",
             "-m",
@@ -57,7 +58,9 @@ def main(
             "-n",
             "auto",
             "--dist",
-            "worksteal",
+            "load",
+            "--maxschedchunk",
+            "1",
             "-p",
             _PLUGIN,
             "--no-header",

@@ -1,7 +1,7 @@
 """pytest plugin: starts no test after a given time, and says how many were run.
 
-Every process that runs tests looks at the clock itself. pytest-xdist's wish to stop is not enough: with `--dist
-worksteal` all tests are handed out at the start, and a worker told to shut down first runs what it was handed.
+Every process that runs tests looks at the clock itself. pytest-xdist's wish to stop is not enough: a worker told to
+shut down first runs what it was handed, and with `--dist worksteal` that is its share of all tests.
 """
 
 from __future__ import annotations
