@@ -14,8 +14,9 @@ import typer
 from rich.console import Console
 
 from ethos_hil.suites.lab.self_bench import __main__ as command
-from ethos_hil.suites.lab.self_bench import launcher, npu, suite_tests, timing_model
+from ethos_hil.suites.lab.self_bench import host, launcher, npu, suite_tests, timing_model
 from ethos_hil.suites.lab.self_bench.figure import SHORT, BenchPart, Figure, at_least, at_most, table
+from ethos_hil.suites.lab.self_bench.host import DelegateTimes
 from ethos_hil.suites.lab.self_bench.launcher import LauncherTimes
 from ethos_hil.suites.lab.self_bench.npu import Speed
 from ethos_hil.suites.lab.self_bench.suite_tests import Compared, Sessions, Times
@@ -108,6 +109,7 @@ def compared(cold: float, warm: float) -> Compared:
 
 SESSIONS = Sessions(one_worker=100, two_workers=52, listing=1.0, filling=200, cached=100, jobs=2)
 FAST = Speed("network", "ethos-u55-128", 5, 1000, reference=1.0, cold=0.5, warm=0.1)
+LARGE, SMALL = DelegateTimes(0.4, 0.1, 1.0), DelegateTimes(0.012, 0.0009, 0.001)
 PUBLISHED = Published("a network", "somewhere", 100, 110)
 
 
@@ -146,6 +148,15 @@ def row(npu: str, ratio: float) -> CycleComparison:
         (
             lambda: timing_model.part([row("ethos-u85-256", 0.5)], [], []),
             "Conv2D, ethos-u85-256: modelled and Vela's cycles, larger / smaller",
+        ),
+        (lambda: BenchPart(tuple(host.npu_figures(LARGE, SMALL, 0.012))), ""),
+        (
+            lambda: BenchPart(tuple(host.npu_figures(LARGE, replace(SMALL, cold=0.014), 0.012))),
+            "digits, cold: NPU model behind the reference",
+        ),
+        (
+            lambda: BenchPart(tuple(host.npu_figures(replace(LARGE, cold=0.5), SMALL, 0.012))),
+            "MobileNetV2, cold: NPU model's time / reference's",
         ),
         (lambda: launcher.part(LauncherTimes(1.0, 0.2, 0.3, 0.2, 0.1, 0.2)), ""),
         (
