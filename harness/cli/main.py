@@ -341,7 +341,11 @@ def guard(body: Callable[[], object]) -> NoReturn:
     signal.signal(signal.SIGTERM, _terminate)
     debug = "--debug" in sys.argv
     try:
-        status = body()
+        try:
+            status = body()
+        except typer.Abort as error:
+            # typer takes every EOFError for a user who ends a dialogue. There are no dialogues here.
+            raise error.__cause__ or error from None
         if status == INTERRUPTED:  # typer has handled the KeyboardInterrupt already
             raise KeyboardInterrupt
         sys.exit(status if isinstance(status, int) else 0)
@@ -349,7 +353,7 @@ def guard(body: Callable[[], object]) -> NoReturn:
         for line in error.console[-10:]:
             sys.stderr.write(f"  device: {line}\n")
         _fail(error, f"{error.message}" + (f" ({error.hint})" if error.hint else ""), error.exit_status, debug)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         sys.stderr.write("ethos-hil: interrupted\n")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from ethos_hil.harness.cli import main
 
@@ -302,6 +303,20 @@ def test_json_on_stdout_is_only_json(ethos_hil: Run) -> None:
     assert json.loads(ethos_hil("run", "net.py:net", "--json", "-").out)["verdict"] == "verified"
 
 
+def test_an_end_of_file_inside_is_a_defect_and_no_interruption(capsys: pytest.CaptureFixture[str]) -> None:
+    """typer takes it for the end of a dialogue. Truncated bytecode of a module raises it, too."""
+    app = typer.Typer()
+
+    @app.command()
+    def command() -> None:
+        raise EOFError("marshal data too short")
+
+    with pytest.raises(SystemExit) as ended:
+        main.guard(lambda: app([], standalone_mode=False))
+    assert ended.value.code == 70
+    assert "internal error: EOFError: marshal data too short" in capsys.readouterr().err
+
+
 def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
     assert "Traceback" in ethos_hil("run", "absent.py:net", "--debug").err
     assert "Traceback" not in ethos_hil("run", "absent.py:net").err
@@ -328,7 +343,8 @@ def in_a_process(arguments: list[str], here: Path, largest: int | None = None) -
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
 
-    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
+    # -B: Python 3.11 does not notice that a file took only a part of its bytecode, and keeps the part.
+    command = [sys.executable, *(["-B"] if largest is not None else []), "-m", "ethos_hil.harness.cli.main", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(Path(main.__file__).parents[3])}
     return subprocess.run(
         command, capture_output=True, text=True, preexec_fn=small_files, env=environment, cwd=here, check=False
