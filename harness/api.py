@@ -51,6 +51,7 @@ def run(
     strict: bool = False,
     fast: bool = False,
     runner: str | os.PathLike[str] | None = None,
+    trust_elf: bool = False,
     progress: Reporter | None = None,
 ) -> Result:
     """Lower a model, run it on a target, and compare every output with tosa_reference_model.
@@ -72,6 +73,8 @@ def run(
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
         fast: let an FVP leave out the NPU's timing.
         runner: the ELF of an arm_executor_runner, to run in place of our firmware.
+        trust_elf: let that ELF reach every file that you reach, and run commands; by default it reaches a folder of its
+            own.
         progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
 
     Returns:
@@ -94,6 +97,7 @@ def run(
         strict=strict,
         fast=fast,
         runner=None if runner is None else Path(runner),
+        trust_elf=trust_elf,
     )
     return Result(run_request(request, reporter=progress))
 

@@ -7,9 +7,12 @@ import ctypes
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_END_SECONDS = 5.0
 
 
 def dies_with(parent: int) -> Callable[[], None]:
@@ -43,3 +46,28 @@ def interrupts_deferred() -> Iterator[None]:
         signal.signal(signal.SIGINT, previous)
         if caught:
             signal.raise_signal(signal.SIGINT)
+
+
+def end_marked(variable: str, value: str) -> None:
+    """Kill every process of this user that has an environment variable of this value, until there is none.
+
+    It finds what a program started and left behind: a process in a session of its own keeps its environment.
+    """
+    mark = f"{variable}={value}".encode()
+    end = time.monotonic() + _END_SECONDS
+    while (marked := _marked(mark)) and time.monotonic() < end:
+        for process in marked:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.001)
+
+
+def _marked(mark: bytes) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            # Gone meanwhile, of another user, or a zombie, which has no environment.
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+    return found

@@ -38,6 +38,7 @@ class RunRequest:
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
         fast: let an FVP leave out the NPU's timing; no cycles are reported then.
         runner: an ELF to run in place of our firmware.
+        trust_elf: let that ELF reach every file that the user reaches, and run commands, by semihosting.
         trace: file for a record of every NPU operation, written before anything runs.
     """
 
@@ -53,6 +54,7 @@ class RunRequest:
     strict: bool = False
     fast: bool = False
     runner: Path | None = None
+    trust_elf: bool = False
     trace: Path | None = None
 
     @property
@@ -64,8 +66,10 @@ class RunRequest:
         """Check what no other check sees before a target is started.
 
         Raises:
-            UsageError: `repeat` is less than 1, or `timeout` is not more than 0.
+            UsageError: `repeat` is less than 1, `timeout` is not more than 0, or a runner is trusted that is not given.
         """
+        if self.trust_elf and self.runner is None:
+            raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
         if self.repeat < 1:
             raise UsageError(f"repeat is {self.repeat}", hint="let each input set be executed once or more")
         if not self.timeout > 0:

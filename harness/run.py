@@ -130,7 +130,9 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     npu, mode = request.npu_name, request.mode
     request.check_numbers()
-    board = make_target(request.target, npu, strict=request.strict, fast=request.fast, pool=pool)
+    board = make_target(
+        request.target, npu, strict=request.strict, fast=request.fast, trust_elf=request.trust_elf, pool=pool
+    )
     firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
     if isinstance(request.inputs, Path):
         inputs: InputFile | tuple[InputSet, ...] | None = InputFile.read(request.inputs)

@@ -94,6 +94,10 @@ def run(
     target: TARGET = "virtual",
     memory_mode: MEMORY_MODE = None,
     runner: RUNNER = None,
+    trust_elf: Annotated[
+        bool,
+        typer.Option("--trust-elf", help="Let the runner reach all files and run commands, not only its own folder."),
+    ] = False,
     fast: Annotated[bool, typer.Option("--fast", help="Let an FVP leave out timing; no cycles are reported.")] = False,
     inputs: INPUTS = None,
     method: METHOD = None,
@@ -135,6 +139,7 @@ def run(
         strict=strict,
         fast=fast,
         runner=runner,
+        trust_elf=trust_elf,
         trace=trace,
     )
     raise typer.Exit(commands.run(request, json_file=json_file, runs=runs))

@@ -16,6 +16,7 @@ from ethos_hil.harness.image.firmware_manifest import MANIFEST_NAME, FirmwareMan
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.virtual.qemu import QEMU_VARIABLE
+from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering import byte_size
 from ethos_hil.lowering.cache_contents import CacheContents
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, LIMIT_VARIABLE, cache_folder, cache_limit
@@ -29,6 +30,7 @@ VARIABLES = (
     FVP_PATH_VARIABLE,
     "ETHOS_HIL_PATCHES",
     QEMU_VARIABLE,
+    TRUST_VARIABLE,
 )
 """All that are read."""
 _SCARCE, _NOTHING = 10**9, 10**8

@@ -15,7 +15,8 @@ from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.options import OPTIONS, Option
 from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
 from ethos_hil.harness.socs.fvps import FvpModel
-from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
+from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting, trusts_elf
+from ethos_hil.lowering.errors import UsageError
 
 _MASK = 0xFFFFFFFF
 
@@ -119,7 +120,8 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
             flags.add(option.name)
     try:
         values = parameters.check(texts, model)
-    except ParameterError as error:
+        trusted = "trust-elf" in flags or trusts_elf()
+    except (ParameterError, UsageError) as error:
         raise CommandLineError(str(error)) from None
     if len(applications) != 1:
         found = "none is given" if not applications else f"{len(applications)} are: {', '.join(applications)}"
@@ -131,7 +133,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
         application=Path(applications[0]),
         data=tuple(data),
         boot=_boot(model, values),
-        semihosting=_semihosting(values),
+        semihosting=_semihosting(values, trusted=trusted),
         uart=UartSettings(
             str(values.get("{board}.uart0.out_file", "")),
             bool(values["{board}.uart0.shutdown_on_eot"]),
@@ -250,7 +252,7 @@ def _boot(model: FvpModel, values: Mapping[str, bool | int | str]) -> int:
     return boot
 
 
-def _semihosting(values: Mapping[str, bool | int | str]) -> Semihosting | None:
+def _semihosting(values: Mapping[str, bool | int | str], *, trusted: bool) -> Semihosting | None:
     if not values["{cpu}.semihosting-enable"]:
         return None
     command_line = str(values.get("{cpu}.semihosting-cmd_line", ""))
@@ -265,4 +267,4 @@ def _semihosting(values: Mapping[str, bool | int | str]) -> Semihosting | None:
     cwd = Path(str(values.get("{cpu}.semihosting-cwd", "")) or ".")
     if not cwd.is_dir():
         raise CommandLineError(f"semihosting-cwd {str(cwd)!r} is not a folder")
-    return Semihosting(command_line, cwd, HeapInfo(*words))
+    return Semihosting(command_line, cwd, HeapInfo(*words), trusted)

@@ -10,7 +10,7 @@ from pathlib import Path
 from ethos_hil.harness.fvp_stand_in.command_line import DataFile, LaunchSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.virtual.mps3_an547 import missing
-from ethos_hil.harness.virtual.semihosting import HeapInfoCalls
+from ethos_hil.harness.virtual.semihosting import AnsweredCalls
 
 
 class ImageError(Exception):
@@ -24,12 +24,12 @@ class LaunchImage:
     Attributes:
         elf: the application, or its path if it is unchanged.
         data: further files to load, and their addresses.
-        heapinfo: the application's calls of SYS_HEAPINFO, or None without semihosting.
+        answered: the semihosting calls that the host answers, or None without semihosting.
     """
 
     elf: bytes | Path
     data: tuple[tuple[Path, int], ...]
-    heapinfo: HeapInfoCalls | None
+    answered: AnsweredCalls | None
 
 
 def load(settings: LaunchSettings) -> LaunchImage:
@@ -42,7 +42,7 @@ def load(settings: LaunchSettings) -> LaunchImage:
     try:
         with path.open("rb") as file:
             loaded = segments(file)
-            heapinfo = settings.semihosting.heapinfo_calls(file, loaded) if settings.semihosting is not None else None
+            answered = settings.semihosting.answered(file, loaded) if settings.semihosting is not None else None
     except OSError as error:
         raise ImageError(f"the application {path} cannot be read: {error.strerror}") from None
     except ElfError as error:
@@ -53,7 +53,7 @@ def load(settings: LaunchSettings) -> LaunchImage:
             if why is not None:
                 raise ImageError(f"the application {path} has {size} bytes at 0x{address:08x}: {why}")
     elf, data = _with_data(path, loaded, settings)
-    return LaunchImage(elf, data, heapinfo)
+    return LaunchImage(elf, data, answered)
 
 
 def _with_data(

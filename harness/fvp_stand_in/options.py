@@ -50,6 +50,7 @@ OPTIONS = (
     Option("list-params", "l", "", _HONOURED, "print the parameters"),
     Option("help", "h", "", _HONOURED, "print this"),
     Option("version", "", "", _HONOURED, "print what this is"),
+    Option("trust-elf", "", "", _HONOURED, "not an FVP's: let the program reach all files and run commands, as there"),
     Option("quiet", "q", "", _HONOURED, "leave out the lines that begin with Info"),
     Option("stat", "s", "", _HONOURED, "print times and counts at the end"),
     Option("run", "R", "", _IGNORED, "it always runs at once"),

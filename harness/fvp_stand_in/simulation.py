@@ -15,6 +15,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.command_line import LaunchSettings, UartSettings
 from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
 from ethos_hil.harness.virtual.qemu import Qemu, write_all
+from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.errors import ToolError
 
 if TYPE_CHECKING:
@@ -142,6 +143,10 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
         if machine is not None:
             machine.stop()
         screen.finish()
+        for refusal in machine.refusals if machine is not None else ():
+            _say(f"semihosting: {refusal}")
+        if machine is not None and machine.refusals:
+            _say(f"--trust-elf, or {TRUST_VARIABLE}=1, lets the program do what you may do")
     if machine is not None and machine.device.fault is not None and status:
         _say(f"the NPU had stopped with a {machine.device.fault.message}")
     if not settings.quiet:
@@ -174,7 +179,7 @@ def _machine(settings: LaunchSettings, image: LaunchImage, deadline: Deadline, e
             Configuration.parse(settings.npu),
             deadline,
             engine=engine or Engine,
-            heapinfo=image.heapinfo,
+            answered=image.answered,
         )
     except BaseException:
         qemu.stop()

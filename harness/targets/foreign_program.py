@@ -59,9 +59,9 @@ def boot(
                 raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
     console = _Console()
     deadline = Deadline(timeout)
-    heapinfo = semihosting.heapinfo_calls(file, loaded)
+    answered = semihosting.answered(file, loaded)
     board = QemuBoard(soc, Qemu(elf, semihosting=semihosting))
-    with Machine(board, configuration, deadline, engine=engine, strict=strict, heapinfo=heapinfo) as machine:
+    with Machine(board, configuration, deadline, engine=engine, strict=strict, answered=answered) as machine:
         try:
             while not isinstance(event := machine.wait(), Exit):
                 console.write(event.uart + event.console)
@@ -70,7 +70,7 @@ def boot(
             raise TargetError(
                 f"no end within {timeout:g} s: the program is in {where}",
                 kind=FailureKind.TIMEOUT,
-                console=console.lines(),
+                console=console.lines() + _refusals(machine),
             ) from error
         except TargetError as error:
             left = machine.written()
@@ -80,11 +80,17 @@ def boot(
             hint = error.hint
             if fault is not None and hint is None:
                 hint = f"the NPU had stopped with a {fault.message}"
-            raise error.replace(console=console.lines(), hint=hint) from error.__cause__
+            raise error.replace(console=console.lines() + _refusals(machine), hint=hint) from error.__cause__
         left = machine.written()
         if left is not None:
             console.write(left.uart + left.console)
-        return Ended(event.status, console.lines())
+        return Ended(event.status, console.lines() + _refusals(machine))
+
+
+def _refusals(machine: Machine) -> tuple[str, ...]:
+    """Return what the program did not get, as lines of the console."""
+    lines = [f"semihosting: {refusal}" for refusal in machine.refusals]
+    return (*lines, "--trust-elf lets the program do what you may do") if lines else ()
 
 
 class _Console:

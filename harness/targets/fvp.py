@@ -31,6 +31,7 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
 from ethos_hil.harness.targets.fvp_process import Simulation
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
+from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
@@ -98,8 +99,10 @@ class FvpTarget(Target):
 
     kind = "fvp"
 
-    def __init__(self, soc: str, npu: NpuName, *, fast: bool = False) -> None:
+    def __init__(self, soc: str, npu: NpuName, *, fast: bool = False, trust_elf: bool = False) -> None:
         """Take the FVP of `soc` that has `npu`. With `fast` it leaves out timing.
+
+        With `trust_elf` a launcher lets a runner reach every file. Arm's FVPs always do.
 
         Raises:
             UsageError: that Corstone has no such NPU.
@@ -119,6 +122,7 @@ class FvpTarget(Target):
         self.cycle_provenance = "modelled" if self.launcher else "fvp"
         self._macs = npu.macs
         self._fast = fast
+        self._trust_elf = trust_elf
         self._running = contextlib.ExitStack()
 
     def capabilities(self) -> frozenset[Capability]:
@@ -234,7 +238,9 @@ class FvpTarget(Target):
         """Start the FVP with `elf`. It is ended on leaving the context, or by `reset`."""
         image = folder / "image.elf"
         image.write_bytes(elf)
-        simulation = Simulation(self.command(settings, image, timeout), folder)
+        simulation = Simulation(
+            self.command(settings, image, timeout), folder, {TRUST_VARIABLE: "1"} if self._trust_elf else {}
+        )
         self._running.callback(simulation.stop)
         try:
             yield simulation
@@ -343,7 +349,7 @@ def _find(soc: str, npu: NpuName) -> TargetNotAvailable | None:
 
 def _plugin(soc: Soc) -> TargetPlugin:
     def make(npu: NpuName, settings: TargetSettings) -> FvpTarget:
-        return FvpTarget(soc.name, npu, fast=settings.fast)
+        return FvpTarget(soc.name, npu, fast=settings.fast, trust_elf=settings.trust_elf)
 
     return TargetPlugin(
         name=soc.name,
@@ -353,7 +359,7 @@ def _plugin(soc: Soc) -> TargetPlugin:
         npus=tuple(name for npu in soc.npus if npu.fvp is not None for name in npu.names),
         make=make,
         find=functools.partial(_find, soc.name),
-        options=frozenset({TargetOption.FAST}),
+        options=frozenset({TargetOption.FAST, TargetOption.TRUST_ELF}),
     )
 
 

@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -29,8 +29,8 @@ class Simulation:
         lines: complete lines of its stdout and stderr so far.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        """Start `command` in `folder`.
+    def __init__(self, command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
+        """Start `command` in `folder`, with these environment variables besides our own.
 
         Raises:
             TargetNotAvailable: it can't be started.
@@ -43,6 +43,7 @@ class Simulation:
                 self._process = subprocess.Popen(
                     command,
                     cwd=folder,
+                    env={**os.environ, **(variables or {})},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,

@@ -24,6 +24,9 @@ class TargetOption(enum.StrEnum):
     """`--strict`: a run whose command stream lacks a wait ends in a TargetError of kind "hazard"."""
     FAST = "fast"
     """`--fast`: the NPU leaves out its timing, to be faster. The target has no Capability.NPU_CYCLES then."""
+    TRUST_ELF = "trust-elf"
+    """`--trust-elf`: a runner reaches every file that the user reaches, and may run commands. Without it a target keeps
+    a runner to the folder it is given (an FVP of Arm's cannot)."""
     POOL = "pool"
     """A BoardPool is used for Capability.STAYS_UP. It only saves time, so other targets ignore it."""
 
@@ -35,11 +38,13 @@ class TargetSettings:
     Attributes:
         strict: see TargetOption.STRICT.
         fast: see TargetOption.FAST.
+        trust_elf: see TargetOption.TRUST_ELF.
         pool: see TargetOption.POOL.
     """
 
     strict: bool = False
     fast: bool = False
+    trust_elf: bool = False
     pool: BoardPool | None = None
 
 

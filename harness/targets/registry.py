@@ -17,6 +17,7 @@ TARGETS = PluginGroup("ethos_hil.targets", TargetPlugin, "target")
 _REFUSALS = {
     TargetOption.STRICT: "{flag} needs to see into the NPU, which --target {name} does not allow",
     TargetOption.FAST: "{flag} is for FVPs; --target {name} has one speed",
+    TargetOption.TRUST_ELF: "{flag} is for targets that run other ELFs; --target {name} does not",
 }
 
 
@@ -86,14 +87,20 @@ def check_npu(plugin: TargetPlugin, npu: NpuName) -> None:
 
 
 def make_target(
-    name: str, npu: NpuName, *, strict: bool = False, fast: bool = False, pool: BoardPool | None = None
+    name: str,
+    npu: NpuName,
+    *,
+    strict: bool = False,
+    fast: bool = False,
+    trust_elf: bool = False,
+    pool: BoardPool | None = None,
 ) -> Target:
     """Make the target called `name` with `npu` in it.
 
     Args:
         name: as registered; `ethos-hil targets` lists them.
         npu: what it must have.
-        strict, fast: what is asked of it (`TargetOption`).
+        strict, fast, trust_elf: what is asked of it (`TargetOption`).
         pool: where boards wait between runs; a target that cannot use it is made without.
 
     Raises:
@@ -102,7 +109,8 @@ def make_target(
         ToolError: its plug-in cannot be used, or the target is not what its plug-in says.
     """
     plugin = find_plugin(name)
-    for asked, option in ((strict, TargetOption.STRICT), (fast, TargetOption.FAST)):
+    wanted = {TargetOption.STRICT: strict, TargetOption.FAST: fast, TargetOption.TRUST_ELF: trust_elf}
+    for option, asked in wanted.items():
         if asked:
             check_option(plugin, option, f"--{option}")
     check_npu(plugin, npu)
@@ -111,7 +119,7 @@ def make_target(
         raise missing
     kept = pool if TargetOption.POOL in plugin.options else None
     try:
-        board = plugin.make(npu, TargetSettings(strict=strict, fast=fast, pool=kept))
+        board = plugin.make(npu, TargetSettings(strict=strict, fast=fast, trust_elf=trust_elf, pool=kept))
     except EthosHilError:
         raise
     except Exception as error:

@@ -23,7 +23,7 @@ from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import EngineFactory, Machine
 from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
-from ethos_hil.harness.virtual.semihosting import Semihosting
+from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.verdict import FailureKind
@@ -54,6 +54,7 @@ class VirtualTarget(Target):
         npu: str,
         *,
         strict: bool = False,
+        trust_elf: bool = False,
         pool: BoardPool | None = None,
         soc: Soc | str | None = None,
         engine: EngineFactory = Engine,
@@ -64,6 +65,7 @@ class VirtualTarget(Target):
         Args:
             npu: name of its configuration.
             strict: fail on command streams that lack a wait.
+            trust_elf: let a runner reach every file, and run commands, by semihosting.
             pool: where boards wait for their next run; without one every run starts a board and ends it.
             soc: the system on chip, or its name; by default the first one of harness/socs that has the NPU.
             engine: makes the engine that runs the NPU's jobs, for each run; by default the functional model.
@@ -81,6 +83,7 @@ class VirtualTarget(Target):
         self.soc = self._soc.name
         self.npu = npu
         self._strict = strict
+        self._trust_elf = trust_elf or trusts_elf()
         self._pool = pool
         self._engine = engine
         self._wire = wire
@@ -121,7 +124,7 @@ class VirtualTarget(Target):
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         find_qemu()
-        told = Semihosting(command_line, folder)
+        told = Semihosting(command_line, folder, trusted=self._trust_elf)
         return boot(elf, told, self._configuration, self._soc, timeout, engine=self._engine, strict=self._strict)
 
     def _reset(self) -> None:
@@ -202,7 +205,7 @@ def _find(npu: NpuName) -> TargetNotAvailable | None:
 
 
 def _make(npu: NpuName, settings: TargetSettings) -> VirtualTarget:
-    return VirtualTarget(npu.name, strict=settings.strict, pool=settings.pool)
+    return VirtualTarget(npu.name, strict=settings.strict, trust_elf=settings.trust_elf, pool=settings.pool)
 
 
 PLUGIN = TargetPlugin(
@@ -213,5 +216,5 @@ PLUGIN = TargetPlugin(
     npus=tuple(dict.fromkeys(name for soc in SOCS if soc.virtual for name in soc.npu_names)),
     make=_make,
     find=_find,
-    options=frozenset({TargetOption.STRICT, TargetOption.POOL}),
+    options=frozenset({TargetOption.STRICT, TargetOption.TRUST_ELF, TargetOption.POOL}),
 )

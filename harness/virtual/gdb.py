@@ -19,6 +19,7 @@ import socket
 from dataclasses import dataclass
 
 from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.virtual.file_calls import FileCall
 
 REGISTERS = 17
 """r0 to r15 and xpsr, in the order of `g`."""
@@ -65,13 +66,15 @@ def packet(payload: bytes) -> bytes:
     return b"$" + payload + b"#%02x" % (sum(payload) & 0xFF)
 
 
-def parse_stop(payload: bytes) -> Stop:
-    """Return the stop reply in a packet (`T`, `S`, `W` or `X`).
+def parse_stop(payload: bytes) -> Stop | FileCall:
+    """Return the stop reply in a packet (`T`, `S`, `W` or `X`), or the call of a guest that waits for it (`F`).
 
     Raises:
-        GdbError: the packet is no stop reply.
+        GdbError: the packet is neither.
     """
     try:
+        if payload[:1] == b"F":
+            return FileCall.parse(payload[1:])
         if payload[:1] in (b"W", b"X"):
             return Stop(StopKind.EXIT, int(payload[1:3], 16))
         if payload[:1] in (b"T", b"S"):
@@ -170,8 +173,8 @@ class Gdb:
         for command in commands:
             self._expect_ok(command, deadline)
 
-    def step(self, deadline: Deadline) -> Stop:
-        """Execute one instruction."""
+    def step(self, deadline: Deadline) -> Stop | FileCall:
+        """Execute one instruction. A call that it makes comes first; the stop follows the answer."""
         return parse_stop(self.command(b"s", deadline))
 
     def interrupt(self) -> None:
@@ -182,12 +185,16 @@ class Gdb:
         """Return whether a packet has already been read from the socket, so that waiting for the socket could block."""
         return b"#" in self._buffer
 
-    def stop(self, deadline: Deadline) -> Stop:
-        """Wait for the stop reply and return it."""
+    def stop(self, deadline: Deadline) -> Stop | FileCall:
+        """Wait until the guest stops, or makes a call, and return which."""
         return parse_stop(self._receive(deadline))
 
-    def poll_stop(self) -> Stop | None:
-        """Return the stop reply if it has arrived, else None."""
+    def answer(self, payload: bytes) -> None:
+        """Answer a FileCall. The guest goes on."""
+        self._send(packet(payload))
+
+    def poll_stop(self) -> Stop | FileCall | None:
+        """Return the stop reply or call if it has arrived, else None."""
         try:
             return self.stop(Deadline(0))
         except TimeoutError:

@@ -21,14 +21,16 @@ from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.file_calls import INTERRUPTED, FileCall, FileServer
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.mps3_an547 import absent_devices, extra_uarts
 from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus, Uart
+from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
-from ethos_hil.harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, HeapInfoCalls
+from ethos_hil.harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.results.verdict import FailureKind
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
@@ -76,7 +78,7 @@ class Machine:
         *,
         engine: EngineFactory = Engine,
         strict: bool = False,
-        heapinfo: HeapInfoCalls | None = None,
+        answered: AnsweredCalls | None = None,
     ) -> None:
         """Put a board at the start of its image.
 
@@ -86,14 +88,15 @@ class Machine:
             deadline: for the run.
             engine: makes the engine that runs the NPU's jobs.
             strict: the NPU's (see `ethos_hil.harness.npu.Npu`).
-            heapinfo: the semihosting calls that are answered here instead of by QEMU.
+            answered: the semihosting calls that are answered here instead of by QEMU.
 
         Raises:
             TargetNotAvailable: the board has no image for its system on chip, or QEMU does not answer.
         """
         self._board = board
         self._deadline = deadline
-        self._heapinfo = heapinfo
+        self._answered = answered
+        self._console = b""
         self._exit: Exit | None = None
         self._read: dict[int, bytes] = {}
         self._irq = False
@@ -113,6 +116,10 @@ class Machine:
             self.engine = engine(Npu(configuration, strict=strict), self._memory)
             self.device = Device(configuration, self.engine)
             self._bus = PeripheralBus(self._peripherals())
+            self._files: FileServer | None = None
+            if answered is not None and answered.files is not None:
+                memory = ProcessorMemory(self._gdb, self._memory, answered.code, deadline)
+                self._files = FileServer(answered.files, memory, self._write_console)
         except BaseException:
             board.stop()
             raise
@@ -124,6 +131,12 @@ class Machine:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """What the guest wanted by semihosting and did not get, as text for a user."""
+        files = self._answered.files if self._answered is not None else None
+        return tuple(files.refusals) if files is not None else ()
 
     @property
     def pid(self) -> int:
@@ -170,9 +183,12 @@ class Machine:
                 if stop is not None:
                     started = time.perf_counter()
                     self._running = False
-                    self._stopped(stop)
-                    self.stopped += time.perf_counter() - started
-                    if self._uart.sent or self._exit is not None:
+                    if isinstance(stop, FileCall):
+                        self._answer(stop)
+                    else:
+                        self._stopped(stop)
+                        self.stopped += time.perf_counter() - started
+                    if self._uart.sent or self._console or self._exit is not None:
                         output = self.written()
                         if output is not None:
                             return output
@@ -188,7 +204,7 @@ class Machine:
 
         The UART is read last, so that the output has all bytes sent before the console's text.
         """
-        console = self._qemu.read_console()
+        console, self._console = self._console + self._qemu.read_console(), b""
         output = GuestOutput(self.drain(), console)
         return output if output.uart or output.console else None
 
@@ -198,7 +214,7 @@ class Machine:
         try:
             if self._running:
                 self._gdb.interrupt()
-                self._gdb.stop(deadline)
+                self._interrupted(self._gdb.stop(deadline), deadline)
                 self._running = False
             return self._describe(self._gdb.read_register(PC, deadline))
         except (GdbError, TimeoutError):
@@ -220,6 +236,8 @@ class Machine:
 
     def stop(self) -> None:
         """End the machine and its board. May be called again."""
+        if self._answered is not None and self._answered.files is not None:
+            self._answered.files.stop()
         self._memory.close()
         self._board.stop()
 
@@ -235,11 +253,18 @@ class Machine:
             self._qemu.read_uart()  # a guest that waits for room in the UART's pipe does not stop
             select.select([self._qemu.uart, self._gdb.fileno()], [], [], deadline.remaining)
         self._running = False
-        return stop == _INTERRUPTED
+        return self._interrupted(stop, deadline) == _INTERRUPTED
+
+    def _interrupted(self, stop: Stop | FileCall, deadline: Deadline) -> Stop:
+        """Return the stop of a guest that was interrupted. A call that it just makes is not carried out."""
+        while isinstance(stop, FileCall):
+            self._gdb.answer(INTERRUPTED)
+            stop = self._gdb.stop(deadline)
+        return stop
 
     def _start(self, deadline: Deadline) -> None:
         self._board.start_image()
-        for address in self._heapinfo.addresses if self._heapinfo is not None else ():
+        for address in self._answered.heapinfo if self._answered is not None else ():
             self._gdb.stop_at(address, deadline)
         self._set_irq(False, deadline)
         self._qemu.hand_console_to_guest()
@@ -284,23 +309,37 @@ class Machine:
 
     def _semihosting_call(self) -> bool:
         """Answer the semihosting call that stopped the guest, or let QEMU do so. Return false if it is none."""
-        if self._heapinfo is None:
+        if self._answered is None:
             return False
         before = self._gdb.read_registers(self._deadline)
-        if before[PC] not in self._heapinfo.addresses:
+        if before[PC] not in self._answered.heapinfo:
             return False
         if before[0] == SYS_HEAPINFO:
             block = int.from_bytes(self._gdb.read_memory(before[1], 4, self._deadline), "little")
-            self._gdb.write_memory(block, self._heapinfo.answer.block(), self._deadline)
+            self._gdb.write_memory(block, self._answered.heap.block(), self._deadline)
             after = list(before)
             after[PC] += CALL_SIZE
             after[XPSR] = intercepted_access.advance_it(before[XPSR])
             self._registers = before, after
         else:
             stop = self._gdb.step(self._deadline)
+            while isinstance(stop, FileCall):
+                self._answer(stop)
+                stop = self._gdb.stop(self._deadline)
+            self._running = False
             if stop.kind is StopKind.EXIT:
                 self._ended(stop.value)
         return True
+
+    def _answer(self, call: FileCall) -> None:
+        """Carry out a call of the guest, which goes on."""
+        if self._files is None:
+            raise GdbError(f"QEMU's gdbstub hands over the call {call.name!r}, and nobody asked for it")
+        self._gdb.answer(self._files.serve(call))
+        self._running = True
+
+    def _write_console(self, data: bytes) -> None:
+        self._console += data
 
     def _access(self) -> None:
         before = self._gdb.read_registers(self._deadline)

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import mmap
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -27,13 +29,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ethos_hil.harness.errors import TargetNotAvailable
-from ethos_hil.harness.process import dies_with, interrupts_deferred
+from ethos_hil.harness.process import dies_with, end_marked, interrupts_deferred
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
 QEMU_REMEDY = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _STOP_SECONDS = 5.0
+_GUEST_VARIABLE = "ETHOS_HIL_GUEST"
+"""Marks the processes that a trusted program starts."""
+_SANDBOX = ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
+"""A second wall: a QEMU that does not do what it should still starts no other program."""
 _FATAL_PREFIX = b"qemu: fatal: "
 """Start of the line in which QEMU says why it ends by itself, e.g. after a lockup. All registers follow it."""
 
@@ -86,6 +92,8 @@ class Qemu:
         self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
         self._semihosting = semihosting is not None
+        trusted = semihosting is not None and semihosting.trusted
+        self._mark = secrets.token_hex(8) if trusted else ""
         self._withheld = b""
         self._withholds = True
         self._ddr_file = _memory_file("ethos-hil-ddr")
@@ -104,6 +112,8 @@ class Qemu:
                 write_all(image, elf)
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
             options = _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
+            if not trusted and _has_sandbox(executable):
+                options += _SANDBOX
             output = console_end if semihosting is not None else self._messages
             inherited = (self._ddr_file, gdb_end.fileno(), qtest_end.fileno(), qmp_end.fileno(), uart_end)
             with interrupts_deferred():
@@ -113,6 +123,7 @@ class Qemu:
                     stdout=output,
                     stderr=output,
                     cwd=semihosting.cwd if semihosting is not None else None,
+                    env={**os.environ, _GUEST_VARIABLE: self._mark} if trusted else None,
                     pass_fds=(*inherited, image),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
                     preexec_fn=_prepare_child(os.getpid()),
@@ -222,6 +233,8 @@ class Qemu:
             self.process.kill()
             self.process.wait(_STOP_SECONDS)
             self.process = None
+            if self._mark:
+                end_marked(_GUEST_VARIABLE, self._mark)
         self.gdb.close()
         self.qtest.close()
         self.qmp.close()
@@ -239,6 +252,16 @@ class Qemu:
         # For an exception between the start and the code that would have called `stop`.
         if getattr(self, "process", None) is not None:
             self.stop()
+
+
+@functools.cache
+def _has_sandbox(executable: str) -> bool:
+    """Return whether a QEMU was built with seccomp: it names the library. Asking it would cost a start."""
+    try:
+        with open(executable, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text:
+            return text.find(b"libseccomp") >= 0
+    except (OSError, ValueError):  # a script that calls QEMU may be empty, or not readable
+        return False
 
 
 def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:

@@ -1,4 +1,8 @@
-"""Semihosting as Arm's models answer it: QEMU's own, except for SYS_HEAPINFO.
+"""Semihosting: who answers a guest's calls, and how.
+
+QEMU answers what touches nothing of the host: the command line, times, the exit. Files are those of one folder
+(`ethos_hil.harness.virtual.guest_files`): QEMU hands these calls over. For a trusted program QEMU answers them itself,
+and the program may do what the user may, as with an FVP.
 
 QEMU answers SYS_HEAPINFO with addresses of its own choice, which a C library's start-up uses for heap and stack. Arm's
 models answer with four parameters, by convention 0 for "choose yourself". So the host stops the guest at those calls
@@ -8,13 +12,18 @@ and answers them. A call is the instruction BKPT 0xAB with the operation in r0 a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
 from ethos_hil.harness.image.segments import Segment
+from ethos_hil.harness.virtual.guest_files import GuestFiles
+from ethos_hil.lowering.errors import UsageError
 
+TRUST_VARIABLE = "ETHOS_HIL_TRUST_ELF"
+"""Environment variable: 1 trusts every program, for scripts that need the openness of an FVP."""
 SYS_HEAPINFO = 0x16
 _CALL = b"\xab\xbe"
 """BKPT 0xAB."""
@@ -24,6 +33,18 @@ _LOADS_HEAPINFO = (b"\x16\x20", b"\x4f\xf0\x16\x00")
 """MOVS r0, #0x16, and its long encoding MOV.W."""
 _LOOK_BACK = 16
 """Bytes before a call that are searched for the load of r0; newlib's start-up has them 4 bytes apart."""
+
+
+def trusts_elf() -> bool:
+    """Return whether the environment says that programs are trusted.
+
+    Raises:
+        UsageError: the variable is neither 0 nor 1.
+    """
+    value = os.environ.get(TRUST_VARIABLE, "")
+    if value not in ("", "0", "1"):
+        raise UsageError(f"{TRUST_VARIABLE} is {value!r}", hint="set it to 1, or to 0, or unset it")
+    return value == "1"
 
 
 @dataclass(frozen=True)
@@ -44,11 +65,20 @@ class HeapInfo:
 
 
 @dataclass(frozen=True)
-class HeapInfoCalls:
-    """Addresses of calls that may be SYS_HEAPINFO, and the answer to it."""
+class AnsweredCalls:
+    """The calls of a guest that the host answers in place of QEMU.
 
-    addresses: frozenset[int]
-    answer: HeapInfo
+    Attributes:
+        heapinfo: addresses of calls that may be SYS_HEAPINFO.
+        heap: the answer to it.
+        files: the files that it reaches; None where QEMU answers.
+        code: where the program's code is.
+    """
+
+    heapinfo: frozenset[int]
+    heap: HeapInfo
+    files: GuestFiles | None
+    code: tuple[range, ...]
 
 
 @dataclass(frozen=True)
@@ -59,20 +89,25 @@ class Semihosting:
         command_line: the answer to SYS_GET_CMDLINE.
         cwd: folder that relative file names start from.
         heap: the answer to SYS_HEAPINFO.
+        trusted: whether the program reaches all files, and may run commands.
     """
 
     command_line: str
     cwd: Path
     heap: HeapInfo = HeapInfo()
+    trusted: bool = False
 
-    def heapinfo_calls(self, file: BinaryIO, segments: Iterable[Segment]) -> HeapInfoCalls:
-        """Return the calls in an ELF that the host answers."""
-        return HeapInfoCalls(_heapinfo_calls(file, segments), self.heap)
+    def answered(self, file: BinaryIO, segments: Sequence[Segment]) -> AnsweredCalls:
+        """Return the calls in an ELF that the host answers, for one run."""
+        files = None if self.trusted else GuestFiles(self.cwd)
+        code = tuple(range(part.address, part.address + part.memory_size) for part in segments if part.executable)
+        return AnsweredCalls(_heapinfo_calls(file, segments), self.heap, files, code)
 
     def arguments(self) -> list[str]:
         """Return the options for QEMU. A comma within a value is written twice."""
         command_line = self.command_line.replace(",", ",,")
-        return ["-semihosting-config", f"enable=on,target=native,arg={command_line}"]
+        target = "native" if self.trusted else "gdb"
+        return ["-semihosting-config", f"enable=on,target={target},arg={command_line}"]
 
 
 def _heapinfo_calls(file: BinaryIO, segments: Iterable[Segment]) -> frozenset[int]:

@@ -28,7 +28,7 @@ def calls(*code: bytes, address: int = 0x10000000, executable: bool = True) -> l
     """Byte offsets of the calls found in `code`."""
     data = b"".join(code)
     segment = Segment(0, address, address, len(data), len(data), executable)
-    return sorted(at - address for at in SEMIHOSTING.heapinfo_calls(io.BytesIO(data), [segment]).addresses)
+    return sorted(at - address for at in SEMIHOSTING.answered(io.BytesIO(data), [segment]).heapinfo)
 
 
 def test_a_call_is_recognised_by_its_number() -> None:
@@ -92,11 +92,11 @@ def test_start_up_needs_the_answer(tmp_path: Path, answered: bool) -> None:
     """QEMU's own answer puts the stack below its limit, which faults."""
     path = build("corstone-300", tmp_path / "guest.elf")
     with path.open("rb") as file:
-        heapinfo = SEMIHOSTING.heapinfo_calls(file, segments(file)) if answered else None
+        calls = SEMIHOSTING.answered(file, segments(file))
     board = QemuBoard(CORSTONE_300, Qemu(path, semihosting=SEMIHOSTING))
     deadline = Deadline(20 if answered else 1)
     console = b""
-    with Machine(board, Configuration.parse("ethos-u55-128"), deadline, heapinfo=heapinfo) as machine:
+    with Machine(board, Configuration.parse("ethos-u55-128"), deadline, answered=calls) as machine:
         try:
             while not isinstance(event := machine.wait(), Exit):
                 console += event.console

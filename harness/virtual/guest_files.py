@@ -1,0 +1,223 @@
+"""The files that a guest reaches by semihosting: those of one folder, in bounded number and size.
+
+An ELF is a stranger. QEMU hands its calls over (`ethos_hil.harness.virtual.file_calls`), and they are carried out here.
+A name that leads out of the folder is refused: absolute, with `..`, or by a link. So is everything but a regular file:
+a pipe would wait for ever, and a device is not data. What is refused is told to the guest as an error, and remembered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_OPEN = 64
+"""Files open at the same time."""
+MAX_CREATED = 1000
+"""Files that the guest makes in one run."""
+MAX_BYTES = 1 << 30
+"""Bytes that the guest writes in one run, and the largest size of a file that it writes."""
+MAX_NAME = 4096
+"""Bytes of a name, as Linux has it (PATH_MAX)."""
+MAX_REMEMBERED = 20
+"""Refusals that are remembered one by one."""
+
+
+class OpenFlag(enum.IntFlag):
+    """How a file is opened: "Open Flags" of GDB's File-I/O protocol."""
+
+    READ_ONLY = 0x0
+    WRITE_ONLY = 0x1
+    READ_WRITE = 0x2
+    APPEND = 0x8
+    CREATE = 0x200
+    TRUNCATE = 0x400
+    EXCLUSIVE = 0x800
+
+
+_FLAGS = (
+    (OpenFlag.WRITE_ONLY, os.O_WRONLY),
+    (OpenFlag.READ_WRITE, os.O_RDWR),
+    (OpenFlag.CREATE, os.O_CREAT),
+    (OpenFlag.TRUNCATE, os.O_TRUNC),
+    (OpenFlag.EXCLUSIVE, os.O_EXCL),
+)
+_WRITES = OpenFlag.WRITE_ONLY | OpenFlag.READ_WRITE | OpenFlag.CREATE | OpenFlag.TRUNCATE
+
+
+class Refused(OSError):
+    """A call that the guest may not make. It is an error of the host as well, with its errno."""
+
+
+@dataclass
+class _OpenFile:
+    descriptor: int
+    appends: bool
+
+
+@dataclass
+class GuestFiles:
+    """The files of one run.
+
+    Attributes:
+        folder: the folder that relative names start from, and that no name leaves.
+        refusals: what was refused, as text for a user; at most MAX_REMEMBERED, and one that counts the others.
+    """
+
+    folder: Path
+    refusals: list[str] = field(default_factory=list)
+    _open: dict[int, _OpenFile] = field(default_factory=dict)
+    _created: int = 0
+    _written: int = 0
+    _unnamed: int = 0
+
+    def __post_init__(self) -> None:
+        self._root = self.folder.resolve()
+
+    def open(self, name: bytes, flags: OpenFlag) -> int:
+        """Open a file, and return its number.
+
+        Raises:
+            OSError: it cannot be opened.
+            Refused: it is outside of the folder, is no regular file, or there are too many.
+        """
+        writes = bool(flags & _WRITES)
+        if len(self._open) >= MAX_OPEN:
+            raise self._refuse("open", name, f"{MAX_OPEN} files are open", errno.EMFILE)
+        with self._place(name, "open", follow=True) as (folder, last):
+            exists = self._check_kind(folder, last, name)
+            if not exists and flags & OpenFlag.CREATE:
+                if self._created >= MAX_CREATED:
+                    raise self._refuse("open", name, f"{MAX_CREATED} files were made", errno.ENOSPC)
+                self._created += 1
+            how = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            for flag, host in _FLAGS:
+                how |= host if flags & flag else 0
+            descriptor = os.open(last, how, 0o644, dir_fd=folder)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise self._refuse("open", name, "it is no regular file", errno.EACCES)
+        number = next(number for number in range(3, 4 + len(self._open)) if number not in self._open)
+        self._open[number] = _OpenFile(descriptor, bool(flags & OpenFlag.APPEND) and writes)
+        return number
+
+    def close(self, number: int) -> None:
+        """Close a file. Raises OSError when it is not open."""
+        os.close(self._file(number).descriptor)
+        del self._open[number]
+
+    def read(self, number: int, size: int) -> bytes:
+        """Return at most `size` bytes from the file's position; none at its end. Raises OSError."""
+        return os.read(self._file(number).descriptor, size)
+
+    def write(self, number: int, data: bytes) -> int:
+        """Write at the file's position, or at the end of one that was opened to append. Return how many bytes.
+
+        Raises:
+            OSError: the file cannot be written.
+            Refused: the guest has written enough, or the file would be too large.
+        """
+        file = self._file(number)
+        place = os.lseek(file.descriptor, 0, os.SEEK_END if file.appends else os.SEEK_CUR)
+        if self._written + len(data) > MAX_BYTES or place + len(data) > MAX_BYTES:
+            raise self._refuse("write", None, f"a run writes {MAX_BYTES >> 20} MiB at most", errno.ENOSPC)
+        done = os.write(file.descriptor, data)
+        self._written += done
+        return done
+
+    def seek(self, number: int, offset: int, whence: int) -> int:
+        """Move the file's position. Return it. Raises OSError."""
+        return os.lseek(self._file(number).descriptor, offset, whence)
+
+    def size(self, number: int) -> int:
+        """Return the bytes in a file. Raises OSError when it is not open."""
+        return os.fstat(self._file(number).descriptor).st_size
+
+    def remove(self, name: bytes) -> None:
+        """Remove a file of the folder. Raises OSError, Refused."""
+        with self._place(name, "remove") as (folder, last):
+            os.unlink(last, dir_fd=folder)
+
+    def rename(self, old: bytes, new: bytes) -> None:
+        """Rename a file within the folder. Raises OSError, Refused."""
+        with self._place(old, "rename") as (folder, last), self._place(new, "rename") as (other, name):
+            self._check_kind(folder, last, old)
+            os.rename(last, name, src_dir_fd=folder, dst_dir_fd=other)
+
+    def refuse_command(self, command: bytes) -> Refused:
+        """Return the error for a guest that asks for a command of the host."""
+        return self._refuse("run the command", command, "it runs no command here", errno.EPERM)
+
+    def stop(self) -> None:
+        """Close all files. May be called again."""
+        for file in self._open.values():
+            os.close(file.descriptor)
+        self._open = {}
+
+    def _file(self, number: int) -> _OpenFile:
+        if number not in self._open:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._open[number]
+
+    @contextlib.contextmanager
+    def _place(self, name: bytes, what: str, *, follow: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield the descriptor of the folder that a name is in, and the name there.
+
+        No part of the way is a link when it is opened, even if somebody makes it one meanwhile.
+
+        Args:
+            name: as the guest wrote it.
+            what: what it wants to do.
+            follow: whether the last part may be a link to another file of the folder.
+        """
+        if len(name) > MAX_NAME:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        if not name or b"\0" in name:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+        path = self._root / os.fsdecode(name)
+        whole = path.resolve() if follow else path.parent.resolve() / path.name
+        if self._root == Path("/"):
+            raise self._refuse(what, name, "its folder is /, which holds every file of this computer", errno.EACCES)
+        if not whole.is_relative_to(self._root):
+            raise self._refuse(what, name, f"it is outside of {self._root}", errno.EACCES)
+        parts = whole.relative_to(self._root).parts
+        if not parts or parts[-1] == "..":
+            raise self._refuse(what, name, "it is a folder", errno.EISDIR)
+        folder = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for part in parts[:-1]:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            yield folder, parts[-1]
+        finally:
+            os.close(folder)
+
+    def _check_kind(self, folder: int, last: str, name: bytes) -> bool:
+        """Return whether a file exists. Raises Refused when it is something else."""
+        try:
+            mode = os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return False
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise self._refuse("open", name, "it is no regular file", errno.EACCES)
+        return True
+
+    def _refuse(self, what: str, name: bytes | None, why: str, number: int) -> Refused:
+        """Remember a refusal, and return the error."""
+        about = "" if name is None else f" {os.fsdecode(name[:200])!a}"
+        text = f"the program may not {what}{about}: {why}"
+        if text not in self.refusals:
+            if len(self.refusals) < MAX_REMEMBERED:
+                self.refusals.append(text)
+            else:
+                self._unnamed += 1
+                self.refusals[MAX_REMEMBERED:] = [f"and {self._unnamed} more refusals"]
+        return Refused(number, why)
