@@ -13,6 +13,8 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 5.0
+_EXEC_SECONDS = 0.2
+"""How long a process may take to begin a program, until its environment can be seen."""
 
 
 def dies_with(parent: int) -> Callable[[], None]:
@@ -54,20 +56,31 @@ def end_marked(variable: str, value: str) -> None:
     It finds what a program started and left behind: a process in a session of its own keeps its environment.
     """
     mark = f"{variable}={value}".encode()
-    end = time.monotonic() + _END_SECONDS
-    while (marked := _marked(mark)) and time.monotonic() < end:
+    now = time.monotonic()
+    end, doubt_ends = now + _END_SECONDS, now + _EXEC_SECONDS
+    while time.monotonic() < end:
+        marked, doubtful = _marked(mark)
         for process in marked:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
+        if not marked and (not doubtful or time.monotonic() > doubt_ends):
+            return
         time.sleep(0.001)
 
 
-def _marked(mark: bytes) -> list[int]:
-    found = []
+def _marked(mark: bytes) -> tuple[list[int], bool]:
+    """Return the processes with this mark, and whether another shows no environment, as one that just begins to run a
+    program does.
+    """
+    found, doubtful = [], False
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            # Gone meanwhile, of another user, or a zombie, which has no environment.
-            with contextlib.suppress(OSError):
-                if mark in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-    return found
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        # Gone meanwhile, or of another user; a zombie or a thread of the kernel has no program either.
+        with contextlib.suppress(OSError):
+            variables = (folder / "environ").read_bytes()
+            if mark in variables.split(b"\0"):
+                found.append(int(folder.name))
+            elif not variables:
+                doubtful |= bool((folder / "exe").readlink())
+    return found, doubtful

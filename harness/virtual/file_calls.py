@@ -38,13 +38,13 @@ _ENAMETOOLONG, _EUNKNOWN = 91, 9999
 
 
 class CallMemory(Protocol):
-    """The guest's memory, at the processor's addresses. Both raise OSError with EFAULT where there is none."""
+    """The guest's memory, at the processor's addresses."""
 
     def read(self, address: int, size: int) -> bytes:
-        """Return `size` bytes."""
+        """Return `size` bytes. Raises OSError with EFAULT where there is no memory."""
 
     def write(self, address: int, data: bytes) -> None:
-        """Overwrite bytes."""
+        """Overwrite bytes before the guest goes on. Nothing happens where there is no memory."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,7 @@ class FileServer:
             data = self._memory.read(address + done, min(_PIECE, size - done))
             if number in (STDOUT, STDERR):
                 self._console(data)
-                done += len(data)
-                continue
+                return len(data)  # not all of a large text at once: somebody must read it first
             written = self._files.write(number, data)
             done += written
             if written < len(data):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 import select
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.harness.clock import Deadline
@@ -30,6 +31,10 @@ _XPSR_NUMBER = 25
 """Number of xpsr for `p`/`P` in QEMU's target description of M-profile cores."""
 MEMORY_CHUNK = 1024
 """Bytes per `m`/`M`: two hex digits each, inside QEMU's packet limit of 4,096."""
+
+
+_AT_ONCE = 16
+"""Writes that are sent before their answers are read: 33 kB, which the socket's buffer takes."""
 
 
 class GdbError(Exception):
@@ -154,9 +159,8 @@ class Gdb:
 
     def write_memory(self, address: int, data: bytes, deadline: Deadline) -> None:
         """Write guest memory at a virtual address. Peripherals ignore the write silently."""
-        for start in range(0, len(data), MEMORY_CHUNK):
-            chunk = data[start : start + MEMORY_CHUNK]
-            self._ok(b"M%x,%x:%b" % (address + start, len(chunk), chunk.hex().encode()), deadline)
+        for command in _writes(address, data):
+            self._ok(command, deadline)
 
     def resume(self) -> None:
         """Let the guest run; the next `stop` has the answer."""
@@ -189,9 +193,20 @@ class Gdb:
         """Wait until the guest stops, or makes a call, and return which."""
         return parse_stop(self._receive(deadline))
 
-    def answer(self, payload: bytes) -> None:
-        """Answer a FileCall. The guest goes on."""
-        self._send(packet(payload))
+    def answer(self, payload: bytes, writes: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
+        """Write memory, then answer a FileCall, in one round trip. The guest goes on.
+
+        Nothing happens where the guest gave an address without memory.
+        """
+        commands = [command for address, data in writes for command in _writes(address, data)]
+        for start in range(0, len(commands), _AT_ONCE):
+            some = commands[start : start + _AT_ONCE]
+            last = packet(payload) if start + _AT_ONCE >= len(commands) else b""
+            self._send(b"".join(map(packet, some)) + last)
+            for _ in some:
+                self._receive(deadline)
+        if not commands:
+            self._send(packet(payload))
 
     def poll_stop(self) -> Stop | FileCall | None:
         """Return the stop reply or call if it has arrived, else None."""
@@ -240,6 +255,15 @@ class Gdb:
             if not data:
                 raise GdbClosed("QEMU closed the connection to its gdbstub")
             self._buffer += data
+
+
+def _writes(address: int, data: bytes) -> list[bytes]:
+    """Return the commands that write memory."""
+    return [
+        b"M%x,%x:%b" % (address + start, len(chunk), chunk.hex().encode())
+        for start in range(0, len(data), MEMORY_CHUNK)
+        for chunk in (data[start : start + MEMORY_CHUNK],)
+    ]
 
 
 def _all_registers(values: list[int]) -> bytes:

@@ -22,7 +22,7 @@ from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.file_calls import INTERRUPTED, FileCall, FileServer
-from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbError, Stop, StopKind
+from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.mps3_an547 import absent_devices, extra_uarts
@@ -116,10 +116,11 @@ class Machine:
             self.engine = engine(Npu(configuration, strict=strict), self._memory)
             self.device = Device(configuration, self.engine)
             self._bus = PeripheralBus(self._peripherals())
-            self._files: FileServer | None = None
+            self._call_memory: ProcessorMemory | None = None
+            self._call_server: FileServer | None = None
             if answered is not None and answered.files is not None:
-                memory = ProcessorMemory(self._gdb, self._memory, answered.code, deadline)
-                self._files = FileServer(answered.files, memory, self._write_console)
+                self._call_memory = ProcessorMemory(self._gdb, self._memory, answered.code, deadline)
+                self._call_server = FileServer(answered.files, self._call_memory, self._write_console)
         except BaseException:
             board.stop()
             raise
@@ -258,7 +259,7 @@ class Machine:
     def _interrupted(self, stop: Stop | FileCall, deadline: Deadline) -> Stop:
         """Return the stop of a guest that was interrupted. A call that it just makes is not carried out."""
         while isinstance(stop, FileCall):
-            self._gdb.answer(INTERRUPTED)
+            self._gdb.answer(INTERRUPTED, (), deadline)
             stop = self._gdb.stop(deadline)
         return stop
 
@@ -315,8 +316,7 @@ class Machine:
         if before[PC] not in self._answered.heapinfo:
             return False
         if before[0] == SYS_HEAPINFO:
-            block = int.from_bytes(self._gdb.read_memory(before[1], 4, self._deadline), "little")
-            self._gdb.write_memory(block, self._answered.heap.block(), self._deadline)
+            self._write_heapinfo(before[1])
             after = list(before)
             after[PC] += CALL_SIZE
             after[XPSR] = intercepted_access.advance_it(before[XPSR])
@@ -331,11 +331,23 @@ class Machine:
                 self._ended(stop.value)
         return True
 
+    def _write_heapinfo(self, pointer: int) -> None:
+        """Answer SYS_HEAPINFO. A pointer to no memory gets no answer."""
+        assert self._answered is not None
+        try:
+            block = int.from_bytes(self._gdb.read_memory(pointer, 4, self._deadline), "little")
+            self._gdb.write_memory(block, self._answered.heap.block(), self._deadline)
+        except GdbClosed:
+            raise
+        except GdbError:
+            return
+
     def _answer(self, call: FileCall) -> None:
         """Carry out a call of the guest, which goes on."""
-        if self._files is None:
+        if self._call_server is None or self._call_memory is None:
             raise GdbError(f"QEMU's gdbstub hands over the call {call.name!r}, and nobody asked for it")
-        self._gdb.answer(self._files.serve(call))
+        reply = self._call_server.serve(call)
+        self._gdb.answer(reply, self._call_memory.take_writes(), self._deadline)
         self._running = True
 
     def _write_console(self, data: bytes) -> None:

@@ -27,6 +27,7 @@ class ProcessorMemory:
         self._memory = memory
         self._code = code
         self._deadline = deadline
+        self._writes: list[tuple[int, bytes]] = []
 
     def read(self, address: int, size: int) -> bytes:
         """Return `size` bytes. Raises OSError where there is no memory."""
@@ -40,20 +41,20 @@ class ProcessorMemory:
         except GdbError as error:
             raise _fault() from error
 
+    def take_writes(self) -> list[tuple[int, bytes]]:
+        """Return the addresses and bytes that QEMU must write, and forget them."""
+        writes, self._writes = self._writes, []
+        return writes
+
     def write(self, address: int, data: bytes) -> None:
-        """Overwrite bytes. Raises OSError where there is no memory."""
+        """Overwrite bytes, at once or by `take_writes`."""
         place = self._direct(address, len(data))
         if place is not None and not any(
             part.start < address + len(data) and address < part.stop for part in self._code
         ):
             self._memory.write(place, data)
             return
-        try:
-            self._gdb.write_memory(address, data, self._deadline)
-        except GdbClosed:
-            raise
-        except GdbError as error:
-            raise _fault() from error
+        self._writes.append((address, data))
 
     def _direct(self, address: int, size: int) -> RamAddress | None:
         """Return the place of memory that is reached past QEMU, or None where gdb is the way."""

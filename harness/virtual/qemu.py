@@ -258,7 +258,7 @@ class Qemu:
 def _has_sandbox(executable: str) -> bool:
     """Return whether a QEMU was built with seccomp: it names the library. Asking it would cost a start."""
     try:
-        with open(executable, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text:
+        with Path(executable).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as text:
             return text.find(b"libseccomp") >= 0
     except (OSError, ValueError):  # a script that calls QEMU may be empty, or not readable
         return False

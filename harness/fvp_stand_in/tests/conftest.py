@@ -81,7 +81,7 @@ def build(soc: str, output: Path, source: str = "guest.c", code: int | None = No
     defines = [f"-D{define}" for define in _DEFINES[soc]]
     places = [f"-Wl,--defsym=CODE={code_at if code is None else code}", f"-Wl,--defsym=DATA={data_at}"]
     link = ["--specs=rdimon.specs", "-T", "guest.ld", *places, "startup.S", source, "-o", str(output)]
-    if source != "guest.c":
+    if source == "wrapped.c":
         link.append("-nostartfiles")
     subprocess.run([*compile_, *defines, *link], cwd=GUEST, check=True, timeout=60)
     return output

@@ -1,0 +1,102 @@
+"""A program that wants more than its folder gets errors, whatever it calls; what it did not get is told."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, alive, build
+
+TABLE = Path(__file__).resolve().parents[3] / "docs/semihosting.md"
+
+
+@pytest.fixture
+def hostile(board: Board, tmp_path: Path) -> Board:
+    """Each board with the hostile program, and a folder with something to steal above it."""
+    folder = tmp_path / "above" / "folder"
+    folder.mkdir(parents=True)
+    (folder / "in.txt").write_text("inside")
+    (folder / "where.txt").write_text(str(folder))
+    (folder / "in").symlink_to("in.txt")
+    (folder / "out").symlink_to("../secret.txt")
+    (folder / "up").symlink_to("..")
+    os.mkfifo(folder / "pipe")
+    (tmp_path / "above/secret.txt").write_text("secret")
+    guest = build(board.model.soc.name, tmp_path / "hostile.elf", "hostile.c")
+    return replace(board, guest=guest, folder=folder)
+
+
+def documented() -> dict[str, str]:
+    """The attempts in the document, with what they get."""
+    rows = re.findall(r"^\| ([A-Z0-9]+ ?.*?) \| (.*?) \|", TABLE.read_text(), re.MULTILINE)
+    return dict(rows)
+
+
+def test_it_gets_what_the_document_says(hostile: Board) -> None:
+    ended = hostile.run("")
+    assert ended.status == 0, ended
+    found = dict(line.split("|") for line in ended.stdout.splitlines() if "|" in line)
+    assert found == documented()
+    above = hostile.folder.parent
+    assert (above / "secret.txt").read_text() == "secret"
+    assert sorted(path.name for path in above.iterdir()) == ["folder", "secret.txt"]
+    assert (hostile.folder / "big.txt").stat().st_size == 0
+    told = ended.stderr.splitlines()
+    assert f"semihosting: the program may not open '../secret.txt': it is outside of {hostile.folder}" in told
+    assert "semihosting: the program may not run the command 'touch ../owned': it runs no command here" in told
+    assert told[-1] == "--trust-elf, or ETHOS_HIL_TRUST_ELF=1, lets the program do what you may do"
+    assert len(told) <= 25
+
+
+def test_a_program_without_a_folder_of_its_own_reaches_no_file(hostile: Board) -> None:
+    ended = replace(hostile, folder=Path("/")).run("")
+    opened = [
+        line for line in ended.stdout.splitlines() if line.startswith("OPEN") and not line.startswith("OPEN until")
+    ]
+    assert opened
+    assert all("error" in line for line in opened)
+    assert "its folder is /" in ended.stderr
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_a_trusted_one_may_all_and_leaves_no_process(hostile: Board, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if way == "variable":
+        monkeypatch.setenv("ETHOS_HIL_TRUST_ELF", "1")
+    ended = hostile.run("background", *(["--trust-elf"] if way == "option" else []))
+    assert ended.status == 0, ended
+    assert ended.stderr == ""
+    pid = int((hostile.folder / "pid.txt").read_text())
+    end = time.monotonic() + 5
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not alive(pid)
+
+
+def test_a_trusted_one_reads_what_the_user_reads(hostile: Board) -> None:
+    ended = hostile.run("", "--trust-elf", seconds=5)
+    assert "OPEN ../secret.txt|1" in ended.stdout
+
+
+def test_a_variable_that_is_neither_0_nor_1_is_named(hostile: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ETHOS_HIL_TRUST_ELF", "perhaps")
+    ended = hostile.run("")
+    assert ended.status == 1
+    assert ended.stderr.startswith("Error: ETHOS_HIL_TRUST_ELF is 'perhaps'")
+
+
+def test_a_call_that_does_not_exist_ends_the_run(hostile: Board) -> None:
+    ended = hostile.run("unknown")
+    assert ended.status == 1
+    assert "crashed" in ended.stderr
+
+
+def test_one_that_never_stops_asking_ends_at_its_limit(hostile: Board) -> None:
+    ended = hostile.run("endless", seconds=2)
+    assert ended.status == 1
+    assert "time has been exceeded" in ended.stdout
+    assert len(ended.stderr.splitlines()) <= 4
