@@ -112,7 +112,7 @@ class Qemu:
                 write_all(image, elf)
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
             options = _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
-            if not trusted and _has_sandbox(executable):
+            if semihosting is not None and not trusted and _has_sandbox(executable):
                 options += _SANDBOX
             output = console_end if semihosting is not None else self._messages
             inherited = (self._ddr_file, gdb_end.fileno(), qtest_end.fileno(), qmp_end.fileno(), uart_end)
