@@ -52,6 +52,7 @@ def run(
     fast: bool = False,
     runner: str | os.PathLike[str] | None = None,
     trust_elf: bool = False,
+    trust_model: bool = False,
     progress: Reporter | None = None,
 ) -> Result:
     """Lower a model, run it on a target, and compare every output with tosa_reference_model.
@@ -75,6 +76,7 @@ def run(
         runner: the ELF of an arm_executor_runner, to run in place of our firmware.
         trust_elf: let that ELF reach every file that you reach, and run commands; by default it reaches a folder of its
             own.
+        trust_model: load a .pt2 that has more than data in it; such a file can run any code on this machine.
         progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
 
     Returns:
@@ -88,7 +90,9 @@ def run(
     """
     from ethos_hil.harness.run import run as run_request
 
-    request = _request(model, inputs, calibrate, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method)
+    request = _request(
+        model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method
+    )
     request = dataclasses.replace(
         request,
         target=target,
@@ -110,11 +114,12 @@ def lower(
     calibrate: Sequence[Any] | None = None,
     memory_mode: str | None = None,
     scheme: Scheme = "a8w8",
+    trust_model: bool = False,
 ) -> Artifact:
     """Lower a model without running it.
 
     Args:
-        model, inputs, npu, calibrate, memory_mode, scheme: as for `run`.
+        model, inputs, npu, calibrate, memory_mode, scheme, trust_model: as for `run`.
 
     Returns:
         The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with their source lines, and
@@ -125,7 +130,7 @@ def lower(
     """
     from ethos_hil.lowering.lower import lower as lower_model
 
-    request = _request(model, inputs, calibrate, npu=npu, memory_mode=memory_mode, scheme=scheme)
+    request = _request(model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, scheme=scheme)
     return lower_model(request.model, request.npu_name, memory_mode=request.mode, scheme=scheme)
 
 
@@ -139,11 +144,12 @@ def preflight(
     memory_mode: str | None = None,
     scheme: Scheme = "a8w8",
     method: str | None = None,
+    trust_model: bool = False,
 ) -> Survey:
     """Check whether a model can run on a target, without running it.
 
     Args:
-        model, inputs, npu, target, calibrate, memory_mode, scheme, method: as for `run`.
+        model, inputs, npu, target, calibrate, memory_mode, scheme, method, trust_model: as for `run`.
 
     Returns:
         The checks; `Survey.ok` is True if all of them passed.
@@ -153,7 +159,9 @@ def preflight(
     """
     from ethos_hil.harness.survey import survey
 
-    request = _request(model, inputs, calibrate, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method)
+    request = _request(
+        model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method
+    )
     return survey(dataclasses.replace(request, target=target))
 
 
@@ -177,13 +185,21 @@ class OpenTarget:
         method: str | None = None,
         repeat: int = 1,
         timeout: float = 120.0,
+        trust_model: bool = False,
         progress: Reporter | None = None,
     ) -> Result:
         """Run a model on this target. Arguments and errors are those of `ethos_hil.run`."""
         from ethos_hil.harness.run import run as run_request
 
         request = _request(
-            model, inputs, calibrate, npu=self.npu, memory_mode=memory_mode, scheme=scheme, method=method
+            model,
+            inputs,
+            calibrate,
+            trust=trust_model,
+            npu=self.npu,
+            memory_mode=memory_mode,
+            scheme=scheme,
+            method=method,
         )
         request = dataclasses.replace(request, target=self.name, repeat=repeat, timeout=timeout, **self._options)
         return Result(run_request(request, reporter=progress, pool=self._pool))
@@ -221,23 +237,29 @@ def target(
         yield OpenTarget(name, npu, pool, strict=strict, fast=fast)
 
 
-def _request(model: Model, inputs: Inputs | None, calibrate: Sequence[Any] | None, **options: Any) -> RunRequest:
+def _request(
+    model: Model, inputs: Inputs | None, calibrate: Sequence[Any] | None, *, trust: bool, **options: Any
+) -> RunRequest:
     """Return the request for a model in any form, with its inputs as arrays."""
     given: Path | list[tuple[Any, ...]] | None
     given = Path(inputs) if isinstance(inputs, str | Path) else None if inputs is None else _input_sets(inputs)
     calibration = None if calibrate is None else [_tensors(entry) for entry in _input_sets(list(calibrate))]
-    loaded = _loaded(model, None if isinstance(given, Path) else given, calibration)
+    loaded = _loaded(model, None if isinstance(given, Path) else given, calibration, trust=trust)
     arrays = given if isinstance(given, Path) or given is None else tuple(_arrays(entry) for entry in given)
     return RunRequest(loaded, inputs=arrays, **options)
 
 
 def _loaded(
-    model: Model, inputs: list[tuple[Any, ...]] | None, calibration: list[tuple[torch.Tensor, ...]] | None
+    model: Model,
+    inputs: list[tuple[Any, ...]] | None,
+    calibration: list[tuple[torch.Tensor, ...]] | None,
+    *,
+    trust: bool,
 ) -> TorchModel | ProgramFile:
     if isinstance(model, TorchModel | ProgramFile):
         return _calibrated(model, calibration)
     if isinstance(model, str | Path):
-        return _calibrated(load_model(str(model)), calibration)
+        return _calibrated(load_model(str(model), trust=trust), calibration)
     import torch
 
     if isinstance(model, torch.export.ExportedProgram):

@@ -40,6 +40,7 @@ class RunRequest:
         runner: an ELF to run in place of our firmware.
         trust_elf: let that ELF reach every file that the user reaches, and run commands, by semihosting.
         trace: file for a record of every NPU operation, written before anything runs.
+        trust_model: load a .pt2 with more than data in it, which may run code of the file.
     """
 
     model: str | TorchModel | ProgramFile
@@ -56,6 +57,7 @@ class RunRequest:
     runner: Path | None = None
     trust_elf: bool = False
     trace: Path | None = None
+    trust_model: bool = False
 
     @property
     def label(self) -> str:

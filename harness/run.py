@@ -138,7 +138,9 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
         inputs: InputFile | tuple[InputSet, ...] | None = InputFile.read(request.inputs)
     else:
         inputs = request.inputs
-    source = load_model(request.model) if isinstance(request.model, str) else request.model
+    source = request.model
+    if isinstance(source, str):
+        source = load_model(source, trust=request.trust_model)
 
     what = f"Lowering {source.label} for {npu}"
     reporter.stage(what)

@@ -51,7 +51,9 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     if request.runner is not None:
         Runner.read(request.runner)
     given = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
-    source = load_model(request.model) if isinstance(request.model, str) else request.model
+    source = request.model
+    if isinstance(source, str):
+        source = load_model(source, trust=request.trust_model)
     reporter.stage(f"Lowering {source.label} for {npu}")
     if isinstance(source, ProgramFile):
         artifact = lower(source, Artifact.of_program(source.data, source.label).npu or npu)

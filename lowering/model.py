@@ -28,9 +28,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted, summary
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.source import Sources, is_framework_file
+from ethos_hil.results.regular_file import check_regular, read_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +43,8 @@ _RETURNS = (
     "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of these "
     "by method name"
 )
+_MOST_PROGRAM = 2 << 30
+"""Bytes of a .pte: the offsets in a FlatBuffer have 31 bits."""
 _MAX_NAME = 31  # bytes of a method's name that the firmware's package has room for (harness/image/formats.py)
 
 
@@ -124,18 +127,30 @@ class ProgramFile:
     data: bytes
 
 
-def load_model(text: str) -> TorchModel | ProgramFile:
-    """Load the model called `text`. Raises UsageError, which says what is wrong with it and where."""
+def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
+    """Load the model called `text`.
+
+    Args:
+        text: a MODEL as on the command line.
+        trust: whether a .pt2 may have more than data, for example pickled objects: loading it may then execute code.
+
+    Raises:
+        UsageError: says what is wrong with the model and where.
+    """
     suffix = Path(text).suffix.lower()
     if suffix in (".pte", ".pt2"):
-        return _load_program(text) if suffix == ".pte" else _load_exported(text)
+        return _load_program(text) if suffix == ".pte" else _load_exported(text, trust=trust)
     place, separator, function_name = text.rpartition(":")
     if not separator or not place or not function_name:
         raise UsageError(f"MODEL {text!r} names no function", hint=_FORMS)
     if place.endswith(".py") or "/" in place:
         path = Path(place).expanduser()
-        if not path.is_file():
-            raise _no_file(place)
+        try:
+            check_regular(path)
+        except FileNotFoundError:
+            raise _no_file(place) from None
+        except OSError as error:
+            raise UsageError(f"cannot read {place}: {error.strerror}") from None
         module, sources = _import_file(path, text), Sources(path.resolve().parent)
     else:
         module = _import_module(place, text)
@@ -164,14 +179,19 @@ def from_exported(
     """Return a TorchModel of an exported program, checked like a loaded model.
 
     Raises:
-        UsageError: it has no example inputs, or has keyword arguments.
+        UsageError: it has no example inputs, has keyword arguments, or is damaged.
     """
     if exported.example_inputs is None:
         raise UsageError(f"{label} has no example inputs", hint="export it again with this torch version")
     args, kwargs = exported.example_inputs
     if kwargs:
         raise UsageError(f"{label} takes keyword arguments {sorted(kwargs)}", hint="export with positional inputs only")
-    result = (exported.module(check_guards=False), args, list(calibration_inputs))
+    try:
+        module = exported.module(check_guards=False)
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise UsageError(f"{label} is a damaged program: {summary(error)}", hint="export it again") from error
+    result = (module, args, list(calibration_inputs))
     return _checked(result, label, label, Sources(), exported=True)
 
 
@@ -184,34 +204,21 @@ def _no_file(name: str) -> UsageError:
 
 def _load_program(text: str) -> ProgramFile:
     path = Path(text).expanduser()
-    if not path.is_file():
-        raise _no_file(text)
     try:
-        return ProgramFile(text, path.read_bytes())
+        return ProgramFile(text, read_bytes(path, most=_MOST_PROGRAM))
+    except FileNotFoundError:
+        raise _no_file(text) from None
     except OSError as error:
         raise UsageError(f"cannot read {text}: {error.strerror}") from None
 
 
-def _load_exported(text: str) -> TorchModel:
+def _load_exported(text: str, *, trust: bool) -> TorchModel:
     path = Path(text).expanduser()
-    if not path.is_file():
+    if not path.exists():
         raise _no_file(text)
-    import torch
+    from ethos_hil.lowering.exported.exported_file import load_exported
 
-    from ethos_hil.lowering.quantised import register_operators
-    from ethos_hil.lowering.silence_tools import quiet
-
-    try:
-        with quiet():
-            register_operators()
-            exported = torch.export.load(path)
-    except Exception as error:
-        raise_if_interrupted(error)
-        raise UsageError(
-            f"{text} cannot be loaded as an exported program: {summary(error)}",
-            hint="write it with torch.export.save(torch.export.export(module, inputs), path), same torch version",
-        ) from error
-    return from_exported(exported, label=text)
+    return from_exported(load_exported(path, trust=trust), label=text)
 
 
 @contextmanager
@@ -366,12 +373,6 @@ def _describe(value: Any) -> str:
         shown = ", ".join(_describe(entry) for entry in value[:4]) + (", ..." if len(value) > 4 else "")
         return f"({shown})" if isinstance(value, tuple) else f"[{shown}]"
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def summary(error: BaseException) -> str:
-    """Return the exception's type and the first line of its message."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _at(error: BaseException) -> str:

@@ -18,6 +18,7 @@ class LowerArguments:
         whole: lower whole methods by backend id, instead of the partitioner's choice.
         output: file or folder for the product; by default the model's name in the working directory.
         artefacts: folder for the files to inspect, or None.
+        trust_model: load a .pt2 with more than data in it.
     """
 
     model: str
@@ -28,3 +29,4 @@ class LowerArguments:
     whole: bool
     output: Path | None
     artefacts: Path | None
+    trust_model: bool = False

@@ -94,7 +94,7 @@ def lower(order: LowerArguments, reporter: Reporter) -> Lowered:
     _check_file(path)
     if order.artefacts is not None:
         _check_folder(order.artefacts)
-    model = load_model(order.model)
+    model = load_model(order.model, trust=order.trust_model)
     if isinstance(model, ProgramFile):
         raise UsageError(f"{order.model} is compiled already", hint="give the model it was made from")
     what = f"Lowering {order.model} to {target}" if product == "tosa" else f"Lowering {order.model} for {target}"

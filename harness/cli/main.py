@@ -53,6 +53,12 @@ MODEL = Annotated[
         "lowered here before.",
     ),
 ]
+TRUST_MODEL = Annotated[
+    bool,
+    typer.Option(
+        "--trust-model", help="Load a .pt2 that has more than data in it. Such a file can run any code on this machine."
+    ),
+]
 NPU = Annotated[
     str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.", autocompletion=completion.npus)
 ]
@@ -118,6 +124,7 @@ def run(
         typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
     ] = None,
     runs: RUNS = Path("results/runs"),
+    trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
     """Lower MODEL, run it on a target, compare every output with tosa_reference_model, and show where the cycles went.
@@ -141,6 +148,7 @@ def run(
         runner=runner,
         trust_elf=trust_elf,
         trace=trace,
+        trust_model=trust_model,
     )
     raise typer.Exit(commands.run(request, json_file=json_file, runs=runs))
 
@@ -203,6 +211,7 @@ def lower(
             "--json", metavar="FILE", help="Write the result there; - for stdout, instead of the files' names."
         ),
     ] = None,
+    trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
     """Lower MODEL without running it, and write the product. The files' names go to stdout.
@@ -213,7 +222,7 @@ def lower(
     """
     from ethos_hil.harness.cli import arguments, commands
 
-    order = arguments.LowerArguments(model, product, npu, memory_mode, tosa, whole, output, artefacts)
+    order = arguments.LowerArguments(model, product, npu, memory_mode, tosa, whole, output, artefacts, trust_model)
     commands.lower(order, json_file=json_file)
 
 
@@ -230,6 +239,7 @@ def preflight(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
     ] = None,
+    trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
     """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
@@ -239,7 +249,9 @@ def preflight(
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.request import RunRequest
 
-    request = RunRequest(model, npu, target, memory_mode, method=method, inputs=inputs, runner=runner)
+    request = RunRequest(
+        model, npu, target, memory_mode, method=method, inputs=inputs, runner=runner, trust_model=trust_model
+    )
     raise typer.Exit(commands.preflight(request, json_file=json_file))
 
 

@@ -22,11 +22,10 @@ from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, re
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.verdict.verify import REFERENCE, same_bits
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
-from ethos_hil.lowering.errors import OracleError, raise_if_interrupted
+from ethos_hil.lowering.errors import OracleError, raise_if_interrupted, summary
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.model import summary
 from ethos_hil.lowering.oracle.intermediates import (
     activation_tensors,
     compile_with_outputs,

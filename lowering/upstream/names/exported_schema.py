@@ -1,0 +1,98 @@
+"""What torch.export.save writes: the types of its JSON, and where Python looks for what it names (torch 2.13)."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import typing
+from functools import cache
+from typing import Any
+
+TENSOR_GLOBALS = frozenset(
+    {
+        "collections OrderedDict",
+        "torch Size",
+        "torch device",
+        "torch._utils _rebuild_parameter",
+        "torch._utils _rebuild_tensor_v2",
+        "torch.storage UntypedStorage",
+    }
+    | {
+        f"torch {name}Storage"
+        for name in (
+            "BFloat16", "Bool", "Byte", "Char", "ComplexDouble", "ComplexFloat", "Double", "Float", "Half", "Int",
+            "Long", "Short",
+        )
+    }
+)  # fmt: skip
+"""What a pickle of plain tensors names, as pickletools writes it: module, blank, name."""
+
+SYMBOLIC = frozenset(
+    {f"_operator.{name}" for name in (
+        "add", "and_", "eq", "floordiv", "ge", "getitem", "gt", "le", "lt", "mod", "mul", "ne", "neg", "not_", "or_",
+        "pos", "sub", "truediv",
+    )}
+    | {f"torch.sym_{name}" for name in ("float", "int", "ite", "max", "min", "not", "sum")}
+    | {f"math.{name}" for name in ("ceil", "floor", "trunc")}
+)  # fmt: skip
+"""Python's functions that torch.export puts into a graph to compute with sizes."""
+
+
+def program_type() -> Any:
+    """The dataclass of models/model.json."""
+    from torch._export.serde.schema import ExportedProgram
+
+    return ExportedProgram
+
+
+def payloads_type() -> Any:
+    """The dataclass of model_weights_config.json and model_constants_config.json."""
+    from torch._export.serde.schema import PayloadConfig
+
+    return PayloadConfig
+
+
+@cache
+def fields_of(cls: Any) -> dict[str, Any] | None:
+    """The types of a dataclass's fields, by name; None for a type of another kind."""
+    if not dataclasses.is_dataclass(cls):
+        return None
+    from torch._export.serde import schema
+
+    return typing.get_type_hints(cls, globalns=vars(schema))
+
+
+@cache
+def required_of(cls: Any) -> frozenset[str]:
+    """The fields of a dataclass that have no default; none for a union."""
+    if is_union(cls):
+        return frozenset()
+    missing = dataclasses.MISSING
+    return frozenset(
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is missing and field.default_factory is missing
+    )
+
+
+def is_union(cls: Any) -> bool:
+    """Whether exactly one of a dataclass's fields is present."""
+    from torch._export.serde.union import _Union
+
+    return isinstance(cls, type) and issubclass(cls, _Union)
+
+
+def is_choice(cls: Any) -> bool:
+    """Whether a type is an enumeration of integers."""
+    return isinstance(cls, type) and issubclass(cls, enum.IntEnum)
+
+
+@cache
+def dispatched() -> frozenset[str]:
+    """The operators that compute with tensors, "aten::add.Tensor" or "aten::relu".
+
+    TorchScript's others are not among them: some read and write files.
+    """
+    import torch
+
+    return frozenset(torch._C._dispatch_get_all_op_names())
