@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputFile, InputSet
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
@@ -35,6 +35,7 @@ from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
 from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
+from ethos_hil.results.regular_file import read_bytes
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
@@ -63,7 +64,7 @@ class Runner:
             UsageError: the file cannot be read.
         """
         try:
-            return cls(path, path.read_bytes())
+            return cls(path, read_bytes(path, most=MOST_ELF))
         except OSError as error:
             raise UsageError(
                 f"--runner {path} cannot be read: {error.strerror}", hint="give the ELF of an arm_executor_runner"

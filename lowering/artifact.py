@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.lowering.array_archive import read_arrays
 from ethos_hil.lowering.cache_contents import DIGESTS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
@@ -26,8 +27,12 @@ from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.zip_members import BadArchive
+from ethos_hil.results.regular_file import read_bytes, read_text
 
 SCHEMA_VERSION = 9
+_MOST_DIGESTS = 1 << 20
+"""Bytes of a list of digests."""
 _ARRAYS = ("example_inputs", "floating", "quantised")
 """Fields that are tuples of arrays, each saved in its own archive."""
 
@@ -353,9 +358,11 @@ def _write_synced(path: Path, data: bytes) -> None:
 def _verified_files(folder: Path) -> dict[str, bytes]:
     """Return the contents of every file in the digest list, each checked against its digest."""
     try:
-        text = (folder / DIGESTS).read_text("utf-8")
+        text = read_text(folder / DIGESTS, most=_MOST_DIGESTS)
         expected = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
-        files = {name: (folder / name).read_bytes() for name in expected}
+        if any("/" in name or name in (".", "..") for name in expected):
+            raise UsageError(f"{folder}: not a complete artifact: its digest list names files elsewhere")
+        files = {name: read_bytes(folder / name) for name in expected}
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{folder}: not a complete artifact: {error}") from None
     for name, data in files.items():
@@ -368,8 +375,11 @@ def _verified_files(folder: Path) -> dict[str, bytes]:
 
 
 def _arrays(archive: bytes) -> tuple[np.ndarray, ...]:
-    with np.load(io.BytesIO(archive), allow_pickle=False) as arrays:
-        return tuple(arrays[name] for name in sorted(arrays.files))
+    try:
+        arrays = read_arrays(io.BytesIO(archive))
+    except BadArchive as error:
+        raise UsageError(f"damaged arrays: {error}") from error
+    return tuple(arrays[name] for name in sorted(arrays))
 
 
 def _prefix(number: int, method: str) -> str:

@@ -20,7 +20,11 @@ from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
 from ethos_hil.lowering.cache_contents import CacheContents, locked, touch, write_small
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, cache_folder, cache_limit
 from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.verdict import FailureKind
+
+_MOST_KEY = 1000
+"""Bytes of a file that holds a key."""
 
 
 class Cache:
@@ -80,7 +84,7 @@ class Cache:
     def find_by_pte(self, sha256: str) -> Artifact | None:
         """Return the artifact whose .pte has this digest, or None."""
         try:
-            key = (self.root / "by-pte" / sha256).read_text("ascii").strip()
+            key = read_text(self.root / "by-pte" / sha256, "ascii", most=_MOST_KEY).strip()
         except (OSError, UnicodeDecodeError):
             return None
         found = self.get(key) if re.fullmatch(r"[0-9a-f]{64}", key) else None

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.verdict import FailureKind
 
 DIGESTS = "SHA256SUMS"
@@ -175,7 +176,7 @@ class CacheContents:
                 path.unlink(missing_ok=True)
             for path in _listed(version / "by-pte"):
                 with contextlib.suppress(OSError, UnicodeDecodeError):
-                    if not (version / "artifacts" / path.read_text("ascii").strip()).is_dir():
+                    if not (version / "artifacts" / read_text(path, "ascii").strip()).is_dir():
                         path.unlink()
             for path in _listed(version / "locks"):
                 with locked(path, wait=False) as mine:
@@ -213,7 +214,7 @@ class CacheContents:
             if pte is not None:
                 pointer = path.parents[1] / "by-pte" / pte
                 with contextlib.suppress(FileNotFoundError):
-                    if pointer.read_text("ascii").strip() == path.name:
+                    if read_text(pointer, "ascii").strip() == path.name:
                         pointer.unlink()
             shutil.rmtree(aside, ignore_errors=True)
             lock.unlink(missing_ok=True)  # a process that waits for it tries again: filelock sees that its file is gone
@@ -240,7 +241,7 @@ class CacheContents:
 
     def _noted(self) -> int | None:
         try:
-            return int(self._size.read_text("ascii"))
+            return int(read_text(self._size, "ascii", most=100))
         except (OSError, ValueError):
             return None
 
@@ -261,7 +262,7 @@ def _listed(folder: Path) -> list[Path]:
 def _program(path: Path) -> str | None:
     """Return the digest of an entry's program, from its list of digests."""
     try:
-        lines = (path / DIGESTS).read_text("ascii").splitlines()
+        lines = read_text(path / DIGESTS, "ascii").splitlines()
     except (OSError, UnicodeDecodeError):
         return None
     digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}

@@ -21,6 +21,7 @@ from typing import Any
 from ethos_hil.results import environment
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.record import Record
+from ethos_hil.results.regular_file import read_bytes, read_text
 from ethos_hil.results.run_name import new_name
 
 MANIFEST = "manifest.json"
@@ -103,13 +104,13 @@ def read(root: Path) -> Iterator[StoredRecord | Skipped]:
     """Return all records under `root`, oldest run first. An unreadable item is reported, never fatal."""
     for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
         try:
-            manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+            manifest: dict[str, Any] = json.loads(read_text(folder / MANIFEST))
             created = str(manifest["created"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             yield Skipped(str(folder), f"no usable {MANIFEST}: {error}")
             continue
         for path in sorted(folder.glob("records-*.jsonl")):
-            for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+            for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
                 if not line:
                     continue
                 try:
@@ -127,13 +128,13 @@ def find_record(path: Path) -> Record:
         ValueError: there is no record in it.
     """
     if not path.is_dir():
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         return _parsed(text.rstrip("\n").rpartition("\n")[2] if path.suffix == ".jsonl" else text)
     folders = [path] if (path / MANIFEST).exists() else sorted(path.iterdir(), reverse=True)
     for folder in folders:
         files = sorted(folder.glob("records-*.jsonl"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
         for file in files:
-            for line in reversed(file.read_bytes().split(b"\n")):
+            for line in reversed(read_bytes(file).split(b"\n")):
                 try:
                     return _parsed(line)
                 except ValueError:

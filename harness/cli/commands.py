@@ -13,6 +13,7 @@ from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.verdict import Verdict
 
 PREFLIGHT_SCHEMA_VERSION = 1
@@ -140,7 +141,7 @@ def _failed(request: RunRequest, error: EthosHilError) -> Record:
 
 def _runner(path: Path | None) -> RunnerInfo | None:
     try:
-        return None if path is None else RunnerInfo(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+        return None if path is None else RunnerInfo(str(path), hashlib.sha256(read_bytes(path)).hexdigest())
     except OSError:
         return None
 

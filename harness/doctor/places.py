@@ -21,6 +21,7 @@ from ethos_hil.lowering import byte_size
 from ethos_hil.lowering.cache_contents import CacheContents
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, LIMIT_VARIABLE, cache_folder, cache_limit
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 VARIABLES = (
@@ -45,7 +46,7 @@ def firmware() -> list[Finding]:
 def _firmware(soc: str) -> Finding:
     name, path = f"firmware of {soc}", firmware_path(soc)
     try:
-        elf, changed = path.read_bytes(), path.stat().st_mtime
+        elf, changed = read_bytes(path), path.stat().st_mtime
     except OSError as error:
         return Finding(name, Status.MISSING, f"none at {path}: {error.strerror}", remedy())
     if not elf.startswith(b"\x7fELF"):

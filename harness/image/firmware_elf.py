@@ -18,12 +18,17 @@ from elftools.elf.sections import SymbolTableSection
 
 from ethos_hil.harness.image.firmware_file import firmware_doubt, firmware_path, remedy
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.regular_file import read_bytes
 
 OPERATORS_SECTION = ".ethos_hil.operators"
 _SYMBOLS = (
     "__sram_pool_start", "__sram_pool_end", "__ddr_end", "__stack_limit", "__stack_top", "__package_start",
     "__package_limit",
 )  # fmt: skip
+
+
+MOST_ELF = 1 << 30
+"""Bytes of the largest ELF that is read: all memory of a board, and its symbols."""
 
 
 def find_firmware(soc: str = "corstone-300") -> bytes:
@@ -43,7 +48,7 @@ def find_firmware(soc: str = "corstone-300") -> bytes:
 @functools.lru_cache(maxsize=4)
 def _content(path: Path, _modified: int, _size: int) -> bytes:
     """Read the file. Cached: the ELF has megabytes and a suite reads it often."""
-    return path.read_bytes()
+    return read_bytes(path, most=MOST_ELF)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ethos_hil.results.regular_file import read_text
+
 SCHEMA_VERSION = 1
 ELF_NAME = "ethos-hil.elf"
 MANIFEST_NAME = "ethos-hil.json"
@@ -54,7 +56,7 @@ class FirmwareManifest:
             ValueError: it cannot be read, or is not a manifest of this version; the message says why.
         """
         try:
-            document = json.loads(path.read_text("utf-8"))
+            document = json.loads(read_text(path, most=1 << 20))
             if not isinstance(document, dict):
                 raise ValueError("it is no JSON object")
             version = document.pop("schema_version")

@@ -8,6 +8,7 @@ nothing, so each execution gets a folder and a boot of its own: what is in there
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 import time
@@ -25,6 +26,7 @@ from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.results.regular_file import NotAFile, opened
 from ethos_hil.results.verdict import FailureKind
 
 # What upstream's tests take for a failure (runner_utils.py), and the places in it that say which kind it is.
@@ -167,7 +169,14 @@ def _check(ended: Ended) -> None:
 def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarray:
     path = folder / f"out-{index}.bin"
     try:
-        data, changed = path.read_bytes(), path.stat().st_mtime
+        with opened(path) as file:
+            status = os.fstat(file.fileno())
+            # One byte more than is right shows that there are too many, however many there are.
+            data, changed = file.read(tensor.nbytes + 1), status.st_mtime
+    except NotAFile as error:
+        raise TargetError(
+            f"the runner left no file {path.name}: {error.strerror}", kind=FailureKind.DAMAGED_OUTPUT
+        ) from error
     except OSError as error:
         raise TargetError(
             f"the runner ended well but left no {path.name}: {error.strerror}",
@@ -180,7 +189,7 @@ def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarr
         )
     if len(data) != tensor.nbytes:
         raise TargetError(
-            f"{path.name} has {len(data)} bytes; output {index} is {tensor}, {tensor.nbytes} bytes",
+            f"{path.name} has {status.st_size} bytes; output {index} is {tensor}, {tensor.nbytes} bytes",
             kind=FailureKind.DAMAGED_OUTPUT,
         )
     return np.ascontiguousarray(tensor.from_bytes(data)).reshape(tensor.sizes)

@@ -19,6 +19,7 @@ from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import touch
 from ethos_hil.lowering.versions import versions
 from ethos_hil.results.files import write_whole
+from ethos_hil.results.regular_file import read_text
 from ethos_hil.suites.trial.model_fingerprint import INSTALLED, unchanged, unchanged_in_session
 
 
@@ -37,7 +38,7 @@ def find(cache: Cache, name: str, target: Sequence[str]) -> Found | None:
     """
     path = _path(cache, name, target)
     try:
-        entry = json.loads(path.read_text("utf-8"))
+        entry = json.loads(read_text(path))
         files = dict(entry["files"])
         artifact = cache.get(entry["key"]) if unchanged(files) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.suites.trial.session_start import BEGAN
 
 INSTALLED = tuple({Path(sysconfig.get_path(n)).resolve() for n in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -89,7 +90,7 @@ def digest_of(path: Path) -> str:
 
 @functools.lru_cache(maxsize=1000)
 def _digest(path: Path, _modified: int, _size: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 @contextmanager

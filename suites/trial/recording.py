@@ -16,8 +16,8 @@ import json
 import os
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,13 @@ from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.lowering.array_archive import read_arrays
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.versions import versions
+from ethos_hil.lowering.zip_members import ZipMembers, members
+from ethos_hil.results.regular_file import opened
 from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.trial.model_fingerprint import digest_of, unchanged_in_session
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
@@ -161,13 +164,15 @@ class Recording:
             RecordingError: the recording is missing, damaged, or stale.
         """
         try:
-            with zipfile.ZipFile(path) as file, tempfile.TemporaryDirectory() as scratch:
-                document = json.loads(file.read("recording.json"))
+            with _members(path) as archive, tempfile.TemporaryDirectory() as scratch:
+                document = json.loads(archive.read("recording.json"))
                 _check_version(path, document["schema_version"])
-                with np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False) as loaded:
-                    arrays = {name: loaded[name] for name in loaded.files}
-                file.extractall(scratch, [name for name in file.namelist() if name.startswith("artifact/")])
-                artifact = Artifact.load(Path(scratch, "artifact"))
+                arrays = read_arrays(io.BytesIO(archive.read("arrays.npz")))
+                for name in archive.sizes:
+                    folder, _, part = name.rpartition("/")
+                    if folder == "artifact" and part:
+                        Path(scratch, part).write_bytes(archive.read(name))
+                artifact = Artifact.load(Path(scratch))
             recording = cls(
                 asked=document["asked"],
                 files={str(root / name): digest for name, digest in document["files"].items()},
@@ -180,13 +185,12 @@ class Recording:
             raise RecordingError(f"there is no recording {path}", hint=_HINT) from None
         except (
             OSError,
-            zipfile.BadZipFile,
+            RecursionError,
             UsageError,
             ValueError,
             KeyError,
             TypeError,
-            EOFError,
-            zlib.error,
+            AttributeError,
         ) as error:
             raise RecordingError(
                 f"{path} is damaged: {error}", hint=_HINT, kind=FailureKind.DAMAGED_RECORDING
@@ -215,6 +219,12 @@ class Recording:
         if self.outcome is not None and self.outcome.program_hash.hex() != self.artifact.sha256:
             what = f"{path.name} is an answer of another program than the one in it"
             raise RecordingError(what, hint=_HINT, kind=FailureKind.DAMAGED_RECORDING)
+
+
+@contextmanager
+def _members(path: Path) -> Iterator[ZipMembers]:
+    with opened(path) as file, members(file, os.fstat(file.fileno()).st_size) as archive:
+        yield archive
 
 
 def check_files_unchanged(files: Mapping[str, str]) -> None:

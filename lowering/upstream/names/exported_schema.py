@@ -69,9 +69,7 @@ def required_of(cls: Any) -> frozenset[str]:
         return frozenset()
     missing = dataclasses.MISSING
     return frozenset(
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.default is missing and field.default_factory is missing
+        field.name for field in dataclasses.fields(cls) if field.default is missing and field.default_factory is missing
     )
 
 
