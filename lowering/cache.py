@@ -17,9 +17,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
-from ethos_hil.lowering.cache_contents import CacheContents, locked, touch, write_small
+from ethos_hil.lowering.cache_contents import CacheContents, touch, write_small
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, cache_folder, cache_limit
 from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.file_lock import locked
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.verdict import FailureKind
 
@@ -63,7 +64,8 @@ class Cache:
         """Return the artifact under `key`, and whether it was cached; if it was not, `make` is called.
 
         If several processes ask for the same key at once, one makes the artifact and the others wait for it. Raises
-        ToolError when the folder cannot be written (permissions, no space); no partial entry remains.
+        ToolError when the folder cannot be written (permissions, no space), or another process makes the artifact for
+        longer than 15 minutes; no partial entry remains.
         """
         found = self.get(key)
         if found is not None:

@@ -23,11 +23,11 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.file_lock import locked
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.verdict import FailureKind
 
@@ -74,24 +74,6 @@ def touch(path: Path) -> None:
     """Note that an entry, or a memo about one, is used now. Only its time changes."""
     with contextlib.suppress(OSError):  # it was removed meanwhile, or the cache is read-only
         os.utime(path)
-
-
-@contextlib.contextmanager
-def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock in this file. Yields False if another process holds it and `wait` is False."""
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        lock.acquire(blocking=wait)
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
 
 
 def write_small(path: Path, text: str) -> None:

@@ -154,7 +154,8 @@ def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
         module, sources = _import_file(path, text), Sources(path.resolve().parent)
     else:
         module = _import_module(place, text)
-        sources = Sources(Path(module.__file__).parent if module.__file__ else None)
+        file = getattr(module, "__file__", None)  # modules that are part of Python have none
+        sources = Sources(Path(file).parent if file else None)
     return _call(_function(module, function_name, place), text, sources)
 
 
