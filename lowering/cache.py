@@ -124,7 +124,7 @@ class Cache:
         try:
             artifact.save(fresh)
             fresh.chmod(0o755)
-            if entry.exists():  # it is damaged, or get() would have returned it
+            if entry.exists() or entry.is_symlink():  # it is damaged, or get() would have returned it
                 entry.rename(fresh.with_name(fresh.name + ".old"))
             fresh.rename(entry)
         finally:

@@ -138,6 +138,33 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, name: str, damage: str) -
     assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY]
 
 
+def test_an_entry_with_a_pipe_in_it_is_made_again_at_once(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.get_or_make(KEY, make_artifact)
+    program = cache.root / "artifacts" / KEY / "model.pte"
+    program.unlink()
+    os.mkfifo(program)
+    assert cache.get_or_make(KEY, make_artifact)[1] is False
+    assert same(cache.get_or_make(KEY, never)[0], make_artifact())
+
+
+def test_an_entry_that_is_a_link_to_nothing_is_made_again(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    (cache.root / "artifacts").mkdir(parents=True)
+    (cache.root / "artifacts" / KEY).symlink_to(tmp_path / "absent")
+    assert cache.get_or_make(KEY, make_artifact)[1] is False
+    assert same(cache.get_or_make(KEY, never)[0], make_artifact())
+
+
+def test_an_entry_names_no_files_outside_itself(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.get_or_make(KEY, make_artifact)
+    digests = cache.root / "artifacts" / KEY / "SHA256SUMS"
+    digests.write_text(f"{'0' * 64}  ../../../etc/hostname\n{digests.read_text()}")
+    with pytest.raises(UsageError, match="names files elsewhere"):
+        Artifact.load(digests.parent)
+
+
 def test_an_entry_under_another_key_is_not_used(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     cache.get_or_make(KEY, make_artifact)

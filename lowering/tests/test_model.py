@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -185,3 +186,23 @@ def test_objects_at_hand_are_checked_alike() -> None:
     with pytest.raises(UsageError, match="failed"):
         from_module(torch.nn.Linear(3, 2), (torch.ones(1, 4),))
     assert from_module(torch.nn.Linear(4, 2), (torch.ones(1, 4),)).label == "model"
+
+
+@pytest.mark.parametrize("ending", [".pte", ".pt2", ".py:f"])
+def test_a_pipe_in_place_of_a_model_is_refused_at_once(tmp_path: Path, ending: str) -> None:
+    os.mkfifo(tmp_path / f"model{ending.removesuffix(':f')}")
+    with pytest.raises(UsageError, match="it is a named pipe, not a file"):
+        load_model(f"{tmp_path}/model{ending}")
+
+
+def test_a_program_larger_than_programs_can_be_is_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "model.pte").open("wb") as file:
+        file.truncate(60 << 30)
+    with pytest.raises(UsageError, match="it has 64,424,509,440 bytes"):
+        load_model(str(tmp_path / "model.pte"))
+
+
+@pytest.mark.parametrize("text", ["builtins:exec", "os:system", "builtins:dict", "sys:exit", "builtins:object"])
+def test_functions_of_python_itself_are_no_models(text: str) -> None:
+    with pytest.raises(UsageError, match=f"{text} (raised|returned)"):
+        load_model(text)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import io
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -190,3 +191,27 @@ def test_a_run_that_fails_does_not_replace_a_good_recording(
     assert again.failure == record.failure
     assert again.divergence == record.divergence
     assert not [left for left in path.parent.iterdir() if left.name.startswith(".")]
+
+
+@pytest.mark.parametrize("how", ["bomb", "pipe", "link", "outside"])
+def test_a_hostile_recording_is_damaged_and_writes_nothing(
+    replay: Callable[..., Record], tmp_path: Path, how: str
+) -> None:
+    path = archive(tmp_path, "U55_BI")
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file:
+        if how == "bomb":
+            with file.open("artifact/zeros", "w") as member:
+                for _ in range(1 + (100 * path.stat().st_size + (64 << 20) >> 20)):
+                    member.write(bytes(1 << 20))
+        elif how == "link":
+            link = zipfile.ZipInfo("artifact/link")
+            link.external_attr = 0o120777 << 16
+            file.writestr(link, "/etc/passwd")
+        elif how == "outside":
+            file.writestr("artifact/../../../evil", "")
+    if how == "pipe":
+        path.unlink()
+        os.mkfifo(path)
+    kind, message = failure_of(replay("U55_BI"))
+    assert kind == "damaged-recording"
+    assert {"bomb": "unpacks to", "pipe": "named pipe", "link": "is a link", "outside": "is called"}[how] in message

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -70,4 +73,47 @@ def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
 
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such inputs file"):
+        InputFile.read(tmp_path / "x.npz")
+
+
+def header_only(path: Path, shape: tuple[int, ...]) -> Path:
+    """Write an .npz whose one array declares a shape and has no elements."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", stream.getvalue())
+    return path
+
+
+def test_what_an_array_declares_is_compared_with_what_it_has(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"declares float32\[4398046511104\], 17,592,186,044,416 bytes, and has 0"):
+        InputFile.read(header_only(tmp_path / "x.npz", (4 << 40,)))
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as member:
+        for _ in range(80):
+            member.write(bytes(1 << 20))
+    with pytest.raises(UsageError, match=r"it has [\d,]+ bytes and unpacks to 83,886,080; at most 100 times"):
+        InputFile.read(path)
+
+
+def test_an_array_that_does_not_fit_is_never_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = InputFile.read(save(tmp_path / "x.npz", IMAGE_VALUE, np.zeros((1, 9), np.float32)))
+    monkeypatch.setattr(np.lib.format, "read_array", lambda *_, **__: pytest.fail("it was loaded"))
+    with pytest.raises(UsageError, match="found float32"):
+        file.input_sets((IMAGE, FLAGS))
+
+
+def test_a_file_that_changes_before_it_is_loaded_is_refused(tmp_path: Path) -> None:
+    file = InputFile.read(save(tmp_path / "x.npz", IMAGE_VALUE, FLAGS_VALUE))
+    save(tmp_path / "x.npz", np.stack([IMAGE_VALUE] * 9), FLAGS_VALUE)
+    with pytest.raises(UsageError, match="changed after it was first read"):
+        file.input_sets((IMAGE, FLAGS))
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.npz")
+    with pytest.raises(UsageError, match="it is a named pipe, not a file"):
         InputFile.read(tmp_path / "x.npz")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 
 import numpy as np
@@ -239,6 +240,23 @@ def test_an_output_of_another_size_is_of_its_own_kind(fake: Fake, size: int) -> 
     assert error.kind == "damaged-output"
     assert f"{size} bytes" in error.message
     assert "192 bytes" in error.message
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("mkfifo out-0.bin", "it is a named pipe"),
+        ("ln -s /dev/zero out-0.bin", "it is a device"),
+        ("truncate -s 60G out-0.bin", "has 64424509440 bytes"),
+    ],
+)
+def test_what_is_no_output_file_is_refused_at_once(fake: Fake, made: str, said: str) -> None:
+    fake(made)
+    started = time.monotonic()
+    error = fails()
+    assert error.kind == "damaged-output"
+    assert said in error.message
+    assert time.monotonic() - started < 5
 
 
 def test_an_output_from_before_is_stale(fake: Fake, tmp_path: Path) -> None:

@@ -1,0 +1,153 @@
+"""Exported programs of many kinds, as torch.export.save writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Buffers(nn.Module):
+    """Buffers of both kinds, one that is broadcast, one that is transposed, an empty one, and a scalar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("ones", torch.ones(4))
+        self.register_buffer("temporary", torch.ones(4), persistent=False)
+        self.register_buffer("broadcast", torch.ones(1).expand(4))
+        self.register_buffer("turned", torch.randn(4, 3).t())
+        self.register_buffer("empty", torch.zeros(0, 4))
+        self.register_buffer("scalar", torch.tensor(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turned: Any = self.turned
+        empty: Any = self.empty
+        y = self.linear(x) + self.ones + self.temporary + self.broadcast
+        return y + turned[:1] + empty.sum() + self.scalar
+
+
+class Constant(nn.Module):
+    """A constant that torch.export lifts, and a dictionary as output."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x + torch.tensor([1.0, 2.0, 3.0, 4.0]), {"a b": x * 2}
+
+
+class Attention(nn.Module):
+    """Multi-head attention of x with itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answer: torch.Tensor = self.attention(x, x, x)[0]
+        return answer
+
+
+class Pooled(nn.Module):
+    """Its sizes are expressions with Max and FloorDiv, where height and width are open."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.max_pool2d(x, 3, 2) + 1
+
+
+class Scaled(nn.Module):
+    """Its sizes are expressions with decimals, where height and width are open."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.interpolate(x, scale_factor=1.5, mode="nearest")
+
+
+class Branch(nn.Module):
+    """Two graphs inside the graph."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,))
+
+
+class NoGradient(nn.Module):
+    """A part that torch.export wraps into an operator of higher order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = self.linear(x)
+        return y + 1
+
+
+class Texts(nn.Module):
+    """Operators with texts as arguments, and an argument that is not finite."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = nn.functional.gelu(x, approximate="tanh") + torch.div(x, 2, rounding_mode="floor")
+        return torch.einsum("ij,ij->ij", y, nn.functional.pad(x, (1, 1), value=float("inf"))[..., 1:-1])
+
+
+class Shared(nn.Module):
+    """Two names for one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(8, 4)
+        self.out = nn.Linear(4, 8, bias=False)
+        self.out.weight = self.embedding.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answer: torch.Tensor = self.out(self.embedding(x))
+        return answer
+
+
+def _exported(module: nn.Module, *inputs: torch.Tensor, **options: Any) -> torch.export.ExportedProgram:
+    return torch.export.export(module.eval(), inputs, **options)
+
+
+def _quantised() -> torch.export.ExportedProgram:
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+    from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    quantiser = EthosUQuantizer(EthosUCompileSpec("ethos-u55-128"))
+    quantiser.set_global(get_symmetric_quantization_config())
+    inputs = (torch.randn(1, 3, 8, 8),)
+    module = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5)).eval()
+    prepared = prepare_pt2e(torch.export.export(module, inputs).module(), quantiser)
+    prepared(*inputs)
+    return torch.export.export(convert_pt2e(prepared), inputs)
+
+
+def _convolutions() -> torch.export.ExportedProgram:
+    layers = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
+    return _exported(nn.Sequential(*layers, nn.Linear(8 * 16, 5)), torch.randn(1, 3, 8, 8))
+
+
+_OPEN = ({2: torch.export.Dim.AUTO, 3: torch.export.Dim.AUTO},)
+PROGRAMS: dict[str, Callable[[], torch.export.ExportedProgram]] = {
+    "attention": lambda: _exported(Attention(), torch.randn(1, 5, 16)),
+    "branch": lambda: _exported(Branch(), torch.randn(2, 4)),
+    "buffers": lambda: _exported(Buffers(), torch.randn(2, 4)),
+    "constant": lambda: _exported(Constant(), torch.randn(2, 4)),
+    "convolutions": _convolutions,
+    "encoder": lambda: _exported(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), torch.randn(1, 5, 16)),
+    "lstm": lambda: _exported(nn.LSTM(4, 8, batch_first=True), torch.randn(1, 3, 4)),
+    "no_gradient": lambda: _exported(NoGradient(), torch.randn(2, 4)),
+    "pooled": lambda: _exported(Pooled(), torch.randn(4, 3, 9, 9), dynamic_shapes=_OPEN),
+    "quantised": _quantised,
+    "scaled": lambda: _exported(Scaled(), torch.randn(1, 3, 8, 9), dynamic_shapes=_OPEN),
+    "shared": lambda: _exported(Shared(), torch.tensor([[1, 2]])),
+    "texts": lambda: _exported(Texts(), torch.randn(2, 4)),
+}
+
+
+def save(name: str, folder: Path) -> Path:
+    """Write one of the programs into a folder, and return the .pt2."""
+    path = folder / f"{name}.pt2"
+    torch.export.save(PROGRAMS[name](), path)
+    return path

@@ -1,0 +1,87 @@
+"""A lock says who holds it, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.file_lock import Holder, locked
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from ethos_hil.lowering.file_lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(120)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "x.lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_after_two_seconds_the_holder_is_named(
+    tmp_path: Path, holder: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ToolError, match=f"waited 3 s for .*x.lock, which process {holder.pid} ") as caught:
+        locked(tmp_path / "x.lock", limit=3.0).__enter__()
+    assert (caught.value.kind, caught.value.exit_status) == ("cache", 3)
+    said = capsys.readouterr().err
+    assert said.startswith(f"ethos-hil: waiting for process {holder.pid} (")
+    assert f"`kill {holder.pid}`" in said
+    assert said.count("\n") == 1
+
+
+def test_a_stopped_holder_is_named_with_what_to_do(
+    tmp_path: Path, holder: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.kill(holder.pid, signal.SIGSTOP)
+    with pytest.raises(ToolError, match="which is stopped holds") as caught:
+        locked(tmp_path / "x.lock", limit=3.0).__enter__()
+    assert str(caught.value.hint).startswith(f"`kill -CONT {holder.pid}` lets it go on")
+    assert "which is stopped" in capsys.readouterr().err
+
+
+def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    holder.kill()
+    started = time.monotonic()
+    with locked(tmp_path / "x.lock") as mine:
+        assert mine
+        found = Holder.read(tmp_path / "x.lock")
+        assert found is not None
+        assert (found.pid, found.is_here, found.is_stopped) == (os.getpid(), True, False)
+    assert time.monotonic() - started < 2
+    assert (tmp_path / "x.lock").read_bytes() == b""
+
+
+def test_who_does_not_wait_is_told_at_once(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    with locked(tmp_path / "x.lock", wait=False) as mine:
+        assert not mine
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, "x", '{"pid": "no"}', '{"pid": 1}'])
+def test_a_note_that_is_no_note_names_nobody(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text)
+    assert Holder.read(tmp_path / "x") is None
+
+
+def test_control_characters_in_a_note_are_shown_escaped(tmp_path: Path) -> None:
+    note = {"pid": 1, "host": "\x1b[2J", "command": "\x1b]0;x\x07", "since": "\n"}
+    (tmp_path / "x").write_text(json.dumps(note))
+    assert str(Holder.read(tmp_path / "x")).isprintable()

@@ -1,0 +1,60 @@
+"""Only regular files are read, and no more of them than is allowed; nothing waits."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.results.regular_file import NotAFile, TooLarge, check_regular, read_bytes, read_text
+
+
+def test_files_and_links_to_them_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("text")
+    (tmp_path / "b").symlink_to("a")
+    assert read_bytes(tmp_path / "b") == b"text"
+    assert read_text(tmp_path / "a", most=4) == "text"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "socket", "link to a pipe", "link to a device"])
+def test_what_is_no_file_is_named_and_never_opened(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    if kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    elif "pipe" in kind:
+        os.mkfifo(tmp_path / "pipe")
+        path.symlink_to("pipe")
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(NotAFile) as caught:
+        read_bytes(path)
+    assert kind.removeprefix("link to a ").removeprefix("named ") in str(caught.value.strerror)
+
+
+def test_a_pipe_that_comes_between_look_and_open_does_not_keep_the_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    os.mkfifo(path)
+    regular = Path(__file__).stat()
+    monkeypatch.setattr(Path, "stat", lambda _self: regular)
+    with pytest.raises(NotAFile, match="named pipe"):
+        read_bytes(path)
+
+
+def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    with (tmp_path / "x").open("wb") as file:
+        file.truncate(60 << 30)
+    with pytest.raises(TooLarge) as caught:
+        read_bytes(tmp_path / "x", most=1000)
+    assert caught.value.strerror == "it has 64,424,509,440 bytes, at most 1,000 are read"
+
+
+def test_a_folder_and_a_missing_file_are_other_errors(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        check_regular(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read_bytes(tmp_path / "absent")
