@@ -90,13 +90,14 @@ def changes(document: Any) -> Iterator[Any]:
 def main() -> None:
     """Try the changes."""
     register_operators()
+    load_model(sys.argv[1])  # torch imports more of itself, and makes its folders
     members, every, count = contents(Path(sys.argv[1])), int(sys.argv[2]), 0
     started: list[str] = []
     armed = False
 
     def watch(event: str, arguments: Any) -> None:
         if armed and (event in STARTS or (event == "exec" and "OWNED" in repr(arguments[0].co_consts))):
-            started.append(event)
+            started.append(f"{event} {ascii(arguments)[:100]}")
 
     sys.addaudithook(watch)
     for member in (PROGRAM, WEIGHTS, CONSTANTS):
