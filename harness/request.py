@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ class RunRequest:
         runner: an ELF to run in place of our firmware.
         trust_elf: let that ELF reach every file that the user reaches, and run commands, by semihosting.
         trace: file for a record of every NPU operation, written before anything runs.
+        min_sqnr: fail where the SQNR of an output against the float model in PyTorch is below this number of dB.
     """
 
     model: str | TorchModel | ProgramFile
@@ -56,6 +58,7 @@ class RunRequest:
     runner: Path | None = None
     trust_elf: bool = False
     trace: Path | None = None
+    min_sqnr: float | None = None
 
     @property
     def label(self) -> str:
@@ -66,7 +69,8 @@ class RunRequest:
         """Check what no other check sees before a target is started.
 
         Raises:
-            UsageError: `repeat` is less than 1, `timeout` is not more than 0, or a runner is trusted that is not given.
+            UsageError: `repeat` is less than 1, `timeout` is not more than 0, `min_sqnr` is not finite, or a runner is
+                trusted that is not given.
         """
         if self.trust_elf and self.runner is None:
             raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
@@ -74,6 +78,8 @@ class RunRequest:
             raise UsageError(f"repeat is {self.repeat}", hint="let each input set be executed once or more")
         if not self.timeout > 0:
             raise UsageError(f"the time limit is {self.timeout:g} s", hint="give more than 0 s")
+        if self.min_sqnr is not None and not math.isfinite(self.min_sqnr):
+            raise UsageError(f"the least SQNR is {self.min_sqnr}", hint="give a number of dB, such as 20")
 
     @property
     def npu_name(self) -> NpuName:
