@@ -171,7 +171,9 @@ def test_a_conversion_that_loses_nothing_is_a_note(board: OpenTarget) -> None:
         assert "output 0 is int32, int64 in the model; the model's values fit" in result.record.notes
 
 
-@pytest.mark.parametrize("depth", [0, 1, 14])
+@pytest.mark.parametrize(
+    "depth", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(14, marks=pytest.mark.slow)]
+)
 @pytest.mark.usefixtures("own_cache")
 def test_outputs_that_are_swapped_while_lowering_are_seen(
     board: OpenTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, depth: int
