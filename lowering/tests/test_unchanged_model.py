@@ -315,3 +315,12 @@ def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:
     for repeat in range(3):
         np.testing.assert_array_equal(run.of(repeat).outputs[0], eager(torch.tensor(X)).numpy())
     np.testing.assert_array_equal(Reference(artifact).run((x,)).outputs[0], run.of(0).outputs[0])
+
+
+def test_a_large_program_has_no_bound(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ethos_hil.lowering.oracle.bounds.worst_case as worst_case
+
+    artifact, _ = lowered_answers(nn.Linear(4, 4), cache)
+    assert len(worst_case.worst_case(artifact)) == 1
+    monkeypatch.setattr(worst_case, "MOST_ELEMENTS", 8)
+    assert worst_case.worst_case(artifact) == ()
