@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import inspect
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from ethos_hil.harness.result import Result
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, from_exported, from_module, load_model
+from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.scheme import Scheme
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def run(
     timeout: float = 120.0,
     strict: bool = False,
     fast: bool = False,
+    min_sqnr: float | None = None,
     runner: str | os.PathLike[str] | None = None,
     trust_elf: bool = False,
     trust_model: bool = False,
@@ -73,6 +74,7 @@ def run(
         timeout: wall seconds for the run on the target.
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
         fast: let an FVP leave out the NPU's timing.
+        min_sqnr: fail where the SQNR of an output against the float model in PyTorch is below this number of dB.
         runner: the ELF of an arm_executor_runner, to run in place of our firmware.
         trust_elf: let that ELF reach every file that you reach, and run commands; by default it reaches a folder of its
             own.
@@ -100,6 +102,7 @@ def run(
         timeout=timeout,
         strict=strict,
         fast=fast,
+        min_sqnr=min_sqnr,
         runner=None if runner is None else Path(runner),
         trust_elf=trust_elf,
     )
@@ -186,6 +189,7 @@ class OpenTarget:
         repeat: int = 1,
         timeout: float = 120.0,
         trust_model: bool = False,
+        min_sqnr: float | None = None,
         progress: Reporter | None = None,
     ) -> Result:
         """Run a model on this target. Arguments and errors are those of `ethos_hil.run`."""
@@ -201,7 +205,9 @@ class OpenTarget:
             scheme=scheme,
             method=method,
         )
-        request = dataclasses.replace(request, target=self.name, repeat=repeat, timeout=timeout, **self._options)
+        request = dataclasses.replace(
+            request, target=self.name, repeat=repeat, timeout=timeout, min_sqnr=min_sqnr, **self._options
+        )
         return Result(run_request(request, reporter=progress, pool=self._pool))
 
 
@@ -273,13 +279,7 @@ def _loaded(
         raise UsageError(f"{type(model).__name__}: a module in memory needs inputs", hint=_INPUTS_HINT)
     sets = [_tensors(entry) for entry in inputs]
     label = type(model).__name__
-    try:
-        own = copy.deepcopy(model)  # lowering puts it into eval mode and calls it; the user's module must not change
-    except Exception as error:
-        raise UsageError(
-            f"{label} cannot be copied: {error}",
-            hint="give it as file.py:function or package.module:function",
-        ) from error
+    own = copied(model, label)  # lowering puts it into eval mode; the user's module must not change
     return from_module(own, sets[0], calibration or sets, label=label, root=_folder(type(model)))
 
 

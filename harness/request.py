@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ class RunRequest:
         trust_elf: let that ELF reach every file that the user reaches, and run commands, by semihosting.
         trace: file for a record of every NPU operation, written before anything runs.
         trust_model: load a .pt2 with more than data in it, which may run code of the file.
+        min_sqnr: fail where the SQNR of an output against the float model in PyTorch is below this number of dB.
     """
 
     model: str | TorchModel | ProgramFile
@@ -58,6 +60,7 @@ class RunRequest:
     trust_elf: bool = False
     trace: Path | None = None
     trust_model: bool = False
+    min_sqnr: float | None = None
 
     @property
     def label(self) -> str:
@@ -68,7 +71,8 @@ class RunRequest:
         """Check what no other check sees before a target is started.
 
         Raises:
-            UsageError: `repeat` is less than 1, `timeout` is not more than 0, or a runner is trusted that is not given.
+            UsageError: `repeat` is less than 1, `timeout` is not more than 0, `min_sqnr` is not finite, or a runner is
+                trusted that is not given.
         """
         if self.trust_elf and self.runner is None:
             raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
@@ -76,6 +80,8 @@ class RunRequest:
             raise UsageError(f"repeat is {self.repeat}", hint="let each input set be executed once or more")
         if not self.timeout > 0:
             raise UsageError(f"the time limit is {self.timeout:g} s", hint="give more than 0 s")
+        if self.min_sqnr is not None and not math.isfinite(self.min_sqnr):
+            raise UsageError(f"the least SQNR is {self.min_sqnr}", hint="give a number of dB, such as 20")
 
     @property
     def npu_name(self) -> NpuName:

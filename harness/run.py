@@ -16,6 +16,7 @@ from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputFile, InputSet
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, examine, raise_if_failed
+from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
@@ -24,14 +25,22 @@ from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.harness.verdict.accuracy import accuracies
+from ethos_hil.harness.verdict.against_pytorch import (
+    PyTorchFinding,
+    against_example,
+    against_float,
+    against_limit,
+    integers_that_do_not_fit,
+)
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.harness.verdict.divergence import localise
 from ethos_hil.harness.verdict.metrics import metrics, rows
+from ethos_hil.harness.verdict.state import state_of, steps_of
 from ethos_hil.harness.verdict.verify import verify
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.model import Method, TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
 from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
@@ -82,6 +91,8 @@ class Answer:
         references: the right outputs for each input set.
         outcome: the outcome of the run.
         runner: the runner that ran in place of the firmware, or None.
+        calls: the float model's answers in PyTorch, where they are not the artifact's.
+        min_sqnr: the least SQNR against them that the user accepts, in dB.
     """
 
     artifact: Artifact
@@ -90,6 +101,8 @@ class Answer:
     references: tuple[ReferenceRun, ...]
     outcome: Outcome
     runner: Runner | None = None
+    calls: ModelCalls | None = None
+    min_sqnr: float | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +169,8 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
     seconds = {"lowering": time.monotonic() - started}
     if request.trace is not None:
         trace_file.write(artifact, npu, request.trace)
-    report = _run_artifact(artifact, board, firmware, request, inputs, reporter, seconds)
+    method = source.methods[artifact.method] if isinstance(source, TorchModel) else None
+    report = _run_artifact(artifact, board, firmware, request, inputs, reporter, seconds, method)
     said = source.notes if isinstance(source, TorchModel) else ()
     return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=(*said, *report.record.notes)))
 
@@ -192,6 +206,7 @@ def _run_artifact(
     inputs: InputFile | tuple[InputSet, ...] | None,
     reporter: Reporter,
     seconds: Mapping[str, float],
+    method: Method | None = None,
 ) -> Report:
     tensors = artifact.plan.input_tensors
     if inputs is None:
@@ -201,6 +216,15 @@ def _run_artifact(
     else:
         input_sets = inputs
 
+    executions = len(input_sets) * request.repeat
+    if artifact.keeps_state and isinstance(firmware, Runner) and executions > 1:
+        raise UsageError(
+            f"{request.label} keeps state, and a runner boots for each of the {executions} executions",
+            hint="leave out --runner, or run one input set once",
+        )
+    if request.min_sqnr is not None:
+        require_float_answers(artifact, input_sets, method, request.label)
+
     footprint = Footprint.of(artifact)
     own = None if isinstance(firmware, Runner) else Firmware.read(firmware)
     raise_if_failed(examine(artifact, Destination(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
@@ -209,7 +233,7 @@ def _run_artifact(
     reference = Reference(artifact)
     references = []
     for index, input_set in enumerate(input_sets):
-        references.append(reference.run(input_set))
+        references.append(reference.run(input_set, request.repeat))
         reporter.step(index + 1, len(input_sets))
 
     try:
@@ -232,7 +256,8 @@ def _run_artifact(
     finally:
         board.reset()
     runner = firmware if isinstance(firmware, Runner) else None
-    answer = Answer(artifact, board, input_sets, tuple(references), outcome, runner)
+    calls = None if method is None else call_model(method, artifact, input_sets, request.repeat)
+    answer = Answer(artifact, board, input_sets, tuple(references), outcome, runner, calls, request.min_sqnr)
     report = judge(answer, request.label, reporter=reporter, seconds=seconds)
     if own is None or own.doubt is None:
         return report
@@ -274,12 +299,15 @@ def judge(
     artifact, board, outcome, runner = answer.artifact, answer.board, answer.outcome, answer.runner
     reporter.stage("Verifying")
     comparison = verify(outcome, answer.references, with_delegates=runner is None)
-    decision = decide(Evidence(difference=comparison.difference, compared=comparison.compared))
+    finding = PyTorchFinding() if comparison.difference is not None else _against_pytorch(answer)
+    decision = decide(Evidence(difference=comparison.difference, unlike=finding.failure, compared=comparison.compared))
     failure = decision.failure
-    if failure is not None and any(tensor.sizes[:1] > (1,) for tensor in artifact.plan.input_tensors):
+    differs = comparison.difference is not None
+    batches = any(tensor.sizes[:1] > (1,) for tensor in artifact.plan.input_tensors)
+    if failure is not None and differs and batches:
         failure = dataclasses.replace(failure, hint=BATCH_HINT)
     divergence = None
-    if failure is not None:
+    if differs:
         reporter.stage("Looking for the first operation that differs")
         divergence = localise(artifact, board, answer.references, outcome)
     first = next((run for run in outcome.runs if run.input_set == 0), None)
@@ -297,13 +325,41 @@ def judge(
         artifact=info(artifact),
         versions=environment.versions() | ({"fvp": board.version} if board.kind == "fvp" else {}),
         executions=len(outcome.runs),
-        notes=artifact.notes,
+        notes=(*artifact.notes, *finding.notes),
         console=outcome.console,
         memory_mode=str(artifact.memory_mode or ""),
         method=artifact.method,
         runner=_runner_info(runner) if runner is not None else None,
     )
     return Report(record, answer)
+
+
+def _against_pytorch(answer: Answer) -> PyTorchFinding:
+    """Compare an answer that equals its reference with the model in PyTorch."""
+    artifact, outcome, calls = answer.artifact, answer.outcome, answer.calls
+    finding = state_of(artifact, len(outcome.runs), calls)
+    if artifact.pytorch:
+        numbers = [number for number, inputs in enumerate(answer.input_sets) if is_example(artifact, inputs)]
+        if numbers and not artifact.keeps_state:
+            outputs = answer.references[numbers[0]].outputs
+        else:
+            outputs = Reference(artifact).run(artifact.example_inputs).outputs
+        finding = finding.then(against_example(artifact, outputs))
+    for inputs in answer.input_sets:
+        finding = finding.then(integers_that_do_not_fit(artifact, inputs))
+    for run in outcome.runs:
+        if calls is not None:
+            wanted = calls.of(run.input_set, run.repeat)
+            finding = finding.then(against_float(wanted, run.outputs))
+        else:
+            wanted = artifact.floating
+        if answer.min_sqnr is not None:
+            where = f", input set {run.input_set}" if len(answer.input_sets) > 1 else ""
+            finding = finding.then(against_limit(wanted, run.outputs, answer.min_sqnr, where))
+    if calls is not None and calls.repeat * len(answer.input_sets) == len(outcome.runs):
+        in_turn = [answer.input_sets[run.input_set] for run in outcome.runs]
+        finding = finding.then(steps_of(artifact, in_turn, calls, outcome))
+    return finding
 
 
 def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.array_archive import read_arrays
+from ethos_hil.lowering.artifact_files import arrays, verified_files, write_synced
 from ethos_hil.lowering.cache_contents import DIGESTS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
@@ -27,11 +27,9 @@ from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
-from ethos_hil.results.regular_file import read_bytes, read_text
 
-SCHEMA_VERSION = 9
-_MOST_DIGESTS = 1 << 20  # bytes
-_ARRAYS = ("example_inputs", "floating", "quantised")
+SCHEMA_VERSION = 10
+_ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
 
 
@@ -109,7 +107,10 @@ class LoweredMethod:
     scheme: Scheme | None = None
     floating: tuple[np.ndarray, ...] = ()
     quantised: tuple[np.ndarray, ...] = ()
+    allowed: tuple[np.ndarray, ...] = ()
     delegated: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
 
 
 _OF_METHOD = tuple(each.name for each in fields(LoweredMethod) if each.name != "name")
@@ -138,7 +139,13 @@ class Artifact:
         floating: the float module's outputs for `example_inputs`, computed in float64 where all its operators support
             it.
         quantised: the quantised module's outputs for them in PyTorch.
+        allowed: how far each element of the program's answer to them can be from that, in the worst case of all
+            roundings; inf where nothing is known, empty where no bound is (`ethos_hil.lowering.oracle.bounds`).
         delegated: the operators that went to its delegates (`ethos_hil.lowering.upstream.delegated_operators`).
+        lost: a sentence for each buffer of the model that the program does not keep between calls, though it should
+            (`ethos_hil.lowering.upstream.state`).
+        frozen: what else a call of the model changes, so that the next answer is another; the program has the values of
+            the first call.
         others: the other methods; `of` returns the artifact as seen from one of them.
     """
 
@@ -157,7 +164,10 @@ class Artifact:
     scheme: Scheme | None = None
     floating: tuple[np.ndarray, ...] = ()
     quantised: tuple[np.ndarray, ...] = ()
+    allowed: tuple[np.ndarray, ...] = ()
     delegated: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
     method: str = FORWARD
     others: tuple[LoweredMethod, ...] = ()
 
@@ -185,6 +195,16 @@ class Artifact:
     def cpu_ops(self) -> tuple[str, ...]:
         """Full names of the operators that run on the CPU, in the order they run."""
         return tuple(call.operator for call in self.plan.instructions if isinstance(call, KernelCall))
+
+    @property
+    def pytorch(self) -> tuple[np.ndarray, ...]:
+        """PyTorch's answer to the example inputs that is nearest to the program's: the quantised module's, if any."""
+        return self.quantised or self.floating
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a call of the method may depend on earlier ones."""
+        return bool(self.plan.state)
 
     @property
     def methods(self) -> tuple[LoweredMethod, ...]:
@@ -231,6 +251,8 @@ class Artifact:
                     "scheme": method.scheme,
                     "input_names": method.input_names,
                     "delegated": method.delegated,
+                    "lost": method.lost,
+                    "frozen": method.frozen,
                     "cpu_ops": self.of(method.name).cpu_ops,
                     "delegates": [
                         {
@@ -251,7 +273,7 @@ class Artifact:
 
         def write(name: str, data: bytes) -> None:
             digests[name] = hashlib.sha256(data).hexdigest()
-            _write_synced(folder / name, data)
+            write_synced(folder / name, data)
 
         write("model.pte", self.pte)
         for number, method in enumerate(self.methods):
@@ -266,7 +288,7 @@ class Artifact:
                 write(f"{prefix}{name}.npz", packed.getvalue())
         write("artifact.json", (json.dumps(manifest, indent=1) + "\n").encode())
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
-        _write_synced(folder / DIGESTS, sums.encode())
+        write_synced(folder / DIGESTS, sums.encode())
         directory = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -287,7 +309,7 @@ class Artifact:
     @classmethod
     def load(cls, folder: Path) -> Artifact:
         """Read a saved artifact. Raises UsageError when anything is missing or differs from what was written."""
-        files = _verified_files(folder)
+        files = verified_files(folder, _ARRAYS)
         try:
             manifest = json.loads(files["artifact.json"])
             version = manifest["schema_version"]
@@ -346,37 +368,6 @@ def _memory_mode(compile_specs: Mapping[str, bytes]) -> MemoryMode | None:
     return MemoryMode.of_flags(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _verified_files(folder: Path) -> dict[str, bytes]:
-    """Return the contents of every file in the digest list, each checked against its digest."""
-    try:
-        text = read_text(folder / DIGESTS, most=_MOST_DIGESTS)
-        expected = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
-        if any("/" in name or name in (".", "..") for name in expected):
-            raise UsageError(f"{folder}: not a complete artifact: its digest list names files elsewhere")
-        files = {name: read_bytes(folder / name) for name in expected}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{folder}: not a complete artifact: {error}") from None
-    for name, data in files.items():
-        if hashlib.sha256(data).hexdigest() != expected[name]:
-            raise UsageError(f"{folder / name}: its contents differ from what was written")
-    needed = {"artifact.json", "model.pte", *(f"{name}.npz" for name in _ARRAYS)}
-    if not text.endswith("\n") or not needed <= files.keys():
-        raise UsageError(f"{folder}: not a complete artifact: its digest list lacks a file")
-    return files
-
-
-def _arrays(archive: bytes) -> tuple[np.ndarray, ...]:
-    arrays = read_arrays(io.BytesIO(archive))
-    return tuple(arrays[name] for name in sorted(arrays))
-
-
 def _prefix(number: int, method: str) -> str:
     """Return the prefix of the names of a method's files; it is empty for the first method."""
     return f"{method}." if number else ""
@@ -390,7 +381,9 @@ def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -
         input_names=tuple(entry["input_names"]),
         scheme=entry["scheme"],
         delegated=tuple(entry["delegated"]),
-        **{name: _arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS},
+        lost=tuple(entry["lost"]),
+        frozen=tuple(entry["frozen"]),
+        **{name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS},
     )
 
 

@@ -138,9 +138,3 @@ def raise_if_interrupted(error: BaseException) -> None:
     """Raise KeyboardInterrupt when it caused `error`: libraries wrap an interrupt that comes during an import."""
     if any(isinstance(link, KeyboardInterrupt) for link in causes(error)):
         raise KeyboardInterrupt from error
-
-
-def summary(error: BaseException) -> str:
-    """Return the exception's type and the first line of its message."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ethos_hil.lowering.key import model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.oracle.bounds.worst_case import worst_case
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
@@ -30,7 +31,8 @@ from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.imports import import_executorch
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
-from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double
+from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
+from ethos_hil.lowering.upstream.state import lost, written_buffers
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
 from ethos_hil.lowering.versions import versions
 
@@ -97,7 +99,7 @@ def lower(
     # Patches of torchao come later: they import it, and nothing else does if the artifact is in the cache.
     with apply([patch for patch in SPEED if patch.package == "torch"]):
         with _stage("exporting the model", model.sources):
-            exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
+            exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
             key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))
         artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress, whole=whole))
     return artifact.called(model.label)
@@ -180,6 +182,10 @@ def _compile(
         for name in programs:
             require_operators(leave[name], name, edge.exported_program(name))
             toolchain.lowered(name, edge.exported_program(name))
+        states = {
+            name: _state(method, exported[name], ready[name].program, edge.exported_program(name))
+            for name, method in model.methods.items()
+        }
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
         plans = Program.parse(pte, model.label)
         methods = [
@@ -189,12 +195,14 @@ def _compile(
                 input_names=tuple(str(each) for each in exported[name].graph_signature.user_inputs),
                 scheme=toolchain.scheme if name in given else None,
                 delegated=delegated(edge.exported_program(name)),
+                lost=states[name][0],
+                frozen=states[name][1],
                 **_answers(model.methods[name], ready[name], borders.get(name)),
             )
             for name in programs
         ]
     ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
-    return Artifact.of_methods(
+    artifact = Artifact.of_methods(
         methods,
         key=key,
         model=model.label,
@@ -206,6 +214,32 @@ def _compile(
         vela_flags=tuple(spec.compiler_flags),
         notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
+    return artifact if ethosu is None else _with_bounds(artifact, progress)
+
+
+def _with_bounds(artifact: Artifact, progress: Progress) -> Artifact:
+    """Return the artifact with how far each of its methods may be from PyTorch."""
+    progress("bounding the distance from PyTorch")
+    methods = [replace(method, allowed=worst_case(artifact.of(method.name))) for method in artifact.methods]
+    first, *others = methods
+    return replace(artifact, allowed=first.allowed, others=tuple(others))
+
+
+def _state(
+    method: Method,
+    exported: torch.export.ExportedProgram,
+    quantised: torch.export.ExportedProgram,
+    lowered: torch.export.ExportedProgram,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return `lost` and `frozen` of an artifact: what a program does not keep of the model's state."""
+    if not method.changed and method.steady:
+        return (), ()
+    gone = {**lost(exported, lowered), **lost(exported, quantised)}
+    if method.steady or not frozen(exported, method.fresh, method.example_inputs):
+        return tuple(gone.values()), ()
+    kept = written_buffers(exported)
+    names = tuple(f"its attribute {name}" for name in method.changed if name not in kept)
+    return tuple(gone.values()), names or (() if kept else ("something outside of the module",))
 
 
 def _answers(method: Method, ready: _Ready, border: Border | None) -> dict[str, tuple[np.ndarray, ...]]:

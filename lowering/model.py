@@ -20,7 +20,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,9 +27,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted, summary
+from ethos_hil.lowering.error_text import summary, user_line
+from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
-from ethos_hil.lowering.source import Sources, is_framework_file
+from ethos_hil.lowering.module_copy import copied
+from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.trial_calls import called_twice
 from ethos_hil.results.regular_file import check_regular, read_bytes
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Method:
         leave: the operators that its partitioner leaves to the CPU, quantised like the others, by the edge operators'
             names ("aten.sigmoid.default", as in `ethos_hil.lowering.upstream.delegated_operators`).
         notes: sentences for the record of a run, for example that the model is untrained.
+        changed: the names of the module's buffers and attributes that a call of it changes ("stem.calls"), and
+        steady: whether two equal calls give equal answers; both are filled in when the model is loaded.
     """
 
     module: torch.nn.Module
@@ -68,6 +72,13 @@ class Method:
     on_cpu: bool = False
     leave: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    steady: bool = True
+
+    @property
+    def fresh(self) -> torch.nn.Module:
+        """The module as the user gave it, for tracing or calling: a copy where a call changes it."""
+        return copied(self.module, type(self.module).__name__) if self.changed else self.module
 
 
 @dataclass(frozen=True)
@@ -248,7 +259,7 @@ def _import_file(path: Path, text: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         raise_if_interrupted(error)
         del sys.modules[name]
-        raise UsageError(f"importing {path} failed: {summary(error)}{_at(error)}") from error
+        raise UsageError(f"importing {path} failed: {summary(error)}{user_line(error)}") from error
     return module
 
 
@@ -259,10 +270,10 @@ def _import_module(name: str, text: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UsageError(f"no such module: {error.name} (from MODEL {text!r})", hint=_FORMS) from None
-        raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
+        raise UsageError(f"importing {name} failed: {summary(error)}{user_line(error)}") from error
     except (Exception, SystemExit) as error:
         raise_if_interrupted(error)
-        raise UsageError(f"importing {name} failed: {summary(error)}{_at(error)}") from error
+        raise UsageError(f"importing {name} failed: {summary(error)}{user_line(error)}") from error
 
 
 def _function(module: ModuleType, name: str, place: str) -> Any:
@@ -286,7 +297,7 @@ def _call(function: Any, text: str, sources: Sources) -> TorchModel:
     except (Exception, SystemExit) as error:
         raise_if_interrupted(error)
         raise UsageError(
-            f"{text} raised {summary(error)}{_at(error)}", hint=f"{_RETURNS}, without arguments"
+            f"{text} raised {summary(error)}{user_line(error)}", hint=f"{_RETURNS}, without arguments"
         ) from error
     return _checked(result, text, text, sources)
 
@@ -306,7 +317,7 @@ def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: 
 
 
 def _method(result: Any, what: str, *, exported: bool = False) -> Method:
-    """Check what a function returned for one method, by calling it once, and return it as a Method."""
+    """Check what a function returned for one method, by calling copies of it, and return it as a Method."""
     import torch
 
     from ethos_hil.lowering.quantised import is_quantised
@@ -322,16 +333,23 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
     try:
-        with torch.no_grad():
-            module(*example)
+        calls = called_twice(module, example, what)
+    except EthosHilError:
+        raise
     except Exception as error:
         raise_if_interrupted(error)
         raise UsageError(
-            f"{what}: calling the module with its example inputs failed: {summary(error)}{_at(error)}",
+            f"{what}: calling the module with its example inputs failed: {summary(error)}{user_line(error)}",
             hint=f"the example inputs are {_describe(example)}",
         ) from error
-    method = Method(module, example, calibration or (example,))
-    return replace(method, on_cpu=told.on_cpu, leave=told.leave, notes=told.notes) if told is not None else method
+    return replace(
+        told or Method(module, example),
+        module=module,
+        example_inputs=example,
+        calibration_inputs=calibration or (example,),
+        changed=calls.changed,
+        steady=calls.steady,
+    )
 
 
 def _calibration(value: Any, what: str, example: Inputs) -> tuple[Inputs, ...]:
@@ -374,13 +392,3 @@ def _describe(value: Any) -> str:
         shown = ", ".join(_describe(entry) for entry in value[:4]) + (", ..." if len(value) > 4 else "")
         return f"({shown})" if isinstance(value, tuple) else f"[{shown}]"
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _at(error: BaseException) -> str:
-    """Return the place in the user's own files that raised the exception, " (net.py:12)", or ""."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f" ({Path(error.filename).name}:{error.lineno})"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename != __file__ and not is_framework_file(frame.filename) and "importlib" not in frame.filename:
-            return f" ({Path(frame.filename).name}:{frame.lineno})"
-    return ""

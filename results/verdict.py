@@ -9,7 +9,7 @@ class Verdict(enum.StrEnum):
     """The end of a run. Only `VERIFIED` is green; `harness.verdict.decide` chooses it."""
 
     VERIFIED = "verified"
-    """It ran, and every output was compared with its reference."""
+    """It ran, every output equals its reference, and nothing certain speaks against it in PyTorch's own answer."""
     COMPILED_ONLY = "compiled-only"
     """It was lowered; the user requested only this."""
     SKIPPED = "skipped"
@@ -28,6 +28,15 @@ class FailureKind(enum.StrEnum):
     """The reference is missing, or gave no valid answer."""
     NO_BOUND = "no-bound"
     """In profiles MI and BI: no bound on the difference of the answers is known."""
+
+    ACCURACY = "accuracy"
+    """The answer is the reference's, and cannot be PyTorch's: see docs/formats.md."""
+    OVERFLOW = "overflow"
+    """An integer of the model does not fit the narrower type that it was lowered to."""
+    DTYPE = "dtype"
+    """An output has another type than in the model, and other values."""
+    STATE = "state"
+    """The model keeps something between its calls that the program does not keep."""
 
     # The run on a target.
     FAULT = "fault"

@@ -111,6 +111,14 @@ def run(
     timeout: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
     ] = 120.0,
+    min_sqnr: Annotated[
+        float | None,
+        typer.Option(
+            "--min-sqnr",
+            metavar="DB",
+            help="Fail where an output's SQNR against the float model in PyTorch is below this number of dB.",
+        ),
+    ] = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, even if the answer is right."),
@@ -149,6 +157,7 @@ def run(
         trust_elf=trust_elf,
         trace=trace,
         trust_model=trust_model,
+        min_sqnr=min_sqnr,
     )
     raise typer.Exit(commands.run(request, json_file=json_file, runs=runs))
 

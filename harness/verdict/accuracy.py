@@ -23,7 +23,7 @@ def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequen
     if not known or len(inputs) != len(examples) or not all(map(np.array_equal, inputs, examples)):
         return ()
     pairs = zip(artifact.floating, outputs, strict=True)
-    return tuple(_accuracy(f"output {index}", *pair) for index, pair in enumerate(pairs) if _comparable(*pair))
+    return tuple(accuracy(f"output {index}", *pair) for index, pair in enumerate(pairs) if _comparable(*pair))
 
 
 def reference_name(array: np.ndarray) -> str:
@@ -35,7 +35,8 @@ def _comparable(expected: np.ndarray, found: np.ndarray) -> bool:
     return expected.shape == found.shape and expected.size > 0
 
 
-def _accuracy(name: str, expected: np.ndarray, found: np.ndarray) -> Accuracy:
+def accuracy(name: str, expected: np.ndarray, found: np.ndarray) -> Accuracy:
+    """Return the distance of an output from the expected one, of the same shape and not empty."""
     wanted, given = expected.astype(np.float64), found.astype(np.float64)
     same = (wanted == given) | (np.isnan(wanted) & np.isnan(given))
     with np.errstate(invalid="ignore"):

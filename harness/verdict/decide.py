@@ -21,7 +21,8 @@ class Evidence:
         stopped: the error that ended it before an answer.
         misplaced: what is wrong with the device (NPU or CPU) that the operators were compiled for.
         compile_only: the user requested only lowering.
-        difference: what is wrong with the answer.
+        difference: what is wrong with the answer, compared with the reference of what was compiled.
+        unlike: what is wrong with it, compared with PyTorch (`ethos_hil.harness.verdict.against_pytorch`).
         compared: elements of the answer that were compared with a reference.
         unmapped: NPU operations without a known operator of the model.
         kernels_missing: operators without a kernel in the firmware, as preflight reports them.
@@ -35,6 +36,7 @@ class Evidence:
     misplaced: str | None = None
     compile_only: bool = False
     difference: Failure | None = None
+    unlike: Failure | None = None
     compared: int = 0
     unmapped: tuple[str, ...] = ()
     kernels_missing: str = ""
@@ -75,6 +77,8 @@ def decide(evidence: Evidence) -> Decision:
         return Decision(Verdict.FAILED, evidence.difference)
     if not evidence.compared:
         return _failed(FailureKind.NO_REFERENCE, "nothing was compared with a reference")
+    if evidence.unlike is not None:
+        return Decision(Verdict.FAILED, evidence.unlike)
     if evidence.unmapped:
         return _failed(FailureKind.UNMAPPED, f"no aten operator is known for {', '.join(evidence.unmapped)}")
     # The answer is right, but the declaration says that it must be wrong.

@@ -22,7 +22,8 @@ from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, re
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.verdict.verify import REFERENCE, same_bits
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
-from ethos_hil.lowering.errors import OracleError, raise_if_interrupted, summary
+from ethos_hil.lowering.error_text import summary
+from ethos_hil.lowering.errors import OracleError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -59,7 +60,7 @@ def localise(artifact: Artifact, target: Target, references: Sequence[ReferenceR
 
 def _localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
     for run in outcome.runs:
-        reference = references[run.input_set]
+        reference = references[run.input_set].of(run.repeat)
         for call in run.delegates:
             if not _same(call.outputs, reference.delegate_outputs.get(call.instruction, ())):
                 case = _Case(artifact, target, reference, run, call)
@@ -76,7 +77,7 @@ def _same(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
 def _right_in(outcome: Outcome, references: Sequence[ReferenceRun], call: DelegateRun) -> int:
     """Return the number of executions in which the delegate's outputs equal the reference."""
     return sum(
-        _same(other.outputs, references[run.input_set].delegate_outputs[other.instruction])
+        _same(other.outputs, references[run.input_set].of(run.repeat).delegate_outputs[other.instruction])
         for run in outcome.runs
         for other in run.delegates
         if other.instruction == call.instruction

@@ -50,7 +50,7 @@ def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegat
         )
     for run in outcome.runs if problem is None else ():
         found = _tensors_of_run(run)
-        expected = _tensors_of_reference(references[run.input_set], with_delegates)
+        expected = _tensors_of_reference(references[run.input_set].of(run.repeat), with_delegates)
         reference = REFERENCE if references[run.input_set].delegate_outputs else HOST
         if found.keys() != expected.keys():
             sent = ", ".join(found) or "nothing"

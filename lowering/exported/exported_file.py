@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ethos_hil.lowering.errors import UsageError, raise_if_interrupted, summary
+from ethos_hil.lowering.error_text import summary
+from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.exported.archive import checked_archive
 from ethos_hil.lowering.exported.refused import RefusedPart
 from ethos_hil.lowering.quantised import register_operators

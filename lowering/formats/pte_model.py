@@ -90,6 +90,7 @@ class ValueList:
 
 
 FORWARD = "forward"
+IN_PLACE = "aten::copy_"
 
 
 def default_method(names: Iterable[str]) -> str:
@@ -194,6 +195,18 @@ class ExecutionPlan:
     def delegate_calls(self) -> tuple[tuple[int, DelegateCall], ...]:
         """The calls of delegates, each with its instruction index."""
         return tuple((at, call) for at, call in enumerate(self.instructions) if isinstance(call, DelegateCall))
+
+    @cached_property
+    def state(self) -> tuple[int, ...]:
+        """The tensors that keep their contents from one call to the next. ExecuTorch writes them at the end of a call.
+
+        exir of executorch 1.4.1 writes the new value of a mutated buffer, and of a mutated input, by aten::copy_. An
+        input is written by the caller before each call, so it keeps nothing.
+        """
+        written = {
+            call.args[0] for call in self.instructions if isinstance(call, KernelCall) and call.operator == IN_PLACE
+        }
+        return tuple(sorted(written - set(self.inputs)))
 
     @cached_property
     def input_tensors(self) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ethos_hil.lowering.errors import OracleError
-from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor, ValueList
+from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor, ValueList
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
 
@@ -30,6 +30,7 @@ class Store:
     """
 
     def __init__(self, plan: ExecutionPlan) -> None:
+        self._plan = plan
         self._values = list(plan.values)
         self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
 
@@ -55,6 +56,10 @@ class Store:
         if tensor.data is not None:
             raise OracleError(f"tensor {index} is a constant and cannot be written")
         self._place(index, tensor)[:] = np.frombuffer(tensor.to_bytes(array), np.uint8)
+
+    def restart(self) -> None:
+        """Restore the values for another execution. Memory keeps its contents, as it does on a device."""
+        self._values = list(self._plan.values)
 
     def move(self, source: int, target: int) -> None:
         """Make value `target` the same as value `source`; for a tensor the place in memory, not the contents."""
@@ -108,6 +113,13 @@ def _copy(call: KernelCall, store: Store) -> None:
     """Copy the logical values to another element type or memory layout."""
     out = store.tensor(call.args[-1])
     store.set(call.args[-1], store.get(call.args[0]).astype(out.dtype).reshape(out.sizes))
+
+
+def _copy_in_place(call: KernelCall, store: Store) -> None:
+    """Compute aten::copy_, which writes to its first argument."""
+    out = store.tensor(call.args[0])
+    values = np.broadcast_to(store.get(call.args[1]), out.sizes)
+    store.set(call.args[0], values.astype(out.dtype))
 
 
 def _reshape(call: KernelCall, store: Store) -> None:
@@ -278,6 +290,7 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "cortex_m::dequantize_per_tensor.out": _dequantise,
     "dim_order_ops::_to_dim_order_copy.out": _copy,
     "dim_order_ops::_clone_dim_order.out": _copy,
+    IN_PLACE: _copy_in_place,
     "aten::unsqueeze_copy.out": _reshape,
     "aten::squeeze_copy.dims_out": _reshape,
     "aten::avg_pool2d.out": _average_pool,

@@ -7,6 +7,7 @@ imported, fails, or does not report TOSA_VALID raises OracleError.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,15 +32,23 @@ class ReferenceRun:
         outputs: the program's outputs, in the program's types and logical shapes.
         delegate_outputs: the outputs of each delegate call, by the call's instruction index (of the last time it ran).
         delegate_inputs: the inputs of each delegate call, shaped as the delegate's TOSA program takes them.
+        later: of a program that keeps state, the answers of further executions with the same inputs, in order.
     """
 
     outputs: tuple[np.ndarray, ...]
     delegate_outputs: Mapping[int, tuple[np.ndarray, ...]]
     delegate_inputs: Mapping[int, tuple[np.ndarray, ...]] = field(default_factory=dict)
+    later: tuple[ReferenceRun, ...] = ()
+
+    def of(self, repeat: int) -> ReferenceRun:
+        """Return the answer of one execution with these inputs, counted from 0."""
+        return self.later[repeat - 1] if self.later and repeat else self
 
 
 class Reference:
     """Answers input sets for one artifact.
+
+    A program that keeps state starts with zeros, and each execution continues where the last one ended.
 
     Raises OracleError when the artifact has no TOSA program (a .pte that was not lowered here) or the reference model
     is missing.
@@ -47,6 +56,7 @@ class Reference:
 
     def __init__(self, artifact: Artifact) -> None:
         self._plan = artifact.plan
+        self._kept = Store(self._plan) if self._plan.state else None
         self._tosa: dict[int, bytes] = {}
         for delegate in artifact.delegates:
             if delegate.tosa is None:
@@ -59,18 +69,26 @@ class Reference:
         if self._tosa:
             reference_model()  # a missing model is reported before anything runs
 
-    def run(self, inputs: Sequence[np.ndarray]) -> ReferenceRun:
+    def run(self, inputs: Sequence[np.ndarray], repeat: int = 1) -> ReferenceRun:
         """Compute the answer to one input set.
 
         Args:
             inputs: arrays of the types and logical shapes of the program's inputs that are tensors.
+            repeat: executions with these inputs; more than one only matters to a program that keeps state.
 
         Raises:
             UsageError: inputs of another count, shape or type.
             OracleError: there is no valid answer.
         """
+        first = self._execution(inputs)
+        if not self._plan.state or repeat == 1:
+            return first
+        return dataclasses.replace(first, later=tuple(self._execution(inputs) for _ in range(repeat - 1)))
+
+    def _execution(self, inputs: Sequence[np.ndarray]) -> ReferenceRun:
         plan = self._plan
-        store = Store(plan)
+        store = Store(plan) if self._kept is None else self._kept
+        store.restart()
         # An input that is not a tensor keeps the value it was exported with, as in upstream's runner.
         tensors = [index for index in plan.inputs if isinstance(plan.values[index], Tensor)]
         for index, array in zip(tensors, check_inputs([plan.tensor(index) for index in tensors], inputs), strict=True):

@@ -105,6 +105,7 @@ NAMES = [
     "example_inputs.npz",
     "floating.npz",
     "quantised.npz",
+    "allowed.npz",
     "artifact.json",
     "SHA256SUMS",
 ]
@@ -244,12 +245,12 @@ def test_a_process_killed_while_writing_leaves_nothing_that_is_used(tmp_path: Pa
 # Dies when the third file of the entry has been written.
 KILL = """
 written = []
-def dying(path, data, write=a._write_synced):
+def dying(path, data, write=a.write_synced):
     write(path, data)
     written.append(path)
     if len(written) == 3:
         os.kill(os.getpid(), 9)
-a._write_synced = dying
+a.write_synced = dying
 """
 
 

@@ -9,7 +9,8 @@ import traceback
 from pathlib import Path, PurePath
 from typing import Any
 
-from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, causes, summary
+from ethos_hil.lowering.error_text import summary
+from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, causes
 from ethos_hil.lowering.source import Sources
 
 _PASSES_FOLDER = "/backends/arm/_passes/"

@@ -3,44 +3,101 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ethos_hil.lowering.errors import raise_if_interrupted
+from ethos_hil.lowering.module_changes import same_tensor
+from ethos_hil.lowering.upstream.state import unchanging
 
 if TYPE_CHECKING:
     import torch
 
 
-def evaluate(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
-    """The module's outputs, flattened, in the module's own precision."""
+def outputs_of(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> list[Any]:
+    """The outputs of one call, flattened. The module gets copies of the inputs, since it may write to them; and the
+    outputs are copies, since it may return its own buffers.
+    """
     import torch
+    from torch.utils._pytree import tree_leaves
 
     with torch.no_grad():
-        return _arrays(module(*(tensor.clone() for tensor in inputs)))
+        leaves = tree_leaves(module(*(tensor.clone() for tensor in inputs)))
+    return [leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+
+
+def frozen(exported: torch.export.ExportedProgram, eager: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> bool:
+    """Whether an exported program answers a second call otherwise than the module that it was made from.
+
+    Args:
+        exported: the program; it does not change.
+        eager: the module; it changes as its calls change it.
+        inputs: the inputs of each call.
+    """
+    import torch
+
+    program = unchanging(exported.module(check_guards=False))
+    for _ in range(2):
+        one, two = outputs_of(program, inputs), outputs_of(eager, inputs)
+    return not all(same_tensor(*map(torch.as_tensor, pair)) for pair in zip(one, two, strict=True))
+
+
+def evaluate(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
+    """The module's outputs, flattened, in the module's own precision; its state does not change."""
+    return _arrays(unchanging(module), inputs)
 
 
 def evaluate_in_double(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
     """The module's outputs, flattened, computed in float64; as `evaluate` has them if an operator refuses float64.
 
     PyTorch's own rounding error in float64 is 2**-29 of that in float32, which does not count beside the rounding error
-    of what is compared with it.
+    of what is compared with it. But float64 has a wider range: an element that is NaN or infinite in the module's own
+    precision is so here.
+
+    Args:
+        module: does not change.
+        inputs: do not change.
     """
-    import torch
-
-    double = copy.deepcopy(module).double()
-    wide = [tensor.double() if tensor.is_floating_point() else tensor.clone() for tensor in inputs]
-    try:
-        with torch.no_grad():
-            return _arrays(double(*wide))
-    except Exception as error:  # an operator whose type is an argument, for example
-        raise_if_interrupted(error)
-        return evaluate(module, inputs)
+    (answer,) = evaluate_in_turn(unchanging(module), [inputs])
+    return answer
 
 
-def _arrays(outputs: Any) -> tuple[np.ndarray, ...]:
-    from torch.utils._pytree import tree_leaves
+def evaluate_in_turn(
+    module: torch.nn.Module, input_sets: Iterable[Sequence[torch.Tensor]], *, double: bool = True
+) -> list[tuple[np.ndarray, ...]]:
+    """As `evaluate_in_double`, for several calls, one after the other.
 
-    return tuple(np.array(leaf.detach().numpy() if hasattr(leaf, "detach") else leaf) for leaf in tree_leaves(outputs))
+    Args:
+        module: its state changes as its calls change it.
+        input_sets: the inputs of each call.
+        double: False for the module's own precision, which a quantised one needs.
+    """
+    wide = copy.deepcopy(module).double() if double else None
+    found = []
+    for inputs in input_sets:
+        own = _arrays(module, inputs)
+        try:
+            wider = own if wide is None else _arrays(wide, [_doubled(tensor) for tensor in inputs])
+        except Exception as error:  # an operator whose type is an argument, for example
+            raise_if_interrupted(error)
+            wide, wider = None, own
+        found.append(tuple(map(_with_infinities, wider, own)) if len(wider) == len(own) else own)
+    return found
+
+
+def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _arrays(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
+    leaves = outputs_of(module, inputs)
+    return tuple(np.array(leaf.numpy() if hasattr(leaf, "numpy") else leaf) for leaf in leaves)
+
+
+def _with_infinities(wide: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """`wide`, with the NaNs and infinities of the same answer in another precision."""
+    if wide.shape != own.shape or wide.dtype.kind != "f" or own.dtype.kind != "f" or np.isfinite(own).all():
+        return wide
+    return np.where(np.isfinite(own), wide, own.astype(wide.dtype))

@@ -9,6 +9,7 @@ from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
+from ethos_hil.lowering.upstream.state import Buffers
 
 if TYPE_CHECKING:
     import torch
@@ -48,12 +49,18 @@ def quantise(
         arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
     )
     with torch.no_grad(), apply(ORIGINS):
+        # A model may write to its inputs and buffers. Each set of inputs, and the program, meets the buffers as they
+        # were at first.
+        sets = [tuple(tensor.clone() for tensor in inputs) for inputs in calibration_inputs]
         if get_cond_while_submodules(floating):
             # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.
-            converted = quantiser._quantize_with_submodules(floating, list(calibration_inputs))
+            converted = quantiser._quantize_with_submodules(floating, sets)
         else:
+            buffers = Buffers.of(floating)
             prepared = prepare_pt2e(floating, quantiser)
-            for inputs in calibration_inputs:
+            for inputs in sets:
                 prepared(*inputs)
-            converted = convert_pt2e(prepared)
+                buffers.restore(prepared)
+            converted = convert_pt2e(prepared)  # it executes what it takes for constant, writes included
+            buffers.restore(converted)
     return converted, export(converted, calibration_inputs[0])

@@ -144,7 +144,7 @@ def test_a_deep_quantised_network_matches_pytorch_when_its_roundings_differ() ->
     assert record.verdict == "verified", record.failure
     assert "one step around the program's answer with the nearest of" in record.notes[0]
     other = artifact.quantised[0].copy()
-    other[0, 3] += np.float32(3 * tolerance._step(artifact.plan, artifact.plan.outputs[0]))
+    other[0, 3] += np.float32(3 * tolerance.step_of(artifact.plan, artifact.plan.outputs[0]))
     text = mismatch(verify_on_host("deep", dataclasses.replace(artifact, quantised=(other,))))
     assert "of 10 elements are too far from PyTorch, quantised" in text
 
@@ -158,7 +158,7 @@ def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.
     """
     artifact = lowered("many", INT)
     monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
-    step = tolerance._step(artifact.plan, artifact.plan.outputs[0])
+    step = tolerance.step_of(artifact.plan, artifact.plan.outputs[0])
     worst = bounded(artifact, artifact.example_inputs, RoundingPolicy())
     ways = np.stack([way for (way,) in tolerance._variants(artifact, artifact.example_inputs, worst)])
     least, most = ways.min(0) - step, ways.max(0) + step

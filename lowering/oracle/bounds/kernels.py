@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.formats.pte_model import KernelCall, Tensor
+from ethos_hil.lowering.formats.pte_model import IN_PLACE, KernelCall, Tensor
 from ethos_hil.lowering.oracle import kernels
 from ethos_hil.lowering.oracle.bounds.memory import PlanMemory, arranged
 from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, snapped
@@ -137,9 +137,18 @@ def _copy(call: KernelCall, memory: PlanMemory) -> None:
         memory.set(call.args[-1], Bounded(x.value.astype(float), x.error + 2 * FLOAT32_UNIT * np.abs(x.value)))
 
 
+def _copy_in_place(call: KernelCall, memory: PlanMemory) -> None:
+    """Bound a write to a tensor that the program keeps."""
+    out, x = memory.tensor(call.args[0]), memory.get(call.args[1])
+    if x.value.shape != out.sizes or x.value.dtype.kind != out.dtype.kind:
+        raise NoBound(f"a copy of {list(x.value.shape)} into a {out} has no error bound")
+    memory.set(call.args[0], x)
+
+
 _RULES: dict[str, Callable[[KernelCall, PlanMemory], None]] = {
     **dict.fromkeys(QUANTISE, _quantise),
     **dict.fromkeys(DEQUANTISE, _dequantise),
+    IN_PLACE: _copy_in_place,
     "dim_order_ops::_to_dim_order_copy.out": _copy,
     "dim_order_ops::_clone_dim_order.out": _copy,
     "aten::clone.out": _copy,

@@ -37,7 +37,10 @@ class PlanMemory:
             return of_constant(
                 tensor.from_bytes(tensor.data), "FP32" if tensor.scalar_type == "FLOAT" else "", self.rounding
             )
-        kept = self._places.get((tensor.buffer, tensor.offset))
+        place = (tensor.buffer, tensor.offset)
+        if index in self.plan.state and place not in self._places:
+            self.set(index, Bounded.exact(np.zeros(tensor.sizes, tensor.dtype)))  # as the program starts
+        kept = self._places.get(place)
         if kept is None or kept.value.size != np.prod(tensor.sizes, dtype=int):
             raise NoBound(f"tensor {index}, a {tensor}, is read in parts that were written otherwise")
         return arranged(kept, lambda array: logical(array, tensor))
@@ -46,6 +49,10 @@ class PlanMemory:
         """Write tensor `index`, given in its logical shape."""
         tensor = self.tensor(index)
         self._places[tensor.buffer, tensor.offset] = arranged(value, lambda array: array.transpose(tensor.dim_order))
+
+    def restart(self) -> None:
+        """Restore the values for another execution. Tensors keep their contents."""
+        self._values = list(self.plan.values)
 
     def move(self, source: int, target: int) -> None:
         """Make value `target` the same as value `source`."""

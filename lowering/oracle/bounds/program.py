@@ -18,17 +18,33 @@ from ethos_hil.lowering.oracle.reference import check_inputs
 def bounded(artifact: Artifact, inputs: Sequence[np.ndarray], rounding: RoundingPolicy) -> tuple[Bounded, ...]:
     """Return the program's outputs, in their logical shapes.
 
+    The arguments and errors are those of `bounded_in_turn`, for one execution.
+    """
+    (outputs,) = bounded_in_turn(artifact, [inputs], rounding)
+    return outputs
+
+
+def bounded_in_turn(
+    artifact: Artifact, input_sets: Sequence[Sequence[np.ndarray]], rounding: RoundingPolicy
+) -> tuple[tuple[Bounded, ...], ...]:
+    """Return the program's outputs of several executions, one after the other, which matters if it keeps state.
+
     Args:
         artifact: with the TOSA programs of its delegates.
-        inputs: one input set.
+        input_sets: the input set of each execution.
         rounding: how its operators round; `sides` is 1 where PyTorch's answer was computed in float64.
 
     Raises:
         NoBound: the error of the answer to these inputs cannot be bounded.
         UsageError: inputs of another count, shape or type than the program's.
     """
+    memory = PlanMemory(artifact.plan, rounding)
+    return tuple(_execution(artifact, inputs, memory) for inputs in input_sets)
+
+
+def _execution(artifact: Artifact, inputs: Sequence[np.ndarray], memory: PlanMemory) -> tuple[Bounded, ...]:
     plan = artifact.plan
-    memory = PlanMemory(plan, rounding)
+    memory.restart()
     tensors = [index for index in plan.inputs if isinstance(plan.values[index], Tensor)]
     for index, array in zip(tensors, check_inputs([plan.tensor(index) for index in tensors], inputs), strict=True):
         # An 8-bit input is a quantised one; wider integers are indices and the like, which PyTorch does not round.

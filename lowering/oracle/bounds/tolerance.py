@@ -81,7 +81,7 @@ def tolerances(
         NoBound: there is no bound, or the bound is too large to say anything.
     """
     worst = bounded(artifact, inputs, RoundingPolicy(sides))
-    steps = [_step(artifact.plan, index) for index in artifact.plan.outputs]
+    steps = [step_of(artifact.plan, index) for index in artifact.plan.outputs]
     if all(_at_most(TIGHT, one, one.error, step) for one, step in zip(worst, steps, strict=True)):
         return _worst_case(artifact, worst)
     if artifact.scheme is None:
@@ -190,7 +190,7 @@ def _variants(
         yield tuple(one.value for one in drawn)
 
 
-def _step(plan: ExecutionPlan, output: int) -> float:
+def step_of(plan: ExecutionPlan, output: int) -> float:
     """Return the difference between neighbouring values of a quantised output; 0 for any other output."""
     for call in plan.instructions:
         if isinstance(call, KernelCall) and call.operator in DEQUANTISE and call.args[-1] == output:

@@ -25,6 +25,11 @@ def is_overload(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload)
 
 
+def writes(target: Any) -> bool:
+    """Whether a target is an operator that writes to one of its arguments, such as torch.ops.aten.add_.Tensor."""
+    return is_overload(target) and bool(target._schema.is_mutable)
+
+
 def schema_arguments(overload: Any) -> Sequence[Any]:
     """The arguments in an overload's schema, in order. Each has `name`, `type`, `is_out` and `kwarg_only`."""
     arguments: Sequence[Any] = overload._schema.arguments

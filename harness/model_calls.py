@@ -1,0 +1,97 @@
+"""The float model in PyTorch, called with the inputs of a run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.model import Method
+
+Answers = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class ModelCalls:
+    """PyTorch's answers to the inputs of a run.
+
+    Attributes:
+        answers: one for each input set; for a model with state one for each execution, in order.
+        repeat: executions of each input set, if there is an answer for each; else 1.
+        unlike_first: the first execution, counted from 0, that a model with state answers otherwise than as its first
+            call; None if there is none.
+    """
+
+    answers: tuple[Answers, ...]
+    repeat: int = 1
+    unlike_first: int | None = None
+
+    def of(self, input_set: int, repeat: int) -> Answers:
+        """Return the answer of one execution."""
+        return self.answers[input_set * self.repeat + (repeat if self.repeat > 1 else 0)]
+
+
+def call_model(method: Method, artifact: Artifact, input_sets: Sequence[InputSet], repeat: int) -> ModelCalls | None:
+    """Call the model, unless the artifact has the answers: for the example inputs, to a model without state.
+
+    Args:
+        method: the model. It does not change.
+        artifact: what was made of it.
+        input_sets: the inputs of the run.
+        repeat: executions of each input set.
+    """
+    from ethos_hil.lowering.upstream.pytorch_answers import evaluate_in_turn
+
+    stateful = bool(method.changed) or not method.steady
+    if not (stateful and len(input_sets) * repeat > 1) and all(is_example(artifact, each) for each in input_sets):
+        return None
+    import torch
+
+    double = bool(artifact.floating)
+    tensors = [tuple(torch.from_numpy(np.array(array)) for array in each) for each in input_sets]
+    if not stateful:
+        return ModelCalls(tuple(evaluate_in_turn(method.module, tensors, double=double)))
+    in_turn = list(itertools.chain.from_iterable(itertools.repeat(each, repeat) for each in tensors))
+    answers = tuple(evaluate_in_turn(method.fresh, in_turn, double=double))
+    alone = [evaluate_in_turn(method.fresh, [each], double=double)[0] for each in tensors]
+    unlike = (at for at, answer in enumerate(answers) if not _equal(answer, alone[at // repeat]))
+    return ModelCalls(answers, repeat, next(unlike, None))
+
+
+def require_float_answers(
+    artifact: Artifact, input_sets: Sequence[InputSet], method: Method | None, label: str
+) -> None:
+    """Check that PyTorch's float answers, which --min-sqnr needs, are known or can be computed.
+
+    Raises:
+        UsageError: they are not.
+    """
+    if not artifact.floating:
+        raise UsageError(
+            f"--min-sqnr: what the float model of {label} answers is not known",
+            hint="give the float model, file.py:function; a program or a quantised model alone does not have it",
+        )
+    if method is None and not all(is_example(artifact, inputs) for inputs in input_sets):
+        raise UsageError(
+            f"--min-sqnr: {label} is compiled, and PyTorch's answers are known for its example inputs only",
+            hint="give the model it was made from, file.py:function, or leave out --inputs",
+        )
+
+
+def is_example(artifact: Artifact, inputs: InputSet) -> bool:
+    """Return whether inputs are the artifact's example inputs."""
+    return len(inputs) == len(artifact.example_inputs) and all(
+        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+        for one, other in zip(inputs, artifact.example_inputs, strict=True)
+    )
+
+
+def _equal(one: Answers, other: Answers) -> bool:
+    return len(one) == len(other) and all(
+        np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(one, other, strict=True)
+    )

@@ -1,0 +1,314 @@
+"""A verdict is about the model, and not only about what was compiled: exactly the wrong answer is red."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ethos_hil
+from ethos_hil.harness.api import OpenTarget
+from ethos_hil.lowering.errors import OracleError, UsageError
+from ethos_hil.lowering.model import Method, TorchModel, from_module
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+X = torch.tensor([[0.1, 0.2, 0.3, 0.4]])
+
+
+@pytest.fixture(scope="module")
+def board() -> Iterator[OpenTarget]:
+    with ethos_hil.target(npu="ethos-u55-128") as target:
+        yield target
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For programs that are spoilt on purpose."""
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
+
+
+class Of(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(*inputs)
+
+
+class Heads(nn.Module):
+    """A network with two outputs of the same shape, deep enough for errors to have no useful bound."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        torch.manual_seed(depth)
+        layers = [nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU()) for _ in range(depth)]
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), *layers)
+        self.one, self.two = nn.Linear(8, 12), nn.Linear(8, 12)
+        for part in self.modules():
+            if isinstance(part, nn.Conv2d):
+                nn.init.kaiming_normal_(part.weight)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.body(x).mean((2, 3))
+        return self.one(y), self.two(y)
+
+
+class Counter(nn.Module):
+    """Adds the number of calls."""
+
+    n: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(1, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(1.0)
+        return x + self.n
+
+
+class Attribute(nn.Module):
+    """Adds the number of calls, which it keeps in Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x + self.calls
+
+
+class Delayed(nn.Module):
+    """Answers with the input of two calls before, which it keeps in Python: the first two answers are equal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = [torch.zeros(1, 4) for _ in range(3)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.line = [*self.line[1:], x]
+        return self.line[0] + x * 0.5
+
+
+class Sum(nn.Module):
+    """Adds up its inputs."""
+
+    n: Tensor
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(1, 4))
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(x * self.factor)
+        return self.n * 2
+
+
+def on_cpu(module: nn.Module, *inputs: Tensor) -> TorchModel:
+    model = from_module(module, inputs)
+    method: Method = dataclasses.replace(model.methods["forward"], on_cpu=True)
+    return TorchModel("cpu", {"forward": method})
+
+
+def failure(result: ethos_hil.Result) -> tuple[FailureKind, str]:
+    assert result.verdict is Verdict.FAILED
+    assert result.failure is not None
+    return result.failure.kind, result.failure.message
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: x * float("nan"), "output 0: PyTorch answers nan at [0, 0], the program 0.0"),
+        (lambda x: x / 0.0, "output 0: PyTorch answers inf at [0, 0]"),
+        (lambda x: torch.stack((x, torch.log(x - 0.1))), "output 0: PyTorch answers -inf at [1, 0, 0]"),
+        (lambda x: (x + 1, torch.exp(x * 300)), "output 1: PyTorch answers inf at [0, 2]"),
+    ],
+)
+def test_nan_and_infinity_are_not_answered_by_a_number(
+    board: OpenTarget, function: Callable[[Tensor], Any], text: str
+) -> None:
+    kind, message = failure(board.run(Of(function), X))
+    assert kind is FailureKind.ACCURACY
+    assert text in message
+
+
+def test_a_user_s_own_inputs_are_held_against_pytorch_too(board: OpenTarget) -> None:
+    model = from_module(Of(lambda x: x * 2), (X,))
+    assert board.run(model, [(X,), (X / 2,)]).verified
+    kind, message = failure(board.run(model, [(X,), (torch.tensor([[0.1, math.nan, 0.2, 0.3]]),)]))
+    assert (kind, "PyTorch answers nan at [0, 1]" in message) == (FailureKind.ACCURACY, True)
+
+
+def test_an_integer_that_does_not_fit_is_an_overflow(board: OpenTarget) -> None:
+    wide = torch.tensor([[2**40, 2**33 + 7, 3, 4]])
+    kind, message = failure(board.run(Of(lambda x: x + 1), wide))
+    assert kind is FailureKind.OVERFLOW
+    assert "output 0 is int32, int64 in the model; PyTorch answers 1099511627777 at [0, 0], the program 1" in message
+    kind, message = failure(board.run(Of(lambda x: x > 0), wide))
+    assert kind is FailureKind.OVERFLOW
+    assert message == "input 0 has 1099511627776 at [0, 0]; the program narrows it to int32"
+    with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):  # the sum overflows, where the input fits
+        board.run(Of(lambda x: x + 1), torch.tensor([[1, 2**31 - 1]]))
+
+
+def test_a_conversion_that_loses_nothing_is_a_note(board: OpenTarget) -> None:
+    for model, x in ((Of(lambda x: x + 1), torch.tensor([[5, -7]])), (Of(lambda x: x.argmax(-1)), X)):
+        result = board.run(model, x)
+        assert result.verified
+        assert "output 0 is int32, int64 in the model; the model's values fit" in result.record.notes
+
+
+@pytest.mark.parametrize(
+    "depth", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(14, marks=pytest.mark.slow)]
+)
+@pytest.mark.usefixtures("own_cache")
+def test_outputs_that_are_swapped_while_lowering_are_seen(
+    board: OpenTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, depth: int
+) -> None:
+    """What is compiled is exact, and exactly wrong: only PyTorch says so."""
+    import ethos_hil.lowering.lower as lowering
+
+    model = Heads(depth).eval()
+    x = torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    by_partitioner = lowering.by_partitioner
+
+    class Swapped:
+        def __init__(self, manager: Any) -> None:
+            self.manager = manager
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.manager, name)
+
+        def to_executorch(self, config: Any) -> Any:
+            graph = self.manager.exported_program("forward").graph
+            output = graph.output_node()
+            output.args = (tuple(reversed(output.args[0])),)
+            return self.manager.to_executorch(config)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lowering, "by_partitioner", lambda *given: Swapped(by_partitioner(*given)))
+        kind, message = failure(board.run(model, x))
+    assert kind is FailureKind.ACCURACY
+    assert "output 0 is PyTorch's output 1, output 1 is PyTorch's output 0" in message or "roundings explain" in message
+    if depth == 14:
+        assert "in another order" in message
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "right"))
+    assert board.run(model, x).verified
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_something_else_that_was_compiled_is_seen(board: OpenTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quantised program is that of another function."""
+    import ethos_hil.lowering.upstream.quantize as quantising
+
+    quantise = quantising.quantise
+
+    def other(floating: Any, *rest: Any) -> Any:
+        module, _ = quantise(floating, *rest)
+        wrong = torch.export.export(Of(lambda x: x * 1.01 + 0.25), (X,)).module(check_guards=False)
+        return module, quantise(wrong, *rest)[1]
+
+    monkeypatch.setattr(quantising, "quantise", other)
+    kind, message = failure(board.run(Of(lambda x: x * 1.01 + 0.2), X))
+    assert kind is FailureKind.ACCURACY
+    assert "PyTorch's quantised module answers" in message
+    assert "roundings explain at most" in message
+
+
+def test_the_least_sqnr_that_the_user_accepts(board: OpenTarget) -> None:
+    model = from_module(Of(torch.sigmoid), (X,))
+    assert board.run(model, min_sqnr=30.0).verified
+    kind, message = failure(board.run(model, min_sqnr=90.0))
+    assert kind is FailureKind.ACCURACY
+    assert "dB against PyTorch, float64, at least 90 wanted" in message
+    kind, message = failure(board.run(model, [(X,), (X * 20,)], min_sqnr=30.0))  # saturates
+    assert (kind, "input set 1" in message) == (FailureKind.ACCURACY, True)
+    for limit in (math.nan, math.inf):
+        with pytest.raises(UsageError, match="the least SQNR is"):
+            board.run(model, min_sqnr=limit)
+
+
+def test_a_program_has_no_float_answers_for_other_inputs(board: OpenTarget, tmp_path: Path) -> None:
+    model = from_module(Of(torch.sigmoid), (X,))
+    path = tmp_path / "known.pte"
+    path.write_bytes(ethos_hil.lower(model).pte)
+    assert board.run(str(path), min_sqnr=30.0).verified
+    with pytest.raises(UsageError, match=r"--min-sqnr: .*known.pte is compiled, and PyTorch's answers are known for"):
+        board.run(str(path), X * 2, min_sqnr=30.0)
+
+
+def test_state_that_upstream_lost_is_not_green(board: OpenTarget) -> None:
+    result = board.run(Counter(), X)
+    kind, message = failure(result)
+    assert kind is FailureKind.STATE
+    assert message == (
+        "the program does not keep the model's state: output 0 depends on buffer n in the model, not in the program"
+    )
+    np.testing.assert_allclose(result.outputs[0], X.numpy() + 1, atol=0.01)
+
+
+def test_state_of_python_is_a_note_for_one_call_and_a_failure_for_more(board: OpenTarget) -> None:
+    model = from_module(Attribute(), (X,))
+    once = board.run(model)
+    assert once.verified
+    text = "the model changes its attribute calls when it is called; the program answers like its first call"
+    assert text in once.record.notes
+    np.testing.assert_allclose(once.outputs[0], X.numpy() + 1, atol=0.01)
+    for again in ({"repeat": 3}, {"inputs": [(X,), (X * 2,)]}):
+        kind, message = failure(board.run(model, **again))
+        assert (kind, "its attribute calls" in message) == (FailureKind.STATE, True)
+
+
+def test_a_delay_is_noticed_when_it_shows(board: OpenTarget) -> None:
+    model = from_module(Delayed(), (X,))
+    assert board.run(model, repeat=2).verified
+    kind, message = failure(board.run(model, repeat=3))
+    assert kind is FailureKind.STATE
+    assert message.startswith("call 3 of the model in PyTorch depends on earlier calls")
+
+
+def test_a_program_that_keeps_its_state_is_compared_step_by_step(board: OpenTarget) -> None:
+    eager = Sum()
+    result = board.run(on_cpu(Sum(), X), [(X,), (X * 3,)], repeat=2)
+    assert result.verified, result.failure
+    for number, x in enumerate((X, X, X * 3, X * 3)):
+        np.testing.assert_array_equal(result.outputs_of(number // 2, number % 2)[0], eager(x).numpy())
+    # A board that stays up starts the next program with zeros as well.
+    again = board.run(on_cpu(Sum(), X))
+    np.testing.assert_array_equal(again.outputs[0], 2 * X.numpy())
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_step_that_differs_from_the_models_is_seen(board: OpenTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program adds up something else from the second call on."""
+    import ethos_hil.lowering.upstream.pytorch_answers as pytorch_answers
+
+    in_turn = pytorch_answers.evaluate_in_turn
+
+    def other(module: nn.Module, sets: Any, **options: Any) -> Any:
+        return in_turn(Sum(1.0 + 2**-20) if isinstance(module, Sum) else module, sets, **options)
+
+    monkeypatch.setattr(pytorch_answers, "evaluate_in_turn", other)
+    kind, message = failure(board.run(on_cpu(Sum(), X), repeat=3))
+    assert kind is FailureKind.STATE
+    assert "PyTorch answers" in message
+
+
+def test_a_runner_cannot_keep_state() -> None:
+    from ethos_hil.harness.image.firmware_file import firmware_path
+
+    with pytest.raises(UsageError, match="keeps state, and a runner boots for each of the 2 executions"):
+        ethos_hil.run(on_cpu(Sum(), X), repeat=2, runner=firmware_path("corstone-300"))

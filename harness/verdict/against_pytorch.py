@@ -1,0 +1,217 @@
+"""The device's answer against PyTorch's own, where something certain can be said of their difference.
+
+`ethos_hil.harness.verdict.verify` compares with the reference of what was compiled, so it cannot see that something
+else was compiled than the model. Here is what can, without a tolerance that somebody chose:
+
+- PyTorch's answer is NaN or infinite, and the program's is not, or the other way round.
+- An output's type differs from the model's, and so do its values; or an integer does not fit the narrower type.
+- The answer to the example inputs is farther from the quantised module's than all roundings together can bring it
+  (`Artifact.allowed`). It is known of small programs; after some layers the bound is too large.
+- Outputs of equal shape fit PyTorch's in another order, and so well that it cannot be chance (`permutation`).
+- The user's own limit of the SQNR against the float model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ethos_hil.harness.verdict.accuracy import accuracy
+from ethos_hil.harness.verdict.permutation import permutation
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import KernelCall
+from ethos_hil.lowering.oracle.bounds.tolerance import step_of
+from ethos_hil.results.record import Failure
+from ethos_hil.results.verdict import FailureKind
+
+_MEANT = "PyTorch's own answer differs from what was compiled; docs/formats.md explains the kinds"
+Arrays = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True)
+class PyTorchFinding:
+    """What a comparison with PyTorch found: a failure, or sentences that are worth a note."""
+
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+
+    def then(self, other: PyTorchFinding) -> PyTorchFinding:
+        """Return both findings; the first failure counts."""
+        return PyTorchFinding(self.failure or other.failure, tuple(dict.fromkeys((*self.notes, *other.notes))))
+
+
+def against_example(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
+    """Compare the program's answer to the artifact's example inputs with PyTorch's.
+
+    Args:
+        artifact: with PyTorch's answers; without them nothing is found.
+        outputs: the program's answer, in the program's types and logical shapes.
+    """
+    found = against_float(artifact.floating or artifact.quantised, outputs)
+    if found.failure is not None or not artifact.pytorch or len(artifact.pytorch) != len(outputs):
+        return found
+    return found.then(_swapped(artifact, outputs)).then(_too_far(artifact, outputs))
+
+
+def against_float(wanted: Arrays, outputs: Arrays) -> PyTorchFinding:
+    """Compare an answer of the program with the float module's: its form, NaNs, infinities, and integers.
+
+    Args:
+        wanted: the module's answer, of any precision; none if it is not known.
+        outputs: the program's.
+    """
+    if not wanted:
+        return PyTorchFinding()
+    if len(wanted) != len(outputs):
+        return _failed(FailureKind.ACCURACY, f"the model has {len(wanted)} outputs, the program {len(outputs)}")
+    finding = PyTorchFinding()
+    for index, pair in enumerate(zip(wanted, outputs, strict=True)):
+        finding = finding.then(_form(f"output {index}", *pair))
+    return finding
+
+
+def integers_that_do_not_fit(artifact: Artifact, inputs: Arrays) -> PyTorchFinding:
+    """Look for an integer of an input that the program narrows to a type which does not hold it.
+
+    Args:
+        artifact: its plan says which inputs are narrowed first of all.
+        inputs: one input set.
+    """
+    plan = artifact.plan
+    for number, (index, array) in enumerate(zip(plan.inputs, inputs, strict=False)):
+        if array.dtype.kind not in "iu" or array.dtype.itemsize < 4:
+            continue
+        for call in plan.instructions:
+            if isinstance(call, KernelCall) and call.operator == _CAST and call.args[0] == index:
+                to = plan.tensor(call.args[-1]).dtype
+                if to.kind in "iu" and to.itemsize < array.dtype.itemsize:
+                    beyond = _does_not_fit(array, to)
+                    if beyond is not None:
+                        text = f"input {number} has {array[beyond]} at {list(beyond)}; the program narrows it to {to}"
+                        return _failed(FailureKind.OVERFLOW, text, "give values that fit, or a model that takes int32")
+    return PyTorchFinding()
+
+
+def against_limit(wanted: Arrays, outputs: Arrays, limit: float, where: str) -> PyTorchFinding:
+    """Compare each output's SQNR against the float module's answer with the user's limit in dB."""
+    for index, (expected, found) in enumerate(zip(wanted, outputs, strict=False)):
+        if expected.shape == found.shape and expected.size:
+            one = accuracy(f"output {index}", expected, found)
+            if one.sqnr_db is not None and one.sqnr_db < limit:
+                text = (
+                    f"{one.name}{where}: SQNR {one.sqnr_db:.1f} dB against {one.reference}, at least {limit:g} wanted"
+                )
+                return _failed(FailureKind.ACCURACY, text, "calibrate with more inputs, or lower --min-sqnr")
+    return PyTorchFinding()
+
+
+_CAST = "dim_order_ops::_to_dim_order_copy.out"
+
+
+def _form(name: str, wanted: np.ndarray, found: np.ndarray) -> PyTorchFinding:
+    if wanted.shape != found.shape:
+        text = f"{name} is {list(found.shape)}, in the model {list(wanted.shape)}"
+        return _failed(FailureKind.ACCURACY, text)
+    if wanted.dtype.kind == "f" and found.dtype.kind == "f":
+        return _finite(name, wanted, found)
+    if wanted.dtype == found.dtype:
+        return PyTorchFinding()
+    types = f"{name} is {found.dtype}, {wanted.dtype} in the model"
+    if wanted.dtype.kind in "iu" and found.dtype.kind in "iu":
+        beyond = _does_not_fit(wanted, found.dtype)
+        if beyond is None:
+            return PyTorchFinding(notes=(f"{types}; the model's values fit",))
+        text = f"{types}; PyTorch answers {wanted[beyond]} at {list(beyond)}, the program {found[beyond]}"
+        return _failed(FailureKind.OVERFLOW, text, "scale the values, or compute them in float")
+    different = np.argwhere(wanted.astype(np.float64) != found.astype(np.float64))
+    if not len(different):
+        return PyTorchFinding(notes=(f"{types}; the values are equal",))
+    first = tuple(map(int, different[0]))
+    text = f"{types}; PyTorch answers {wanted[first]} at {list(first)}, the program {found[first]}"
+    return _failed(FailureKind.DTYPE, text)
+
+
+def _finite(name: str, wanted: np.ndarray, found: np.ndarray) -> PyTorchFinding:
+    different = np.argwhere(_kinds(wanted) != _kinds(found))
+    if not len(different):
+        return PyTorchFinding()
+    first = tuple(map(int, different[0]))
+    text = (
+        f"{name}: PyTorch answers {wanted[first]} at {list(first)}, the program {found[first]} "
+        f"({len(different)} of {wanted.size} elements are finite in one of them only)"
+    )
+    return _failed(
+        FailureKind.ACCURACY, text, "integers have no NaN and no infinity: keep the model from computing them"
+    )
+
+
+def _kinds(array: np.ndarray) -> np.ndarray:
+    """Return 0 for a finite number, 1 and -1 for infinities, 2 for NaN."""
+    return np.where(np.isnan(array), 2, np.where(np.isposinf(array), 1, np.where(np.isneginf(array), -1, 0)))
+
+
+def _does_not_fit(array: np.ndarray, dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+    limits = np.iinfo(dtype)
+    beyond = np.argwhere((array < limits.min) | (array > limits.max))
+    return tuple(map(int, beyond[0])) if len(beyond) else None
+
+
+def _swapped(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
+    steps = [step_of(artifact.plan, index) for index in artifact.plan.outputs]
+    order = permutation(artifact.pytorch, outputs, steps)
+    if order is None:
+        return PyTorchFinding()
+    pairs = ", ".join(f"output {at} is PyTorch's output {other}" for at, other in enumerate(order) if at != other)
+    return _failed(FailureKind.ACCURACY, f"outputs are in another order than in the model: {pairs}")
+
+
+def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
+    """Compare with the worst case of all roundings. A finding is confirmed by computing the program once more."""
+    if len(artifact.allowed) != len(outputs):
+        return PyTorchFinding()
+    for index, far in enumerate(_far(artifact, outputs)):
+        if far is None:
+            continue
+        if not _confirmed(artifact, outputs):
+            text = f"output {index} is far from PyTorch's, and its bound does not hold for the program either"
+            return PyTorchFinding(notes=(f"{text}: a rule in lowering/oracle/bounds may be wrong",))
+        wanted, found, allowed = (array[index] for array in (artifact.pytorch, outputs, artifact.allowed))
+        sqnr = accuracy("", wanted, found).sqnr_db
+        text = (
+            f"output {index} at {list(far)}: PyTorch's {'quantised' if artifact.quantised else 'float'} module answers "
+            f"{wanted[far]:.9g}, the program {found[far]:.9g}; roundings explain at most {allowed[far]:.3g} "
+            f"(SQNR {'undefined' if sqnr is None else f'{sqnr:.1f} dB'})"
+        )
+        return _failed(FailureKind.ACCURACY, text)
+    return PyTorchFinding()
+
+
+def _far(artifact: Artifact, outputs: Arrays) -> Iterator[tuple[int, ...] | None]:
+    """Yield for each output the first element that is too far away, or None."""
+    for wanted, found, allowed in zip(artifact.pytorch, outputs, artifact.allowed, strict=True):
+        one, two = wanted.astype(np.float64), found.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            error = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, np.abs(one - two))
+        beyond = np.argwhere(~(error <= allowed) & np.isfinite(allowed))
+        yield tuple(map(int, beyond[0])) if len(beyond) else None
+
+
+def _confirmed(artifact: Artifact, outputs: Arrays) -> bool:
+    """Return whether the rules of the bounds compute the program's own answer."""
+    from ethos_hil.lowering.oracle.bounds.program import bounded
+    from ethos_hil.lowering.oracle.bounds.value import RoundingPolicy
+
+    for one, found in zip(bounded(artifact, artifact.example_inputs, RoundingPolicy(1)), outputs, strict=True):
+        around = 0.0 if artifact.quantised else one.error
+        with np.errstate(invalid="ignore"):
+            error = np.abs(one.value.astype(np.float64) - found.astype(np.float64))
+        if not (np.isnan(error) | (error <= around)).all():
+            return False
+    return True
+
+
+def _failed(kind: FailureKind, message: str, hint: str = _MEANT) -> PyTorchFinding:
+    return PyTorchFinding(Failure(kind, message, hint))

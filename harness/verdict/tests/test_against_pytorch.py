@@ -1,0 +1,82 @@
+"""What is certain of a difference from PyTorch: types, integers, NaNs, and bounds."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding, against_float, against_limit
+from ethos_hil.harness.verdict.decide import Evidence, decide
+from ethos_hil.results.record import Failure
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+
+def found(wanted: Any, output: Any) -> tuple[str | None, str]:
+    finding = against_float((np.asarray(wanted),), (np.asarray(output),))
+    if finding.failure is None:
+        return None, "; ".join(finding.notes)
+    return finding.failure.kind, finding.failure.message
+
+
+F32, F64, I8, I32, I64, BOOL = (
+    functools.partial(np.array, dtype=name) for name in ("float32", "float64", "int8", "int32", "int64", "bool")
+)
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "output", "kind", "text"),
+    [
+        (F64([1, 2]), F32([1, 3]), None, ""),
+        (F64([1, NAN]), F32([1, 0]), "accuracy", "output 0: PyTorch answers nan at [1], the program 0.0 (1 of 2"),
+        (F64([1, 2]), F32([1, INF]), "accuracy", "PyTorch answers 2.0 at [1], the program inf"),
+        (F64([-INF]), F32([INF]), "accuracy", "PyTorch answers -inf at [0], the program inf"),
+        (F64([NAN, INF, -INF]), F32([NAN, INF, -INF]), None, ""),
+        (I64([5, -7]), I32([5, -7]), None, "output 0 is int32, int64 in the model; the model's values fit"),
+        (I64([5]), I32([4]), None, "output 0 is int32, int64 in the model; the model's values fit"),
+        (I64([1, 2**31]), I32([1, 0]), "overflow", "PyTorch answers 2147483648 at [1], the program 0"),
+        (I64([-(2**31) - 1]), I32([0]), "overflow", "PyTorch answers -2147483649 at [0]"),
+        (I64([2**31 - 1, -(2**31)]), I32([2**31 - 1, -(2**31)]), None, "the model's values fit"),
+        (F64([1, 2.5]), I8([1, 2]), "dtype", "output 0 is int8, float64 in the model; PyTorch answers 2.5 at [1]"),
+        (F64([1, 2]), I8([1, 2]), None, "output 0 is int8, float64 in the model; the values are equal"),
+        (BOOL([1, 0]), I8([1, 0]), None, "output 0 is int8, bool in the model; the values are equal"),
+        (BOOL([1, 0]), I8([1, 1]), "dtype", "PyTorch answers False at [1], the program 1"),
+        (F64([[1]]), F32([1]), "accuracy", "output 0 is [1], in the model [1, 1]"),
+        (F64(NAN), F32(0), "accuracy", "PyTorch answers nan at [], the program 0.0"),
+    ],
+)
+def test_each_difference_has_its_kind(wanted: Any, output: Any, kind: str | None, text: str) -> None:
+    one = found(wanted, output)
+    assert one[0] == kind
+    assert text in one[1]
+
+
+def test_outputs_are_counted_and_an_unknown_answer_says_nothing() -> None:
+    one = np.zeros(1)
+    finding = against_float((one, one), (one,))
+    assert finding.failure is not None
+    assert finding.failure.message == "the model has 2 outputs, the program 1"
+    assert against_float((), (one,)) == PyTorchFinding()
+
+
+def test_the_users_limit_is_that_of_the_worst_output() -> None:
+    right, wrong = np.array([1.0, 2.0]), np.array([1.1, 2.0])
+    assert against_limit((right, right), (right, right), 200.0, "").failure is None
+    failure = against_limit((right, right), (right, wrong), 30.0, ", input set 2").failure
+    assert failure is not None
+    assert (failure.kind, failure.message) == (
+        FailureKind.ACCURACY,
+        "output 1, input set 2: SQNR 27.0 dB against PyTorch, float64, at least 30 wanted",
+    )
+    assert against_limit((right,), (wrong,), 26.9, "").failure is None
+
+
+def test_what_pytorch_says_decides_after_the_reference() -> None:
+    unlike, difference = Failure(FailureKind.ACCURACY, "a"), Failure(FailureKind.MISMATCH, "m")
+    assert decide(Evidence(unlike=unlike, compared=1)).failure is unlike
+    assert decide(Evidence(unlike=unlike, compared=1)).verdict is Verdict.FAILED
+    assert decide(Evidence(unlike=unlike, difference=difference, compared=1)).failure is difference
+    assert decide(Evidence(compared=1)).verdict is Verdict.VERIFIED

@@ -1,0 +1,89 @@
+"""What a call of a module changed in it: parameters, buffers, and attributes of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+_HELD = ("_parameters", "_buffers", "_modules")
+"""Where torch.nn.Module keeps what it has public methods for."""
+_DEPTH = 4
+"""How deep values within values are compared."""
+
+
+def changes(before: torch.nn.Module, after: torch.nn.Module) -> tuple[str, ...]:
+    """Return the names of what differs between a module and a copy of it that was called, as in `stem.0.calls`.
+
+    Args:
+        before: the module.
+        after: the copy. Values of a class without attributes, such as locks, count as equal.
+    """
+    others = dict(after.named_modules())
+    found: list[str] = []
+    for path, module in before.named_modules():
+        other = others.get(path)
+        if other is None:
+            found.append(path)
+            continue
+        names = (f"{path}.{name}" if path else name for name in _changed(module, other))
+        found.extend(names)
+    found.extend(path for path in others if path not in dict(before.named_modules()))
+    return tuple(found)
+
+
+def _changed(before: torch.nn.Module, after: torch.nn.Module) -> Iterator[str]:
+    one, two = _values(before), _values(after)
+    for name in (*one, *(name for name in two if name not in one)):
+        if name not in one or name not in two or not _equal(one[name], two[name], _DEPTH):
+            yield name
+
+
+def _values(module: torch.nn.Module) -> dict[str, Any]:
+    """Return a module's parameters, buffers and own attributes by name."""
+    plain = {name: value for name, value in vars(module).items() if name not in _HELD}
+    return {**plain, **dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
+
+
+def _equal(one: Any, two: Any, depth: int) -> bool:
+    import torch
+
+    if one is two:
+        return True
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, torch.Tensor):
+        return same_tensor(one, two)
+    if isinstance(one, np.ndarray):
+        return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
+    if isinstance(one, str | bytes | int | float | complex):
+        return bool(one == two) or (one != one and two != two)
+    if not depth:
+        return True
+    if isinstance(one, Mapping):
+        return list(one) == list(two) and all(_equal(one[key], two[key], depth - 1) for key in one)
+    if isinstance(one, Sequence):
+        return len(one) == len(two) and all(_equal(*pair, depth - 1) for pair in zip(one, two, strict=True))
+    if isinstance(one, set | frozenset):
+        return len(one) == len(two)  # a copy of its members need not be equal to them
+    if isinstance(one, torch.nn.Module) or callable(one):
+        return True  # a module within a list, or a function
+    return _equal(getattr(one, "__dict__", None), getattr(two, "__dict__", None), depth - 1)
+
+
+def same_tensor(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Return whether two tensors have the same shape, dtype and bits; NaNs count as equal."""
+    import torch
+
+    if one.shape != two.shape or one.dtype != two.dtype:
+        return False
+    if one.numel() == 0 or torch.equal(one.detach(), two.detach()):
+        return True
+    if not one.is_floating_point():
+        return False
+    a, b = one.detach(), two.detach()
+    return bool(((a == b) | (a.isnan() & b.isnan())).all())

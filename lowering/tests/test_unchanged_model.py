@@ -1,0 +1,326 @@
+"""The user's module and inputs stay as they are: a module that changes itself gives what its first call gives."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import Method, TorchModel, from_module
+from ethos_hil.lowering.module_changes import changes
+from ethos_hil.lowering.module_copy import copied
+from ethos_hil.lowering.tests.conftest import U55
+
+
+class Counter(nn.Module):
+    """Adds the number of calls, which it keeps in a buffer."""
+
+    n: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(1, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(1.0)
+        return x + self.n
+
+
+class Attribute(nn.Module):
+    """Adds the number of calls, which it keeps in Python."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return x + self.calls
+
+
+class OwnTensor(nn.Module):
+    """Adds the number of calls, which it keeps in a tensor that is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.zeros(1, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total = self.total + 1
+        return x + self.total
+
+
+class InPlace(nn.Module):
+    """Changes its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x.add_(1.0)
+        return x * 2
+
+
+class ReturnsItsBuffer(nn.Module):
+    """Gives out the buffer that it changes."""
+
+    n: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(1, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(x)
+        return self.n
+
+
+X = ((0.1, 0.2, 0.3, 0.4),)
+
+
+def lowered_answers(module: nn.Module, cache: Cache) -> tuple[Artifact, Tensor]:
+    x = torch.tensor(X)
+    artifact = lower(from_module(module, (x,), [(x,), (x + 1,)]), U55, cache=cache)
+    assert torch.equal(x, torch.tensor(X)), "the user's input was changed"
+    return artifact, x
+
+
+@pytest.mark.parametrize("kind", [Counter, Attribute, OwnTensor, InPlace, ReturnsItsBuffer])
+def test_the_answers_are_those_of_the_first_call(kind: type[nn.Module], cache: Cache) -> None:
+    expected = kind()(torch.tensor(X)).detach().numpy().copy()
+    module = kind()
+    for _ in range(2):  # a second lowering of the same module starts from the same state
+        artifact, x = lowered_answers(module, cache)
+        np.testing.assert_array_equal(artifact.example_inputs[0], x.numpy())
+        np.testing.assert_allclose(artifact.floating[0], expected, rtol=1e-6)
+        np.testing.assert_allclose(artifact.quantised[0], expected, atol=np.ptp(expected) / 10)
+    assert changes(kind().eval(), module) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed"), [(Counter, "n"), (Attribute, "calls"), (OwnTensor, "total"), (ReturnsItsBuffer, "n")]
+)
+def test_what_a_call_changes_is_named(kind: type[nn.Module], changed: str) -> None:
+    model = from_module(nn.Sequential(kind()), (torch.tensor(X),))
+    method = model.methods["forward"]
+    assert (method.changed, method.steady) == ((f"0.{changed}",), False)
+
+
+def test_a_module_that_only_keeps_something_is_steady() -> None:
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: list[tuple[int, ...]] = []
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.seen.append(tuple(x.shape))
+            return x * 2
+
+    method = from_module(Keeps(), (torch.tensor(X),)).methods["forward"]
+    assert (method.changed, method.steady) == (("seen",), True)
+    still = from_module(nn.Linear(4, 4), (torch.tensor(X),)).methods["forward"]
+    assert (still.changed, still.steady, still.fresh) == ((), True, still.module)
+
+
+def test_state_outside_of_the_module_is_noticed() -> None:
+    calls: list[int] = []
+
+    class Outside(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            calls.append(1)
+            return x + len(calls)
+
+    method = from_module(Outside(), (torch.tensor(X),)).methods["forward"]
+    assert (method.changed, method.steady) == ((), False)
+
+
+def test_what_cannot_be_copied_is_shared_and_the_rest_is_copied() -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lock = threading.Lock()
+            self.weight = nn.Parameter(torch.ones(1, 4))
+            self.scaled = self.weight * 2  # computed with gradients: torch refuses to copy it
+            self.parts: dict[str, Any] = {"lock": threading.Lock(), "sum": torch.zeros(1, 4)}
+
+        def forward(self, x: Tensor) -> Tensor:
+            with self.lock:
+                self.parts["sum"] = self.parts["sum"] + 1
+                return x * self.scaled + self.parts["sum"]
+
+    module = Odd()
+    other = copied(module, "odd")
+    assert isinstance(other, Odd)
+    assert other.lock is module.lock
+    assert other.weight is not module.weight
+    assert torch.equal(other.scaled, module.scaled)
+    other(torch.tensor(X))
+    assert not torch.is_nonzero(torch.as_tensor(module.parts["sum"]).sum())
+    assert from_module(module, (torch.tensor(X),)).methods["forward"].changed == ("parts",)
+
+
+def test_a_module_that_refuses_to_be_copied_is_an_error_that_says_why() -> None:
+    class Refuses(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x
+
+        def __deepcopy__(self, memo: dict[int, object]) -> None:
+            raise TypeError("only one of me")
+
+    with pytest.raises(UsageError, match=r"the module Refuses cannot be copied: TypeError: only one of me") as caught:
+        from_module(Refuses(), (torch.tensor(X),))
+    assert "__deepcopy__" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "text"),
+    [(lambda x: (), "returns no outputs"), (lambda x: None, "output 0 of forward is None"),
+     (lambda x: (x, None), "output 1 of forward is None"), (lambda x: {"a": x, "b": [None]}, "output 1 of forward")],
+)  # fmt: skip
+def test_outputs_that_are_none_are_refused_by_name(outputs: object, text: str) -> None:
+    class Returns(nn.Module):
+        def forward(self, x: Tensor) -> object:
+            return outputs(x)  # type: ignore[operator]
+
+    with pytest.raises(UsageError, match=text) as caught:
+        from_module(Returns(), (torch.tensor(X),), label="net.py:net")
+    assert caught.value.exit_status == 2
+    assert caught.value.message.startswith("net.py:net: ")
+
+
+def test_nan_and_infinity_of_the_models_own_precision_are_kept() -> None:
+    """exp(100) is infinite in float32 and finite in float64."""
+    from ethos_hil.lowering.upstream.pytorch_answers import evaluate_in_double
+
+    class Large(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            large = torch.exp(x)
+            return large, large / large
+
+    exported = torch.export.export(Large(), (torch.tensor([1.0, 100.0]),)).module(check_guards=False)
+    one, two = evaluate_in_double(exported, (torch.tensor([1.0, 100.0]),))
+    assert one.dtype == np.float64
+    assert np.isfinite(one).tolist() == [True, False]
+    assert np.isnan(two).tolist() == [False, True]
+
+
+STATE = {
+    "counter": ("output 0 depends on buffer n",),
+    "ring": ("output 0 depends on buffer b",),
+    "slot": ("output 0 depends on buffer b",),
+    "whole": ("output 1 depends on buffer k",),
+    "written only": (),
+    "on the CPU": (),
+    "on the CPU, from 5": ("the program starts with zeros in buffer n",),
+}
+
+
+class Ring(nn.Module):
+    b: Tensor
+
+    def __init__(self, slot: bool) -> None:
+        super().__init__()
+        self.register_buffer("b", torch.zeros(1, 3, 4))
+        self.linear = nn.Linear(12, 4)
+        self.slot = slot
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.slot:
+            self.b[:, 1] = x
+        else:
+            self.b.copy_(torch.cat([self.b[:, 1:], x[:, None]], 1))
+        return self.linear(self.b.flatten(1))
+
+
+class Whole(nn.Module):
+    k: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("k", torch.zeros(1, dtype=torch.int32))
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.k.add_(1)
+        return self.linear(x), self.k + 0
+
+
+class WrittenOnly(nn.Module):
+    last: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(1, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x * 3
+        self.last.copy_(y)
+        return y
+
+
+class Sum(nn.Module):
+    n: Tensor
+
+    def __init__(self, start: float = 0.0) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.full((1, 4), start))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(x)
+        return self.n * 2
+
+
+def stateful(name: str) -> TorchModel:
+    x = (torch.tensor(X),)
+    modules = {
+        "counter": Counter(), "ring": Ring(False), "slot": Ring(True), "whole": Whole(), "written only": WrittenOnly(),
+        "on the CPU": Sum(), "on the CPU, from 5": Sum(5.0),
+    }  # fmt: skip
+    model = from_module(modules[name], x, label=name)
+    if not name.startswith("on the CPU"):
+        return model
+    method = model.methods["forward"]
+    on_cpu = Method(method.module, x, (x,), on_cpu=True, changed=method.changed, steady=method.steady)
+    return TorchModel(name, {"forward": on_cpu})
+
+
+@pytest.mark.parametrize("name", STATE)
+def test_a_buffer_that_the_program_does_not_keep_is_named(name: str, cache: Cache) -> None:
+    artifact = lower(stateful(name), U55, cache=cache)
+    assert len(artifact.lost) == len(STATE[name])
+    for sentence, start in zip(artifact.lost, STATE[name], strict=True):
+        assert sentence.startswith(start)
+    assert artifact.frozen == ()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Attribute, "calls"), (OwnTensor, "total")])
+def test_state_of_python_that_export_froze_is_named(kind: type[nn.Module], name: str, cache: Cache) -> None:
+    artifact, _ = lowered_answers(kind(), cache)
+    assert (artifact.lost, artifact.frozen) == ((), (f"its attribute {name}",))
+
+
+def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:
+    from ethos_hil.lowering.oracle.reference import Reference
+
+    artifact = lower(stateful("on the CPU"), U55, cache=cache)
+    assert artifact.keeps_state
+    x = np.array(X, np.float32)
+    run = Reference(artifact).run((x,), repeat=3)
+    eager = Sum()
+    for repeat in range(3):
+        np.testing.assert_array_equal(run.of(repeat).outputs[0], eager(torch.tensor(X)).numpy())
+    np.testing.assert_array_equal(Reference(artifact).run((x,)).outputs[0], run.of(0).outputs[0])
+
+
+def test_a_large_program_has_no_bound(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ethos_hil.lowering.oracle.bounds.worst_case as worst_case
+
+    artifact, _ = lowered_answers(nn.Linear(4, 4), cache)
+    assert len(worst_case.worst_case(artifact)) == 1
+    monkeypatch.setattr(worst_case, "MOST_ELEMENTS", 8)
+    assert worst_case.worst_case(artifact) == ()
