@@ -12,6 +12,7 @@ from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.verdict import Verdict
@@ -44,7 +45,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
 
         console().print(summary(record))
     for problem in problems[1:]:
-        sys.stderr.write(f"ethos-hil: {problem.message}\n")
+        sys.stderr.write(f"ethos-hil: {one_line(problem.message)}\n")
     if problems:
         raise problems[0]
     return 0 if record.verdict == Verdict.VERIFIED else 1
@@ -64,9 +65,9 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     if json_file is not None:
         _write(json_file, done.document)
     for path in () if json_file == _STDOUT else (*done.files, *done.looked_into):
-        sys.stdout.write(f"{path}\n")
+        sys.stdout.write(f"{escaped(str(path))}\n")
     for line in done.lines:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{escaped(line)}\n")
 
 
 def preflight(request: RunRequest, *, json_file: Path | None) -> int:
@@ -105,16 +106,17 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
     stored: list[StoredRecord] = []
     for item in read(runs):
         if isinstance(item, Skipped):
-            sys.stderr.write(f"skipped {item.where}: {item.why}\n")
+            sys.stderr.write(one_line(f"skipped {item.where}: {item.why}") + "\n")
         else:
             stored.append(item)
     table = frame(stored)
     if as_json:
         sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
     elif len(table):
-        sys.stdout.write(table.astype("string").fillna("").to_string(index=False) + "\n")
+        cells = table.astype("string").fillna("").map(escaped)
+        sys.stdout.write(cells.to_string(index=False) + "\n")
     else:
-        sys.stderr.write(f"no runs under {runs}\n")
+        sys.stderr.write(f"no runs under {escaped(str(runs))}\n")
 
 
 def _failed(request: RunRequest, error: EthosHilError) -> Record:
