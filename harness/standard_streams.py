@@ -12,7 +12,7 @@ import os
 import select
 import sys
 from dataclasses import dataclass
-from typing import TextIO
+from typing import TextIO, cast
 
 from ethos_hil.lowering.errors import UsageError
 
@@ -60,7 +60,7 @@ class OutputFile(io.FileIO):
 
 def text_stream(file: OutputFile, encoding: str | None = None) -> TextIO:
     r"""Return a text stream that flushes at line ends. What its encoding lacks is shown as `\xe9`."""
-    buffer = io.BufferedWriter(file)
+    buffer = io.BufferedWriter(cast(io.RawIOBase, file))  # FileIO is one in all but its published type
     return io.TextIOWrapper(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
 
 
@@ -73,25 +73,17 @@ class StandardStreams:
 
     @classmethod
     def take_over(cls) -> StandardStreams:
-        """Replace sys.stdout and sys.stderr. Streams that a test or a notebook put there stay.
-
-        Closed descriptors of stdin, stdout and stderr are opened on /dev/null: the next file that is opened would get
-        their number, and what a library prints would go into that file.
-        """
-        closed = {name for name in _NAMES if getattr(sys, f"__{name}__") is None}
-        for number, name in enumerate(_NAMES):
-            if name in closed:
-                _open_nowhere(number)
+        """Replace sys.stdout and sys.stderr, also closed ones. Streams that a test or a notebook put there stay."""
+        closed = open_closed()
         files: dict[str, OutputFile] = {}
         for number, name in enumerate(_NAMES[1:], start=1):
             present = getattr(sys, name)
             if present is not getattr(sys, f"__{name}__"):
                 continue
-            if present is not None:
-                with contextlib.suppress(OSError):
-                    present.flush()
+            with contextlib.suppress(OSError):
+                present.flush()
             files[name] = OutputFile(number, closed=name in closed)
-            setattr(sys, name, text_stream(files[name], getattr(present, "encoding", None)))
+            setattr(sys, name, text_stream(files[name], present.encoding))
         return cls(files.get("stdout"), files.get("stderr"))
 
     def finish(self) -> UsageError | None:
@@ -108,6 +100,23 @@ class StandardStreams:
         """Drop what is left for stdout, so that nothing waits for a reader."""
         if self.stdout is not None:
             self.stdout.drop()
+
+
+def open_closed() -> frozenset[str]:
+    """Open stdin, stdout and stderr on /dev/null where they are closed. Return the names of these.
+
+    Otherwise the next file that is opened gets their number, and what a library prints goes into that file. Libraries
+    also expect streams in sys.__stdout__ and sys.__stderr__.
+    """
+    closed = frozenset(name for name in _NAMES if getattr(sys, f"__{name}__") is None)
+    for number, name in enumerate(_NAMES):
+        if name in closed:
+            _open_nowhere(number)
+            stream = os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False)
+            setattr(sys, f"__{name}__", stream)
+            if getattr(sys, name) is None:
+                setattr(sys, name, stream)
+    return closed
 
 
 def _open_nowhere(descriptor: int) -> None:

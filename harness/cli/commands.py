@@ -11,6 +11,7 @@ from typing import Any
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering.cache_settings import keep_torchs_files
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
@@ -28,6 +29,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
         EthosHilError: the first error; its record is kept all the same.
     """
     failure: EthosHilError | None = None
+    keep_torchs_files()
     try:
         with Live() as live:
             live.stage(f"Loading {request.label}")
@@ -57,6 +59,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
     """
+    keep_torchs_files()
     with Live() as live:
         live.stage(f"Loading {order.model}")
         from ethos_hil.harness.cli import lower
@@ -76,6 +79,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
+    keep_torchs_files()
     with Live() as live:
         live.stage(f"Loading {request.label}")
         from ethos_hil.harness.survey import survey

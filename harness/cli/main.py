@@ -19,8 +19,8 @@ import typer
 
 from ethos_hil.harness.cli import completion
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.shortage import shortage
 from ethos_hil.harness.interruption import end_on_signals
+from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.standard_streams import StandardStreams
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.results import plugins
