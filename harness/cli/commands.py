@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
     failure: EthosHilError | None = None
     keep_torchs_files()
     try:
-        with Live() as live:
+        with Live() as live, _never_exiting():
             live.stage(f"Loading {request.label}")
             # A late import: this imports numpy and more, and --help should be quick.
             from ethos_hil.harness.run import run as run_model
@@ -60,7 +62,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
     """
     keep_torchs_files()
-    with Live() as live:
+    with Live() as live, _never_exiting():
         live.stage(f"Loading {order.model}")
         from ethos_hil.harness.cli import lower
 
@@ -80,7 +82,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
     keep_torchs_files()
-    with Live() as live:
+    with Live() as live, _never_exiting():
         live.stage(f"Loading {request.label}")
         from ethos_hil.harness.survey import survey
 
@@ -121,6 +123,17 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
         sys.stdout.write(cells.to_string(index=False) + "\n")
     else:
         sys.stderr.write(f"no runs under {escaped(str(runs))}\n")
+
+
+@contextmanager
+def _never_exiting() -> Iterator[None]:
+    """Make an error of sys.exit() in the model's code: its status is not the verdict's."""
+    try:
+        yield
+    except SystemExit as end:
+        raise UsageError(
+            f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"
+        ) from end
 
 
 def _failed(request: RunRequest, error: EthosHilError) -> Record:

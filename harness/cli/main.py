@@ -8,7 +8,6 @@ descriptors), 70 a defect in ethos-hil itself or in a plug-in, 130 interrupted: 
 from __future__ import annotations
 
 import io
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -417,11 +416,7 @@ def _called(body: Callable[[], object]) -> object:
             # typer takes every broken pipe for stdout's. Ours never breaks (StandardStreams), so it is another one.
             sys.stdout, sys.stderr = streams
             raise cause from None
-        if any(name.endswith("_COMPLETE") for name in os.environ):
-            raise  # the end of a shell's completion
-        raise UsageError(
-            f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"
-        ) from end
+        raise
 
 
 def _check_working_directory() -> None:

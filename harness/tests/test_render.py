@@ -39,7 +39,7 @@ def hostile() -> Record:
         target=TargetInfo(BAD, BAD + "k", BAD + "s"),
         failure=Failure(FailureKind.MISMATCH, BAD, BAD),
         divergence=Divergence("npu-op", BAD),
-        outputs=(Output(BAD, (1,), BAD, BAD, 1, 1, 0.5, (0,)),),
+        outputs=(Output(BAD, (1,), BAD, BAD, 1, 1, 0.5, BAD),),
         accuracy=(Accuracy(BAD, BAD, 1.0, 1.0, 0.5, (0,), 1.0, 0.5),),
         metrics=(Metric(BAD, 1.0, BAD, BAD),),
         ops=(op,),

@@ -26,7 +26,7 @@ def write(record: Record) -> str:
 def _row(op: Op) -> list[str]:
     values = (getattr(op, name) for name in COLUMNS)
     words = (" ".join(value) if isinstance(value, tuple) else "" if value is None else str(value) for value in values)
-    return [escaped(word) for word in words]
+    return [escaped(word, keep="\t\n") for word in words]
 
 
 EXPORTER = Exporter("csv", ".csv", "the table of NPU operations", write)
