@@ -15,6 +15,7 @@ _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 5.0
 _EXEC_SECONDS = 0.2
 """How long a process may take to begin a program, until its environment can be seen."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def dies_with(parent: int) -> Callable[[], None]:
@@ -35,19 +36,23 @@ def dies_with(parent: int) -> Callable[[], None]:
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Hold back Ctrl-C, so that it can't strike between the start of a child and the moment we know its id."""
-    previous = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or previous is None:
-        yield  # only the main thread can do this, and only it gets Ctrl-C; None is a handler that Python can't restore
-        return
-    caught = []
-    signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    """Hold back Ctrl-C and the signals that end a run as it does.
+
+    So none can strike between the start of a child and the moment we know its id.
+    """
+    # Only the main thread can do this, and only it gets them; None is a handler that Python can't restore.
+    here = threading.current_thread() is threading.main_thread()
+    before = {number: handler for number in _ENDING if here and (handler := signal.getsignal(number)) is not None}
+    caught: list[int] = []
     try:
+        for number in before:
+            signal.signal(number, lambda sent, frame: caught.append(sent))
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
-        if caught:
-            signal.raise_signal(signal.SIGINT)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for sent in caught:
+            signal.raise_signal(sent)
 
 
 def end_marked(variable: str, value: str) -> None:

@@ -10,6 +10,8 @@ from typing import Protocol
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from ethos_hil.harness.render import console
+from ethos_hil.harness.standard_streams import OutputFile, text_stream
+from ethos_hil.results.plain_text import one_line
 
 
 class Reporter(Protocol):
@@ -37,14 +39,15 @@ class Live:
 
     def __init__(self) -> None:
         # An own file: lowering redirects descriptors 1 and 2 while noisy libraries run.
-        self._file = os.fdopen(os.dup(sys.stderr.fileno()), "w", buffering=1)
+        own = OutputFile(os.dup(sys.stderr.fileno()), own=True)
+        self._file = text_stream(own, getattr(sys.stderr, "encoding", None))
         stderr = console(self._file)
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if stderr.is_terminal:
             self._progress = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
+                SpinnerColumn("dots" if stderr.encoding.startswith("utf") else "line"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=24),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
@@ -66,6 +69,7 @@ class Live:
 
     def stage(self, text: str) -> None:
         """Begin a new stage."""
+        text = one_line(text)
         if self._progress is None:
             self._file.write(f"{text} ...\n")
             return

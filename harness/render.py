@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Accuracy, Check, Op, Output, Record
 
 _COLOURS = {"verified": "green", "failed": "red"}
@@ -18,8 +19,23 @@ _PIPED_WIDTH = 200
 
 def console(file: TextIO | None = None) -> Console:
     """Return a console on `file`, or stdout, that colours only on a terminal and does not squeeze tables when piped."""
-    made = Console(file=file, highlight=False)
-    return made if made.is_terminal else Console(file=file, highlight=False, width=_PIPED_WIDTH)
+    made = Console(file=file, highlight=False, markup=False, emoji=False)
+    if made.is_terminal:
+        return made
+    return Console(file=file, highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
+
+
+def plain(text: str) -> Text:
+    """Return text of unknown origin for rich: it is shown as it is, without markup, and with escapes for controls.
+
+    In a plain `str` rich would take `[bold]` for markup, on any console.
+    """
+    return Text(escaped(text))
+
+
+def add_row(table: Table, *cells: str | Text) -> None:
+    """Add a row to a table; a cell that is a `str` is text of unknown origin."""
+    table.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in cells))
 
 
 def compared_text(output: Output) -> str:
@@ -38,29 +54,29 @@ def summary(record: Record) -> RenderableType:
     kind = "" if target.kind == target.name else f"{target.kind} "
     head = Text.assemble(
         (record.verdict, f"bold {_COLOURS.get(record.verdict, 'yellow')}"),
-        f"  {record.model} for {record.npu} on {kind}{place}",
+        plain(f"  {record.model} for {record.npu} on {kind}{place}"),
     )
     facts = Table.grid(padding=(0, 2))
     if "fvp" in record.versions:
-        facts.add_row("fvp", record.versions["fvp"])
+        add_row(facts, "fvp", record.versions["fvp"])
     if record.runner is not None:
-        facts.add_row("runner", f"{record.runner.path} (SHA-256 {record.runner.sha256[:16]}...)")
+        add_row(facts, "runner", f"{record.runner.path} (SHA-256 {record.runner.sha256[:16]}...)")
     if record.failure is not None:
-        facts.add_row("failure", f"{record.failure.kind}: {record.failure.message}")
+        add_row(facts, "failure", f"{record.failure.kind}: {one_line(record.failure.message)}")
         if record.failure.hint:
-            facts.add_row("", record.failure.hint)
+            add_row(facts, "", record.failure.hint)
     if record.divergence is not None:
-        facts.add_row("divergence", record.divergence.message)
+        add_row(facts, "divergence", record.divergence.message)
     for note in record.notes:
-        facts.add_row("note", note)
+        add_row(facts, "note", note)
     for output in record.outputs:
-        facts.add_row(output.name, compared_text(output))
+        add_row(facts, output.name, compared_text(output))
     for accuracy in record.accuracy:
-        facts.add_row(f"{accuracy.name} in float", accuracy_text(accuracy))
+        add_row(facts, f"{accuracy.name} in float", accuracy_text(accuracy))
     for metric in record.metrics:
-        facts.add_row(metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
+        add_row(facts, metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
     if record.memory_mode:
-        facts.add_row("memory mode", record.memory_mode)
+        add_row(facts, "memory mode", record.memory_mode)
     parts: list[RenderableType] = [head, facts]
     if record.ops:
         parts += ["", ops_table(record.ops)]
@@ -82,7 +98,7 @@ def checks_table(checks: tuple[Check, ...]) -> Table:
         table.add_column(name)
     for check in checks:
         colour = _CHECK_COLOURS.get(check.status, "")
-        table.add_row(check.name, check.needed, check.available, Text(check.status, colour), check.fix or "")
+        add_row(table, check.name, check.needed, check.available, Text(check.status, colour), check.fix or "")
     return table
 
 
@@ -108,11 +124,11 @@ def ops_table(ops: tuple[Op, ...]) -> Table:
     table.add_column("aten ops")
     table.add_column("module")
     table.add_column("source")
-    table.add_column(f"cycles ({provenance})", justify="right", footer=f"{total:,}")
+    table.add_column(plain(f"cycles ({provenance})"), justify="right", footer=f"{total:,}")
     table.add_column("share", justify="right", footer="100.0%")
     for op in ops:
         cycles = "" if op.cycles is None else f"{op.cycles:,}"
         share = "" if op.cycles is None or not total else f"{op.cycles / total:.1%}"
         aten = ", ".join(name.removeprefix("aten.") for name in op.aten_ops)
-        table.add_row(op.npu_op, op.tosa_op, aten, op.module, _lines(op.sources or (op.source,)), cycles, share)
+        add_row(table, op.npu_op, op.tosa_op, aten, op.module, _lines(op.sources or (op.source,)), cycles, share)
     return table

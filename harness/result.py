@@ -14,6 +14,7 @@ from ethos_hil.harness.run import Report
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.results.files import write_whole
+from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Failure, Record
 from ethos_hil.results.verdict import Verdict
 
@@ -142,7 +143,8 @@ class Result:
         record = self.record
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles ({self.cycle_provenance})"
         why = "" if self.failure is None else f", {self.failure.kind}: {self.failure.message}"
-        return f"<Result {record.verdict}: {record.model} for {record.npu} on {record.target.name}{cycles}{why}>"
+        text = f"<Result {record.verdict}: {record.model} for {record.npu} on {record.target.name}{cycles}{why}>"
+        return escaped(text)
 
     def __rich__(self) -> RenderableType:
         from ethos_hil.harness.render import summary
@@ -161,11 +163,16 @@ class Result:
         if record.divergence is not None:
             facts.insert(1, ("divergence", record.divergence.message))
         facts += [("note", note) for note in record.notes]
-        rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>" for name, text in facts)
+        rows = "".join(f"<tr><th>{_html(name)}</th><td>{_html(text)}</td></tr>" for name, text in facts)
         shown = self.ops.assign(aten_ops=[", ".join(op.aten_ops) for op in record.ops])
         columns = ["npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance"]
-        table = shown[columns].to_html(index=False, escape=True, border=0) if record.ops else ""
+        shown = shown[columns].map(lambda cell: escaped(cell) if isinstance(cell, str) else cell)
+        table = shown.to_html(index=False, escape=True, border=0) if record.ops else ""
         return (
-            f"<div><p><b style='color:{colour}'>{html.escape(record.verdict)}</b> {html.escape(record.model)} for "
-            f"{html.escape(record.npu)} on {html.escape(record.target.name)}</p><table>{rows}</table>{table}</div>"
+            f"<div><p><b style='color:{colour}'>{_html(record.verdict)}</b> {_html(record.model)} for "
+            f"{_html(record.npu)} on {_html(record.target.name)}</p><table>{rows}</table>{table}</div>"
         )
+
+
+def _html(text: str) -> str:
+    return html.escape(escaped(text))

@@ -2,6 +2,7 @@
 
     <folder>/size                          bytes of all entries, as last counted
     <folder>/size.lock                     held while that is read and written, and while entries are removed
+    <folder>/torchinductor/                torch's own files (cache_settings.py); usually empty, and not counted
     <folder>/v<n>/artifacts/<key>/         an entry; its time of modification is when it was last used
     <folder>/v<n>/artifacts/.<key>.<...>   one that is being written or removed, or was when its process died
     <folder>/v<n>/by-pte/<sha256>          the key of the entry that has this program

@@ -31,3 +31,18 @@ def cache_limit() -> int:
     """
     given = os.environ.get(LIMIT_VARIABLE)
     return byte_size.parse(given, LIMIT_VARIABLE) if given else DEFAULT_LIMIT
+
+
+def keep_torchs_files() -> None:
+    """Give torch a folder in the cache for its compiled code, unless the user gave it one. Call it before torch is
+    imported.
+
+    torch 2.13 makes that folder when torch.export is imported (torch/_inductor/runtime/cache_dir_utils.py), by default
+    in TMPDIR, and leaves it there.
+    """
+    folder = cache_folder() / "torchinductor"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # such as a cache that cannot be written; torch could not be imported then
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind
 
@@ -48,7 +49,7 @@ class EthosHilError(Exception):
         self.__dict__.update(
             message=message, hint=hint, kind=type(self).kind if kind is None else kind, console=tuple(console)
         )
-        self.__dict__["__notes__"] = [hint] if hint else []  # Python and notebooks print it below the message
+        self.__dict__["__notes__"] = _notes(hint)  # Python and notebooks print it below the message
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__ and not name.startswith("__"):
@@ -56,8 +57,8 @@ class EthosHilError(Exception):
         super().__setattr__(name, value)
 
     def __str__(self) -> str:
-        """Return the message."""
-        return self.message
+        """Return the message, with escapes for control characters: it may quote a target or a file."""
+        return escaped(self.message, keep="\t\n")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[type[Self], tuple[Any, ...], dict[str, Any]]]:
         """Pickle and copy it field by field: constructors of subclasses have other arguments."""
@@ -78,12 +79,17 @@ class EthosHilError(Exception):
         if unknown:
             raise TypeError(f"no field of an error: {', '.join(sorted(unknown))}")
         hint = changes.get("hint", self.hint)
-        notes = [*([hint] if hint else []), *(note for note in self.__notes__ if note != self.hint)]
+        old = _notes(self.hint)
+        notes = [*_notes(hint), *(note for note in self.__notes__ if note not in old)]
         fields = {**self.__dict__, **changes, "__notes__": notes}
         other: Self = _rebuilt(type(self), (changes.get("message", self.message),), fields)
         other.__cause__, other.__context__ = self.__cause__, self.__context__
         other.__suppress_context__ = self.__suppress_context__
         return other.with_traceback(self.__traceback__)
+
+
+def _notes(hint: str | None) -> list[str]:
+    return [escaped(hint, keep="\t\n")] if hint else []
 
 
 def _rebuilt(cls: type[Any], args: tuple[Any, ...], fields: dict[str, Any]) -> Any:

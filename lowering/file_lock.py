@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.verdict import FailureKind
 
@@ -149,7 +150,7 @@ def _wait(lock: BaseFileLock, path: Path, limit: float) -> None:
             )
         if who != told:
             remedy = "" if holder is None else f"; {holder.remedy}"
-            sys.stderr.write(f"ethos-hil: waiting for {who}, which holds {path}{remedy}\n")
+            sys.stderr.write(one_line(f"ethos-hil: waiting for {who}, which holds {path}{remedy}") + "\n")
             sys.stderr.flush()
             told = who
 

@@ -74,9 +74,10 @@ def _move_log_handlers(streams: Sequence[Any], to: Any) -> list[tuple[logging.St
     A handler keeps the sys.stderr of its creation, which may not lead to the descriptors: torch's does this.
     """
     moved = []
+    there = [stream for stream in streams if stream is not None]  # Python has none for a descriptor that is closed
     for logger in [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]:
         for handler in getattr(logger, "handlers", ()):  # a placeholder has no handlers
-            if isinstance(handler, logging.StreamHandler) and any(handler.stream is each for each in streams):
+            if isinstance(handler, logging.StreamHandler) and any(handler.stream is each for each in there):
                 moved.append((handler, handler.stream))
                 handler.setStream(to)
     return moved

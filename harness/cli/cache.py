@@ -62,6 +62,7 @@ def _show(as_json: bool, removed: Removed | None) -> None:
     from ethos_hil.lowering import byte_size
     from ethos_hil.lowering.cache_contents import CacheContents
     from ethos_hil.lowering.cache_settings import cache_folder, cache_limit
+    from ethos_hil.results.plain_text import escaped
 
     folder, limit = cache_folder(), cache_limit()
     entries = CacheContents(folder).entries()
@@ -77,7 +78,7 @@ def _show(as_json: bool, removed: Removed | None) -> None:
         }
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
         return
-    lines = [("folder", str(folder)), ("models", str(len(entries))), ("size", byte_size.shown(size))]
+    lines = [("folder", escaped(str(folder))), ("models", str(len(entries))), ("size", byte_size.shown(size))]
     lines.append(("limit", byte_size.shown(limit)))
     if removed is not None:
         lines.append(("removed", f"{removed.entries} ({byte_size.shown(removed.size)})"))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering.cache_settings import keep_torchs_files
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.verdict import Verdict
@@ -27,8 +31,9 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
         EthosHilError: the first error; its record is kept all the same.
     """
     failure: EthosHilError | None = None
+    keep_torchs_files()
     try:
-        with Live() as live:
+        with Live() as live, _never_exiting():
             live.stage(f"Loading {request.label}")
             # A late import: this imports numpy and more, and --help should be quick.
             from ethos_hil.harness.run import run as run_model
@@ -44,7 +49,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
 
         console().print(summary(record))
     for problem in problems[1:]:
-        sys.stderr.write(f"ethos-hil: {problem.message}\n")
+        sys.stderr.write(f"ethos-hil: {one_line(problem.message)}\n")
     if problems:
         raise problems[0]
     return 0 if record.verdict == Verdict.VERIFIED else 1
@@ -56,7 +61,8 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
     """
-    with Live() as live:
+    keep_torchs_files()
+    with Live() as live, _never_exiting():
         live.stage(f"Loading {order.model}")
         from ethos_hil.harness.cli import lower
 
@@ -64,9 +70,9 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     if json_file is not None:
         _write(json_file, done.document)
     for path in () if json_file == _STDOUT else (*done.files, *done.looked_into):
-        sys.stdout.write(f"{path}\n")
+        sys.stdout.write(f"{escaped(str(path))}\n")
     for line in done.lines:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{escaped(line)}\n")
 
 
 def preflight(request: RunRequest, *, json_file: Path | None) -> int:
@@ -75,7 +81,8 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
-    with Live() as live:
+    keep_torchs_files()
+    with Live() as live, _never_exiting():
         live.stage(f"Loading {request.label}")
         from ethos_hil.harness.survey import survey
 
@@ -105,16 +112,28 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
     stored: list[StoredRecord] = []
     for item in read(runs):
         if isinstance(item, Skipped):
-            sys.stderr.write(f"skipped {item.where}: {item.why}\n")
+            sys.stderr.write(one_line(f"skipped {item.where}: {item.why}") + "\n")
         else:
             stored.append(item)
     table = frame(stored)
     if as_json:
         sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
     elif len(table):
-        sys.stdout.write(table.astype("string").fillna("").to_string(index=False) + "\n")
+        cells = table.astype("string").fillna("").map(escaped)
+        sys.stdout.write(cells.to_string(index=False) + "\n")
     else:
-        sys.stderr.write(f"no runs under {runs}\n")
+        sys.stderr.write(f"no runs under {escaped(str(runs))}\n")
+
+
+@contextmanager
+def _never_exiting() -> Iterator[None]:
+    """Make an error of sys.exit() in the model's code: its status is not the verdict's."""
+    try:
+        yield
+    except SystemExit as end:
+        raise UsageError(
+            f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"
+        ) from end
 
 
 def _failed(request: RunRequest, error: EthosHilError) -> Record:

@@ -11,6 +11,7 @@ import typer
 from ethos_hil.harness.doctor.examination import can_run, examine
 from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1
 _COLOURS = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
@@ -33,4 +34,4 @@ def doctor(*, as_json: bool) -> int:
 def _line(finding: Finding, width: int) -> str:
     status = typer.style(f"{finding.status:<7}", fg=_COLOURS[finding.status])
     remedy = f" [{finding.remedy}]" if finding.remedy else ""
-    return f"{status}  {finding.name:<{width}}  {finding.found}{remedy}"
+    return f"{status}  {finding.name:<{width}}  {one_line(finding.found + remedy)}"

@@ -7,8 +7,9 @@ import sys
 
 from rich.table import Table
 
-from ethos_hil.harness.render import console
+from ethos_hil.harness.render import add_row, console
 from ethos_hil.results.export.exporter import EXPORTERS
+from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.plugins import PluginError
 
 SCHEMA_VERSION = 1
@@ -19,7 +20,7 @@ def show(*, as_json: bool) -> None:
     usable: list[dict[str, str]] = []
     for name, found in EXPORTERS.all():
         if isinstance(found, PluginError):
-            sys.stderr.write(f"ethos-hil: warning: {found.message} ({found.hint})\n")
+            sys.stderr.write(one_line(f"ethos-hil: warning: {found.message} ({found.hint})") + "\n")
             continue
         owner = EXPORTERS.owner(name)
         usable.append({"name": name, "suffix": found.suffix, "description": found.description, "distribution": owner})
@@ -30,5 +31,5 @@ def show(*, as_json: bool) -> None:
     for column in ("--to", "file", "what it writes", "of"):
         table.add_column(column)
     for exporter in usable:
-        table.add_row(*exporter.values())
+        add_row(table, *exporter.values())
     console().print(table)

@@ -1,28 +1,35 @@
 """The command line: `ethos-hil`.
 
 Results go to stdout, everything else to stderr. Exit status: 0 verified, 1 failed verification or fault on the target,
-2 unusable arguments or model, 3 target or tool not available, 70 a defect in ethos-hil itself or in a plug-in, 130
-interrupted.
+2 unusable arguments or model (or stdout that cannot be written), 3 target or tool not available (or memory, disk,
+descriptors), 70 a defect in ethos-hil itself or in a plug-in, 130 interrupted: by Ctrl-C, SIGTERM, SIGHUP or SIGQUIT.
 """
 
 from __future__ import annotations
 
-import signal
+import io
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
 from ethos_hil.harness.cli import completion
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.harness.interruption import end_on_signals
+from ethos_hil.harness.shortage import shortage
+from ethos_hil.harness.standard_streams import StandardStreams
+from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.results import plugins
+from ethos_hil.results.plain_text import cut, escaped, one_line
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
+_DEVICE_LINES, _DEVICE_LINE = 10, 500
+"""How many of a target's last lines an error shows, and how many characters of each."""
+_MESSAGE = 10_000
+"""Characters of an error's message that are shown; some tools quote a whole program."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -345,11 +352,7 @@ def fvp_launchers(
     from ethos_hil.harness.fvp_stand_in.install import install
 
     for path in install(folder):
-        sys.stdout.write(f"{path}\n")
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+        sys.stdout.write(f"{escaped(str(path))}\n")
 
 
 def main() -> None:
@@ -360,46 +363,87 @@ def main() -> None:
 def guard(body: Callable[[], object]) -> NoReturn:
     """Run a command, print its error on one line, and exit with its status.
 
+    The status stays what it is if nobody reads stdout any more. If stdout cannot be written, as on a full disk, a
+    status of 0 becomes 2.
+
     Args:
         body: the command; an int that it returns is the exit status.
     """
-    # A terminated run cleans up like an interrupted one.
-    signal.signal(signal.SIGTERM, _terminate)
-    debug = "--debug" in sys.argv
+    streams = StandardStreams.take_over()
+    end_on_signals()
+    status = _status(body)
+    if status == INTERRUPTED:
+        streams.drop()
+    lost = streams.finish()
+    if lost is not None:
+        status = _fail(lost, lost.message, status or lost.exit_status)
+        streams.finish()
+    sys.exit(status)
+
+
+def _status(body: Callable[[], object]) -> int:
+    """Run a command and print its error. Return the exit status."""
     try:
-        try:
-            status = body()
-        except typer.Abort as error:
-            # typer takes every EOFError for a user who ends a dialogue. There are no dialogues here.
-            raise error.__cause__ or error from None
+        _check_working_directory()
+        status = _called(body)
         if status == INTERRUPTED:  # typer has handled the KeyboardInterrupt already
             raise KeyboardInterrupt
-        sys.exit(status if isinstance(status, int) else 0)
+        return status if isinstance(status, int) else 0
     except EthosHilError as error:
-        for line in error.console[-10:]:
-            sys.stderr.write(f"  device: {line}\n")
-        _fail(error, f"{error.message}" + (f" ({error.hint})" if error.hint else ""), error.exit_status, debug)
+        for line in error.console[-_DEVICE_LINES:]:
+            sys.stderr.write(f"  device: {cut(escaped(line), _DEVICE_LINE)}\n")
+        return _fail(error, f"{error.message}" + (f" ({error.hint})" if error.hint else ""), error.exit_status)
     except KeyboardInterrupt:
         sys.stderr.write("ethos-hil: interrupted\n")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our stdout has closed it; that is not our error. Python would complain again at exit.
-        sys.stdout = None
-        sys.exit(0)
+        return INTERRUPTED
     except Exception as error:
-        if hasattr(error, "show"):  # click's own usage errors can print themselves
-            error.show()
-            sys.exit(getattr(error, "exit_code", 2))
+        show = getattr(error, "show", None)
+        if callable(show):  # click's own usage errors print themselves
+            shown = io.StringIO()
+            show(file=shown)
+            sys.stderr.write(escaped(shown.getvalue(), keep="\t\n"))
+            return int(getattr(error, "exit_code", 2))
+        lacking = shortage(error)
+        if lacking is not None:
+            return _fail(error, f"{lacking.message} ({lacking.hint})", lacking.exit_status)
         culprit = " or ".join(plugins.owners(error) or ("ethos-hil",))
         text = f"internal error: {type(error).__name__}: {error} (a defect in {culprit}; --debug shows where)"
-        _fail(error, text, INTERNAL_ERROR, debug)
+        return _fail(error, text, INTERNAL_ERROR)
 
 
-def _fail(error: BaseException, text: str, status: int, debug: bool) -> NoReturn:
-    if debug:
-        traceback.print_exception(error)
-    sys.stderr.write("ethos-hil: " + " ".join(text.split()) + "\n")
-    sys.exit(status)
+def _called(body: Callable[[], object]) -> object:
+    """Call a command, and undo what typer makes of two errors."""
+    streams = sys.stdout, sys.stderr
+    try:
+        return body()
+    except typer.Abort as error:
+        # typer takes every EOFError for a user who ends a dialogue. There are no dialogues here.
+        raise error.__cause__ or error from None
+    except SystemExit as end:
+        cause = end.__context__
+        if isinstance(cause, BrokenPipeError):
+            # typer takes every broken pipe for stdout's. Ours never breaks (StandardStreams), so it is another one.
+            sys.stdout, sys.stderr = streams
+            raise cause from None
+        raise
+
+
+def _check_working_directory() -> None:
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            f"the working directory cannot be used: {error.strerror}", hint="it was removed or moved; cd to another one"
+        ) from error
+
+
+def _fail(error: BaseException, text: str, status: int) -> int:
+    """Print an error on one line; with --debug its traceback before. Return the exit status."""
+    if "--debug" in sys.argv:
+        trace = "".join(traceback.format_exception(error))
+        sys.stderr.write(escaped(trace, keep="\t\n"))
+    sys.stderr.write("ethos-hil: " + cut(one_line(text), _MESSAGE) + "\n")
+    return status
 
 
 if __name__ == "__main__":

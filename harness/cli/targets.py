@@ -9,9 +9,10 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.harness.render import console
+from ethos_hil.harness.render import add_row, console
 from ethos_hil.harness.targets.listing import ListedTarget, families, list_targets
 from ethos_hil.harness.targets.plugin import TargetOption
+from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1
 
@@ -20,7 +21,7 @@ def show(*, as_json: bool) -> None:
     """Print all targets; of those that cannot be used, a warning."""
     usable, unusable = list_targets()
     for problem in unusable:
-        sys.stderr.write(f"ethos-hil: warning: {problem.message} ({problem.hint})\n")
+        sys.stderr.write(one_line(f"ethos-hil: warning: {problem.message} ({problem.hint})") + "\n")
     if as_json:
         document = {
             "schema_version": SCHEMA_VERSION,
@@ -40,5 +41,5 @@ def _table(targets: list[ListedTarget]) -> Table:
         options = ", ".join(f"--{option}" for option in target.options if option != TargetOption.POOL)
         status = Text(target.status, "green" if target.missing is None else "yellow")
         socs, npus = ", ".join(target.socs), families(target.npus)
-        table.add_row(target.name, target.kind, target.description, socs, npus, options, status)
+        add_row(table, target.name, target.kind, target.description, socs, npus, options, status)
     return table

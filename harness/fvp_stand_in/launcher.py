@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, parse
+from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
+from ethos_hil.harness.standard_streams import open_closed
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory
@@ -34,20 +37,39 @@ def main(executable: str, arguments: Sequence[str], engine: EngineFactory | None
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _raise)
-    model = MODELS[executable]
+    open_closed()
     try:
-        settings = parse(model, arguments)
-        if isinstance(settings, Action):
-            sys.stdout.write(_answer(settings, model))
-            return 0
-        return simulation.run(settings, engine)
+        status = _run(MODELS[executable], arguments, engine)
+        sys.stdout.flush()
+        return status
     except CommandLineError as error:
         return simulation.fail(str(error))
     except BrokenPipeError:
-        sys.stdout = None  # Python would report the broken pipe again at exit
+        _drop_output()
         return 128 + signal.SIGPIPE
+    except OSError as error:
+        lacking = shortage(error)
+        if lacking is None:
+            raise
+        _drop_output()
+        return simulation.fail(f"{lacking.message} ({lacking.hint})")
     except _Signalled as stopped:
         return 128 + stopped.number
+
+
+def _run(model: FvpModel, arguments: Sequence[str], engine: EngineFactory | None) -> int:
+    settings = parse(model, arguments)
+    if isinstance(settings, Action):
+        sys.stdout.write(_answer(settings, model))
+        return 0
+    return simulation.run(settings, engine)
+
+
+def _drop_output() -> None:
+    """Drop what is left in sys.stdout: Python would try to write it again at exit, and report the error again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _answer(action: Action, model: FvpModel) -> str:

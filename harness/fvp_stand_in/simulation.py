@@ -17,6 +17,7 @@ from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
 from ethos_hil.harness.virtual.qemu import Qemu, write_all
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.plain_text import cut, one_line
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory, GuestOutput, Machine
@@ -25,6 +26,8 @@ FAILED = 1
 """Exit status of every run that the program does not end itself."""
 _EOT = b"\x04"
 _UNLIMITED = 1e9
+_MESSAGE = 10_000
+"""Characters of a message that are shown."""
 _REASON = "Info: Simulation is stopping. Reason: {} time has been exceeded."
 """The FVPs' own words. Upstream's run_fvp.sh searches for it with "CPU"; Zephyr's logs have "Simulated"."""
 _STOPPED = "Info: /OSCI/SystemC: Simulation stopped by user."
@@ -159,7 +162,7 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
 
 def fail(text: str) -> int:
     """Print one line that says what went wrong, and return the exit status."""
-    _say("Error: " + " ".join(text.split()))
+    _say(f"Error: {text}")
     return FAILED
 
 
@@ -242,4 +245,5 @@ def _statistics(settings: LaunchSettings, machine: Machine, launch: float, rest:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
+    """Write a line of our own to stderr. It may quote the program's names; only its console is passed on as it is."""
+    sys.stderr.write(cut(one_line(text), _MESSAGE) + "\n")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.harness.console_text import ConsoleText
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
     PROTOCOL_VERSION,
@@ -36,6 +37,8 @@ from ethos_hil.results.verdict import FailureKind
 _NO_RUN_ID = bytes(16)
 """The run id that a device sends when its package is damaged or missing."""
 _REASON_FRAMES = (FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
+_MAX_FURTHER = 50
+"""Errors after the first that its message lists."""
 _REBUILD = "build the firmware again with `make firmware`"
 
 
@@ -57,7 +60,8 @@ class Collector:
         self._memory: dict[str, int] | None = None
         self._runs: list[Run] = []
         self._current: _RunInProgress | None = None
-        self._console: list[str] = []
+        self._console = ConsoleText()
+        self._failures = 0
         self._without_run_id = False
         self.started = False
         self.complete = False
@@ -66,7 +70,7 @@ class Collector:
     @property
     def console(self) -> tuple[str, ...]:
         """Console lines so far."""
-        return tuple(self._console)
+        return self._console.lines()
 
     @property
     def unfinished(self) -> int:
@@ -81,7 +85,7 @@ class Collector:
         """
         for item in self._decoder.feed(data):
             if isinstance(item, Text):
-                self._console += item.lines
+                self._console.add(item.lines)
             elif self.complete:
                 raise TargetError(f"a {item.type.name} frame came after END", kind=FailureKind.LINK)
             else:
@@ -95,7 +99,7 @@ class Collector:
         """
         try:
             for text in self._decoder.close():
-                self._console += text.lines
+                self._console.add(text.lines)
         except TargetError:
             if self.failure is None and not self.complete:
                 raise
@@ -143,7 +147,7 @@ class Collector:
                 self._on_hello(_unpack(Hello, frame))
             case FrameType.LOG:
                 _unpack(Log, frame, exact=False)
-                self._console += frame.payload[Log.size :].decode("utf-8", "replace").splitlines()
+                self._console.add(frame.payload[Log.size :].decode("utf-8", "replace").splitlines())
             case FrameType.LOADED:
                 if self._memory is not None:
                     raise TargetError("LOADED came twice", kind=FailureKind.LINK)
@@ -242,6 +246,9 @@ class Collector:
     def _failed(self, failure: TargetError) -> None:
         if self.failure is None:
             self.failure = failure
+            return
+        self._failures += 1
+        if self._failures > _MAX_FURTHER:
             return
         # The first error says what is wrong; further errors continue its list.
         self.failure = self.failure.replace(message=f"{self.failure.message}; {failure.message}")

@@ -44,6 +44,10 @@ _MEMORY = {
     "stack_size": re.compile(r"\bstack_used:\s*\d+ / (\d+)"),
 }
 _STACK = re.compile(r"\bstack_used:\s*(\d+)")
+TELLING = re.compile(
+    "|".join(pattern.pattern for pattern in (_FAILURES, _CYCLES, _INFERENCES, *_MEMORY.values(), _STACK)), re.MULTILINE
+)
+"""Found in every line of a runner's console that is read here. A target that shortens the console keeps them."""
 _QUOTED = 3
 _CLOCK_SLACK = 0.05
 """Seconds by which a file system's clock may lag behind ours (a tick of the kernel is at most 10 ms)."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 
 from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.console_text import ConsoleText
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.outcome import Ended
 from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
 from ethos_hil.harness.virtual.mps3_an547 import missing
@@ -57,7 +58,7 @@ def boot(
             why = missing(address, size, soc) if size else None
             if why is not None:
                 raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
-    console = _Console()
+    console = ConsoleText(TELLING)
     deadline = Deadline(timeout)
     answered = semihosting.answered(file, loaded)
     board = QemuBoard(soc, Qemu(elf, semihosting=semihosting))
@@ -91,15 +92,3 @@ def _refusals(machine: Machine) -> tuple[str, ...]:
     """Return what the program did not get, as lines of the console."""
     lines = [f"semihosting: {refusal}" for refusal in machine.refusals]
     return (*lines, "--trust-elf lets the program do what you may do") if lines else ()
-
-
-class _Console:
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._text = ""
-
-    def write(self, data: bytes) -> None:
-        self._text += self._decoder.decode(data)
-
-    def lines(self) -> tuple[str, ...]:
-        return tuple(self._text.splitlines())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import os
 import select
@@ -13,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from ethos_hil.harness.console_text import ConsoleText
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.process import dies_with, interrupts_deferred
+from ethos_hil.harness.targets.executor_runner import TELLING
 
 _GRACE_SECONDS = 1.0
 """Between asking a simulator to end and killing it. It may hold a licence that it should give back."""
@@ -23,11 +24,7 @@ _POLL_SECONDS = 0.005
 
 
 class Simulation:
-    """One run of a simulator. A context manager: leaving it leaves no process behind.
-
-    Attributes:
-        lines: complete lines of its stdout and stderr so far.
-    """
+    """One run of a simulator. A context manager: leaving it leaves no process behind."""
 
     def __init__(self, command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
         """Start `command` in `folder`, with these environment variables besides our own.
@@ -35,9 +32,7 @@ class Simulation:
         Raises:
             TargetNotAvailable: it can't be started.
         """
-        self.lines: list[str] = []
-        self._partial = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._console_text = ConsoleText(TELLING)
         try:
             with interrupts_deferred():
                 self._process = subprocess.Popen(
@@ -67,6 +62,11 @@ class Simulation:
         self.stop()
 
     @property
+    def lines(self) -> list[str]:
+        """Return the lines of its stdout and stderr so far (ConsoleText says which are kept)."""
+        return list(self._console_text.lines())
+
+    @property
     def status(self) -> int | None:
         """Return the exit status (negative: the signal that ended it), or None while it runs."""
         # It is left unreaped until `stop`, which still needs its number: nobody else can have it until then.
@@ -87,7 +87,7 @@ class Simulation:
         running = self.status is None  # before reading: what it wrote before it ended is there to be read then
         if select.select([self._console], [], [], seconds if running else 0.0)[0]:
             data = os.read(self._console, 1 << 16)
-            self._take(self._decoder.decode(data, final=not data))
+            self._console_text.write(data)
             if data:
                 return True
         elif running:
@@ -113,15 +113,9 @@ class Simulation:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
-    def _take(self, text: str) -> None:
-        *lines, self._partial = (self._partial + text).split("\n")
-        self.lines += [line.rstrip("\r") for line in lines]
-
     def _close_console(self) -> None:
         if self._console is None:
             return
-        if self._partial:
-            self._take("\n")
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._console = None

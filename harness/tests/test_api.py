@@ -238,6 +238,19 @@ def test_a_hostile_name_stays_text(result: ethos_hil.Result) -> None:
     assert "<b>bold" not in hostile._repr_html_()
 
 
+def test_control_characters_are_shown_and_have_no_effect(result: ethos_hil.Result) -> None:
+    import dataclasses
+
+    bad = "\x1b]0;owned\x07\u202e"
+    op = dataclasses.replace(result.record.ops[0], module=bad, source=bad)
+    record = dataclasses.replace(result.record, model=bad, notes=(bad,), ops=(op,))
+    hostile = dataclasses.replace(result, report=dataclasses.replace(result.report, record=record))
+    page = hostile._repr_html_()
+    assert page.count(r"\x1b]0;owned\x07\u202e") == 4
+    for shown in (page, repr(hostile)):
+        assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
 def test_importing_it_imports_nothing_heavy() -> None:
     code = "import sys, ethos_hil; print(sorted(n for n in sys.modules if n.startswith('ethos_hil') or n in " \
         "('torch', 'numpy', 'pandas', 'rich', 'typer', 'executorch')))"  # fmt: skip

@@ -44,6 +44,12 @@ _FATAL_PREFIX = b"qemu: fatal: "
 """Start of the line in which QEMU says why it ends by itself, e.g. after a lockup. All registers follow it."""
 
 
+_FATAL_BYTES = 1 << 16
+"""More than that report has."""
+_READ_BYTES = 1 << 20
+"""Read at most at once; a guest may write as fast as we read, and the time limit must be looked at."""
+
+
 def find_qemu() -> str:
     """Return the path of qemu-system-arm, from $ETHOS_HIL_QEMU or PATH.
 
@@ -201,7 +207,9 @@ class Qemu:
         """Return the guest's console output since the last call, without waiting and without QEMU's own messages."""
         data, self.console = _available(self.console)
         data = self._withheld + data
-        end = data.find(_FATAL_PREFIX) if self._withholds and _FATAL_PREFIX in data else len(data)
+        # QEMU ends after its report, so what stands further from the end is a guest's: it may print the same words.
+        end = data.find(_FATAL_PREFIX, max(0, len(data) - _FATAL_BYTES)) if self._withholds else -1
+        end = len(data) if end < 0 else end
         self._withheld = data[end:]
         return data[:end]
 
@@ -306,7 +314,7 @@ def _arguments(ddr: int, gdb: int, qtest: int, qmp: int, uart: int) -> list[str]
 def _available(descriptor: int) -> tuple[bytes, int]:
     """Return the bytes that a pipe has now, and its descriptor; closed and -1 at the pipe's end."""
     data = b""
-    while descriptor >= 0 and select.select([descriptor], [], [], 0)[0]:
+    while descriptor >= 0 and len(data) < _READ_BYTES and select.select([descriptor], [], [], 0)[0]:
         more = os.read(descriptor, 1 << 16)
         if not more:
             os.close(descriptor)

@@ -6,10 +6,12 @@ import csv
 import io
 
 from ethos_hil.results.export.exporter import Exporter
+from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Op, Record
 
 COLUMNS = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance")
-"""Names of the fields of `Op`. A field with several operators or lines separates them by blanks."""
+"""Names of the fields of `Op`. A field with several operators or lines separates them by blanks. Control characters are
+shown as escapes."""
 
 
 def write(record: Record) -> str:
@@ -23,7 +25,8 @@ def write(record: Record) -> str:
 
 def _row(op: Op) -> list[str]:
     values = (getattr(op, name) for name in COLUMNS)
-    return [" ".join(value) if isinstance(value, tuple) else "" if value is None else str(value) for value in values]
+    words = (" ".join(value) if isinstance(value, tuple) else "" if value is None else str(value) for value in values)
+    return [escaped(word, keep="\t\n") for word in words]
 
 
 EXPORTER = Exporter("csv", ".csv", "the table of NPU operations", write)

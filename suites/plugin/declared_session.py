@@ -4,12 +4,15 @@ reports.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.interruption import end_on_signals, restore
+from ethos_hil.lowering.cache_settings import keep_torchs_files
 from ethos_hil.suites.plugin.options import Options
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem
 from ethos_hil.suites.plugin.shared_names import TALLY
@@ -28,7 +31,17 @@ def join(config: pytest.Config) -> Tally:
         tally = Tally(config)
         config.pluginmanager.register(DeclaredSession(), "ethos-hil-session")
         config.pluginmanager.register(tally, TALLY)
+        keep_torchs_files()
+        _end_on_signals(config)
     return tally
+
+
+def _end_on_signals(config: pytest.Config) -> None:
+    """End the session as Ctrl-C does at SIGTERM, SIGHUP and SIGQUIT: boards are stopped and folders removed."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread can do this
+    before = end_on_signals()
+    config.add_cleanup(lambda: restore(before))
 
 
 class DeclaredSession:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.declaration_line import line_of
@@ -87,7 +88,7 @@ class DeclaredItem(pytest.Item):
         failure = self.record.failure if self.record is not None else None
         if failure is None:
             return "compiled only, nothing was run (--compile-only)"
-        return ": ".join(filter(None, (failure.message, failure.hint)))
+        return one_line(": ".join(filter(None, (failure.message, failure.hint))))
 
     def runtest(self) -> None:
         """Lower, run, compare."""
@@ -195,8 +196,10 @@ class DeclaredItem(pytest.Item):
             excinfo.traceback = excinfo.traceback.cut(path=__file__)  # without pytest's own frames
             return super().repr_failure(excinfo, style)
         if isinstance(error, EthosHilError):
-            return "\n".join(filter(None, (f"{error.kind}: {error.message}", error.hint)))
-        return "\n".join(self._explanation())
+            lines = [f"{error.kind}: {error.message}", *filter(None, [error.hint])]
+        else:
+            lines = self._explanation()
+        return escaped("\n".join(lines), keep="\t\n")
 
     def _explanation(self) -> list[str]:
         record = self.record

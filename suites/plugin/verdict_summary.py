@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.declare.suffix import SUFFIXES
 from ethos_hil.suites.plugin.shared_names import CRASHED
@@ -101,12 +102,10 @@ class Tally:
         if not self._counts or self._config.getoption("verbose") < -1:
             return
         terminalreporter.section("verdicts")
-        for line in self.table():
-            terminalreporter.write_line(line)
-        for line in (*self.noise(), *sorted(self._agreement)):
-            terminalreporter.write_line(line)
+        for line in (*self.table(), *self.noise(), *sorted(self._agreement)):
+            terminalreporter.write_line(escaped(line))
         for line in self.doubts():
-            terminalreporter.write_line(line, yellow=True)
+            terminalreporter.write_line(escaped(line), yellow=True)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
         colour = "red" if total[Verdict.FAILED] else "green" if total[Verdict.VERIFIED] == total.total() else "yellow"
         terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _LETTERS), **{colour: True})

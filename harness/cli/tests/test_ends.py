@@ -1,0 +1,390 @@
+"""The end of a process: its status is the verdict's, whoever listens, and nothing is left behind."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import typer
+
+from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.guests import FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
+from ethos_hil.harness.fvp_stand_in.tests.conftest import alive, children
+
+MODEL = """
+import sys
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + x
+
+class Quits(torch.nn.Module):
+    def forward(self, x):
+        sys.exit(0)
+
+def net():
+    return Net(), (torch.linspace(-1, 1, 8).reshape(1, 8),)
+
+def quits():
+    return Quits(), (torch.zeros(1, 8),)
+"""
+_SOURCES = str(Path(main.__file__).parents[3])
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The .pte of a model. To run it takes a second, because it needs no torch."""
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "net.py").write_text(MODEL)
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.model import load_model
+    from ethos_hil.lowering.npu_name import NpuName
+
+    return lower(load_model(str(folder / "net.py") + ":net"), NpuName.parse("ethos-u55-128")).pte
+
+
+@pytest.fixture
+def here(tmp_path: Path, program: bytes) -> Path:
+    (tmp_path / "net.py").write_text(MODEL)
+    (tmp_path / "net.pte").write_bytes(program)
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
+
+
+def environment(here: Path, changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": _SOURCES, "TMPDIR": str(here / "tmp"), **(changes or {})}
+
+
+def shell(here: Path, line: str, changes: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of bash in which `$E` is the command line."""
+    command = shlex.join([sys.executable, "-m", "ethos_hil.harness.cli.main"])
+    script = f'E() {{ {command} "$@"; }}\n{line}'
+    return subprocess.run(
+        ["bash", "-c", script], cwd=here, env=environment(here, changes), capture_output=True, timeout=200
+    )
+
+
+def clear_line(done: subprocess.CompletedProcess[bytes], *words: str) -> None:
+    """Assert that the only line on stderr besides progress is one of ours, with these words."""
+    lines = [line for line in done.stderr.decode().splitlines() if not line.endswith("...")]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("ethos-hil: ")
+    for word in words:
+        assert word in lines[0]
+
+
+# --- stdout and stderr. ---
+
+
+@pytest.mark.parametrize("rest", ["", "--json -"])
+def test_a_verified_run_is_verified_though_nobody_reads(here: Path, rest: str) -> None:
+    done = shell(here, f"E run net.pte {rest} | true; exit ${{PIPESTATUS[0]}}")
+    assert done.returncode == 0, done.stderr
+    assert all(line.endswith("...") for line in done.stderr.decode().splitlines()), done.stderr
+    assert b"verified" in shell(here, "E runs").stdout, "the record is kept"
+
+
+@pytest.mark.parametrize("end", ["| true; exit ${PIPESTATUS[0]}", ">/dev/full"])
+def test_a_failure_keeps_its_status_when_stdout_is_gone(here: Path, end: str) -> None:
+    assert shell(here, f"E preflight net.pte --npu ethos-u55-256 {end}").returncode == 1
+
+
+def test_a_reader_of_progress_that_goes_away_changes_nothing(here: Path) -> None:
+    done = shell(here, "E run net.pte 2>&1 >out | true; exit ${PIPESTATUS[0]}")
+    assert done.returncode == 0
+    assert (here / "out").read_text().startswith("verified")
+
+
+@pytest.mark.parametrize("arguments", ["run net.pte", "targets", "targets --json", "--help", "cache", "exporters"])
+def test_a_full_stdout_is_one_line_and_status_2(here: Path, arguments: str) -> None:
+    done = shell(here, f"E {arguments} >/dev/full")
+    assert done.returncode == 2
+    clear_line(done, "cannot write stdout: No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("closed", "status"),
+    [("<&-", 0), ("2>&-", 0), (">&-", 2), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 2), ("2>/dev/full", 0)],
+)
+def test_closed_streams(here: Path, closed: str, status: int) -> None:
+    done = shell(here, f"E run net.pte --json r.json {closed}")
+    assert done.returncode == status, done.stderr
+    if closed == ">&-":
+        clear_line(done, "cannot write stdout: Bad file descriptor")
+    assert json.loads((here / "r.json").read_text())["verdict"] == "verified"
+    for file in (*here.glob("results/runs/*/*"), here / "r.json"):
+        assert "Loading" not in file.read_text(), "progress went into a file that got the descriptor's number"
+
+
+@pytest.mark.slow
+def test_a_run_that_lowers_leaves_nothing_behind_even_without_stderr(here: Path) -> None:
+    """torch makes a folder in TMPDIR when it is imported, and its log handlers expect a stderr."""
+    for closed in ("2>&-", ""):
+        done = shell(here, f"E run net.py:net {closed}", {"ETHOS_HIL_CACHE": str(here / "cache")})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(b"verified")
+        assert list((here / "tmp").iterdir()) == []
+        subprocess.run(["rm", "-r", str(here / "cache")], check=True)
+
+
+def test_an_output_that_does_not_block_gets_everything(here: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    command = [
+        sys.executable,
+        "-c",
+        "from ethos_hil.harness.cli.main import guard\nguard(lambda: print('x' * 500_000))",
+    ]
+    with subprocess.Popen(command, stdout=writing, env=environment(here)) as process:
+        os.close(writing)
+        time.sleep(0.5)
+        with os.fdopen(reading, "rb") as file:
+            assert len(file.read()) == 500_001
+    assert process.returncode == 0
+
+
+def test_a_broken_pipe_that_is_not_stdout_is_no_end_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
+    """typer takes each for stdout's, and ends with status 1."""
+    assert guarded(BrokenPipeError(errno.EPIPE, "Broken pipe")) == 70
+    assert "internal error: BrokenPipeError" in capsys.readouterr().err
+
+
+def guarded(error: BaseException) -> int:
+    """The exit status of a command that raises `error`."""
+    app = typer.Typer()
+
+    @app.command()
+    def command() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as ended:
+        main.guard(lambda: app([], standalone_mode=False))
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "out of memory"),
+        (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), "No space left on device: /tmp/x"),
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+    ],
+)
+def test_a_shortage_is_no_defect(error: BaseException, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(error) == 3
+    assert words in capsys.readouterr().err
+    assert guarded(RuntimeError("wrong")) == 70
+
+
+# --- Limits, folders, encodings. ---
+
+
+@pytest.mark.parametrize("limit", [8, 9, 10, 12, 16, 24])
+def test_too_few_descriptors_are_named(here: Path, limit: int) -> None:
+    done = shell(here, f"ulimit -n {limit}; E run net.pte")
+    assert done.returncode in (0, 2, 3), done.stderr
+    if done.returncode:
+        assert b"oo many open files" in done.stderr
+        clear_line(done)
+
+
+@pytest.mark.parametrize("arguments", ["run {}/net.py:net", "runs", "lower {}/net.py:net"])
+def test_a_working_directory_that_was_removed_is_one_line(here: Path, arguments: str) -> None:
+    (here / "gone").mkdir()
+    done = shell(here, f"cd gone; rmdir ../gone; E {arguments.format(here)}")
+    assert done.returncode == 2
+    clear_line(done, "working directory", "No such file or directory")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "ascii:strict", "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+)
+def test_a_name_that_the_encoding_lacks_is_shown_escaped(here: Path, changes: Mapping[str, str]) -> None:
+    (here / "né").mkdir()
+    (here / "net.pte").rename(here / "né/net\n.pte")
+    done = shell(
+        here, "E run $'né/net\\n.pte' --runs né/runs --json né/r.json; s=$?; E runs --runs né/runs; exit $s", changes
+    )
+    assert done.returncode == 0, done.stderr
+    first = done.stdout.decode("ascii").splitlines()[0]
+    assert first.startswith(("verified  n\\xe9/net\\n.pte for", "verified  n\\udcc3\\udca9/net\\n.pte for"))
+    assert json.loads((here / "né/r.json").read_text())["verdict"] == "verified"
+
+
+@pytest.mark.slow
+def test_a_model_that_ends_the_program_is_no_success(here: Path) -> None:
+    done = shell(here, "E run net.py:quits")
+    assert done.returncode == 2, done.stderr
+    clear_line(done, "ended the program with status 0")
+
+
+# --- Signals. ---
+
+STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+
+
+def at_default() -> None:
+    """Undo what a shell or nohup did to these signals."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("numbers", [*([one] for one in STOPS), [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM]])
+def test_a_signal_in_a_run_with_a_runner_leaves_no_folder_and_no_process(
+    here: Path, numbers: list[signal.Signals]
+) -> None:
+    elf = guest(here, HANGS, "started\\n")
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", "net.pte", "--runner", str(elf)]
+    with subprocess.Popen(
+        command, cwd=here, env=environment(here), stderr=subprocess.PIPE, preexec_fn=at_default
+    ) as process:
+        running = started(process.pid, here)
+        for number in numbers:
+            process.send_signal(number)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert said.decode().splitlines()[-1] == "ethos-hil: interrupted"
+    assert list((here / "tmp").iterdir()) == []
+    assert not [pid for pid in running if alive(pid)]
+
+
+def started(pid: int, here: Path) -> set[int]:
+    """Wait until the runner runs, and return the processes."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if children(pid) and list((here / "tmp").glob("ethos-hil-runner-*")):
+            time.sleep(0.3)
+            return children(pid)
+        time.sleep(0.02)
+    raise AssertionError("it did not start")
+
+
+def test_an_ignored_hangup_stays_ignored(here: Path) -> None:
+    """`nohup ethos-hil run` is not ended by a terminal that closes."""
+    code = "import os, signal\nfrom ethos_hil.harness.cli.main import guard\nguard(lambda: os.kill(os.getpid(), 1))"
+    command = [sys.executable, "-c", code]
+    ignored = subprocess.run(
+        command, env=environment(here), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    )
+    assert ignored.returncode == 0
+    assert subprocess.run(command, env=environment(here), preexec_fn=at_default).returncode == 130
+
+
+def test_a_signal_while_nobody_reads_ends_it_at_once(here: Path) -> None:
+    reading, writing = os.pipe()
+    code = "from ethos_hil.harness.cli.main import guard\nguard(lambda: print('x' * 5_000_000))"
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        env=environment(here),
+        preexec_fn=at_default,
+    ) as process:
+        os.close(writing)
+        time.sleep(2)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=10)
+    os.close(reading)
+    assert process.returncode == 130
+
+
+# --- Text of a target or a name. ---
+
+
+def on_a_terminal(here: Path, *arguments: str) -> tuple[int, str]:
+    """Run the command line on a terminal. Return its status and all that it printed."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(here)
+        command = [sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
+        os.execve(sys.executable, command, environment(here, {"COLUMNS": "200", "TERM": "xterm"}))
+    printed = b""
+    while True:
+        try:
+            data = os.read(master, 65_536)
+        except OSError:
+            break
+        if not data:
+            break
+        printed += data
+    os.close(master)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), printed.decode()
+
+
+@pytest.mark.parametrize("name", ["[/red].pte", "a[bold]b.pte", ":smile:.pte", "\x1b]0;owned\x07.pte", "\u202egp.pte"])
+def test_a_name_is_no_markup_and_no_escape_sequence_on_a_terminal(here: Path, name: str) -> None:
+    (here / name).parent.mkdir(exist_ok=True)
+    (here / "net.pte").rename(here / name)
+    status, printed = on_a_terminal(here, "run", name)
+    assert status == 0, printed
+    shown = name.replace("\x1b", r"\x1b").replace("\x07", r"\x07").replace("\u202e", r"\u202e")
+    assert shown in printed
+    assert "\x1b]0;" not in printed
+    assert "\u202e" not in printed
+
+
+HOSTILE = "\\033]0;owned\\007\\033[2J\\nE: bad \\033]52;c;AAAA\\007\\n"
+
+
+def test_a_runner_cannot_write_escape_sequences_to_the_terminal(here: Path) -> None:
+    elf = guest(here, SAYS, HOSTILE)
+    done = shell(here, f"E run net.pte --runner {elf} --json r.json")
+    assert done.returncode == 1
+    assert b"\x1b" not in done.stderr
+    assert b"\x07" not in done.stderr
+    assert rb"  device: \x1b]0;owned\x07\x1b[2J" in done.stderr
+    assert rb"the runner reports: E: bad \x1b]52;c;AAAA\x07" in done.stderr
+    record = json.loads((here / "r.json").read_text())
+    assert record["console"][0] == "\x1b]0;owned\x07\x1b[2J", "the record has the text as it is"
+    debug = shell(here, f"E run net.pte --runner {elf} --debug")
+    assert b"Traceback" in debug.stderr
+    assert b"\x1b" not in debug.stderr
+    usage = shell(here, "E run $'--\\e[2J' net.pte")
+    assert usage.returncode == 2
+    assert b"\x1b" not in usage.stderr
+
+
+@pytest.mark.parametrize(("body", "text"), [(FOR_EVER, "x" * 50_000), (FOR_EVER, "y\\n"), (UART_FOR_EVER, "")])
+def test_an_endless_console_ends_in_time_and_in_bounded_space(here: Path, body: str, text: str) -> None:
+    elf = guest(here, body, text)
+    before = time.monotonic()
+    done = shell(here, f"E run net.pte --runner {elf} --timeout 5 --json r.json")
+    assert time.monotonic() - before < 30
+    assert done.returncode == 1, done.stderr[-3000:]
+    assert b"no end within" in done.stderr
+    assert len(done.stderr) < 20_000
+    assert (here / "r.json").stat().st_size < 12 << 20
+
+
+def test_memory_of_a_run_with_an_endless_console(here: Path) -> None:
+    """The largest process is this program or QEMU; neither keeps what the guest printed."""
+
+    def largest(body: str, text: str) -> int:
+        """kB of memory of the largest process of a run."""
+        arguments = ["run", "net.pte", "--runner", str(guest(here, body, text)), "--timeout", "6"]
+        code = (
+            "import resource, subprocess, sys\n"
+            "subprocess.run(sys.argv[1:], capture_output=True)\n"
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        )
+        command = [sys.executable, "-c", code, sys.executable, "-m", "ethos_hil.harness.cli.main", *arguments]
+        return int(subprocess.run(command, cwd=here, env=environment(here), capture_output=True, check=True).stdout)
+
+    quiet = largest(HANGS, "quick")
+    assert largest(FOR_EVER, "qemu: fatal: " + "x" * 50_000) - quiet < 40_000

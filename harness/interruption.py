@@ -1,0 +1,45 @@
+"""Signals that end a run as Ctrl-C does: everything that it started is ended, and its folders are removed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_SAME_SECONDS = 1.0
+"""A closed terminal sends SIGHUP twice: the kernel does, and the shell. The second one must not end the cleaning."""
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+def end_on_signals() -> Mapping[signal.Signals, Handler]:
+    """Raise KeyboardInterrupt at SIGTERM, SIGHUP and SIGQUIT. Only the main thread can call it.
+
+    A signal that is ignored stays ignored (`nohup`), and one that has a handler keeps it. SIGINT is Python's own.
+
+    Returns:
+        The handlers of before, of the signals that have another one now.
+    """
+    last = float("-inf")
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal last
+        now = time.monotonic()
+        again, last = now - last < _SAME_SECONDS, now
+        if not again:
+            raise KeyboardInterrupt
+
+    before: dict[signal.Signals, Handler] = {}
+    for number in _SIGNALS:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            before[number] = signal.signal(number, interrupt)
+    return before
+
+
+def restore(handlers: Mapping[signal.Signals, Handler]) -> None:
+    """Put back what `end_on_signals` returned."""
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

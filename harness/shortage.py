@@ -1,0 +1,36 @@
+"""What the machine or its limits lack, as an error with a remedy: it is no defect of a program."""
+
+from __future__ import annotations
+
+import errno
+import resource
+
+from ethos_hil.lowering.errors import ToolError, causes
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space, or set TMPDIR to a folder with more",
+    errno.EDQUOT: "free some space, or set TMPDIR to a folder with more",
+    errno.EROFS: "set TMPDIR to a folder that can be written",
+    errno.EAGAIN: "end other processes, or raise the limit: ulimit -u",
+    errno.ENOMEM: "end other processes, or raise the limit: ulimit -v",
+    errno.EIO: "look for a defect of the disk or of the terminal",
+}
+_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+def shortage(error: BaseException) -> ToolError | None:
+    """Return the error for a shortage that caused `error`, or None if there is none."""
+    for cause in causes(error):
+        if isinstance(cause, MemoryError):
+            return ToolError("out of memory", hint=_REMEDIES[errno.ENOMEM])
+        if not isinstance(cause, OSError):
+            continue
+        place = f": {cause.filename}" if cause.filename is not None else ""
+        if cause.errno in _DESCRIPTORS:
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            return ToolError(
+                f"too many open files{place}; this process may have {limit}", hint="raise the limit: ulimit -n 1024"
+            )
+        if cause.errno in _REMEDIES:
+            return ToolError(f"{cause.strerror}{place}", hint=_REMEDIES[cause.errno])
+    return None

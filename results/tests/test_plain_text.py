@@ -1,0 +1,59 @@
+"""Text of unknown origin has no effect on a terminal, and every other text stays as it is."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+
+import pytest
+
+from ethos_hil.results.plain_text import cut, escaped, one_line
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\x1b[2J", r"\x1b[2J"),
+        ("\x9b31m", r"\x9b31m"),
+        ("a\rb", r"a\rb"),
+        ("a\x08b\x7f", r"a\x08b\x7f"),
+        ("net\u202eyp.py", r"net\u202eyp.py"),
+        ("\u2066x\u2069\u200f\u061c", r"\u2066x\u2069\u200f\u061c"),
+        ("a\u2028b\x85c", r"a\u2028b\x85c"),
+        ("zero\u200bwidth\ufeff", r"zero\u200bwidth\ufeff"),
+        ("\udcc3\udca9.py", r"\udcc3\udca9.py"),
+        ("\U000e0041", r"\U000e0041"),
+    ],
+)
+def test_what_a_terminal_obeys_is_shown_as_an_escape(text: str, shown: str) -> None:
+    assert escaped(text) == shown
+    assert escaped(shown) == shown, "escaping twice changes nothing"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "a\tb", "Größe 5 µs", "名前　二", "😀", "[/red] [bold]", "a\u00a0b", "C:\\x"]
+)
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert escaped(text) == text
+
+
+def test_no_control_character_of_unicode_gets_through() -> None:
+    dangerous = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in _DANGEROUS]
+    shown = escaped("".join(dangerous), keep="")
+    assert shown.isascii()
+    assert shown.isprintable()
+
+
+_DANGEROUS = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def test_line_ends_stay_where_they_are_wanted() -> None:
+    assert escaped("a\nb\x1b", keep="\t\n") == "a\nb\\x1b"
+    assert escaped("a\nb") == r"a\nb"
+    assert one_line(" a\n\n  b\r\nc\x1b ") == r"a b c\x1b"
+
+
+def test_a_long_text_is_cut_and_says_what_is_missing() -> None:
+    assert cut("abc", 3) == "abc"
+    assert cut("abcdé\udcff", 3) == "abc ... (6 bytes left out)"

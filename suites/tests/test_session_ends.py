@@ -1,0 +1,122 @@
+"""A session that is ended by a signal leaves no process and no file; text in its output has no effect."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.fvp_stand_in.tests.conftest import alive, children
+from ethos_hil.suites.tests.session import ROOT, command, session
+
+LONG = """
+import time
+from ethos_hil.harness.virtual import machine
+from ethos_hil.suites.declare.case import Operator, case, f32
+
+def slow(one):
+    def wait(self):
+        time.sleep(1.0)
+        return one(self)
+    return wait
+
+machine.Machine.wait = slow(machine.Machine.wait)  # so that a signal finds a board that runs
+plus = Operator(
+    "plus", aten=("add.Tensor",), fp=("ADD",), int=("ADD",),
+    cases=tuple(case(f"c{i}", lambda a: a + a, f32(1, 4 + i)) for i in range(8)),
+)
+"""
+
+
+def at_default() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def boards(pid: int) -> set[int]:
+    """The QEMU processes below a process."""
+    found = set()
+    for child in children(pid):
+        try:
+            name = Path(f"/proc/{child}/comm").read_text()
+        except OSError:
+            continue
+        found |= {child} if name.startswith("qemu") else set()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one", "xdist"])
+@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGHUP, signal.SIGHUP]], ids=["TERM", "HUP"])
+def test_a_signal_to_a_session_leaves_nothing(
+    tmp_path: Path, numbers: list[signal.Signals], workers: tuple[str, ...]
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    (tmp_path / "test_long.py").write_text(LONG)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(temporary)}
+    arguments = [*command(tmp_path), "-c", "/dev/null", "--suffix", "U55_BI", *workers, str(tmp_path / "test_long.py")]
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=at_default
+    ) as process:
+        end = time.monotonic() + 200
+        while not boards(process.pid) and time.monotonic() < end and process.poll() is None:
+            time.sleep(0.05)
+        assert boards(process.pid), process.communicate()[0] if process.poll() is not None else "no board"
+        all_of_it = children(process.pid)
+        for number in numbers:
+            process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, out
+    assert "KeyboardInterrupt" in out
+    end = time.monotonic() + 10
+    while time.monotonic() < end and any(map(alive, all_of_it)):
+        time.sleep(0.05)
+    assert not [pid for pid in all_of_it if alive(pid)]
+    assert [path.name for path in temporary.iterdir() if not path.name.startswith("pytest-of-")] == []
+
+
+def test_handlers_of_signals_are_those_of_before_when_a_session_ends(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text(
+        "from ethos_hil.suites.declare.case import Operator, case, f32\n"
+        'plus = Operator("plus", aten=("add.Tensor",), cases=(case("one", lambda a: a + a, f32(1, 4)),))\n'
+    )
+    code = (
+        "import pytest, signal, sys\n"
+        "before = [signal.getsignal(n) for n in (1, 3, 15)]\n"
+        "pytest.main(['--collect-only', '-q', '-c', '/dev/null', '-p', 'no:cacheprovider', sys.argv[1]])\n"
+        "assert [signal.getsignal(n) for n in (1, 3, 15)] == before\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run(
+        [command(tmp_path)[0], "-c", code, str(tmp_path)],
+        check=True,
+        env=environment,
+        timeout=60,
+        preexec_fn=at_default,
+    )
+
+
+HOSTILE = r"""
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.suites.declare.case import Operator, case, f32
+
+def bad(a):
+    raise UsageError("bad \x1b]0;owned\x07 name\nsecond line", hint="do \x9b31m")
+
+evil = Operator("evil", aten=("add.Tensor",), cases=(case("one", bad, f32(1, 4)),))
+"""
+
+
+@pytest.mark.slow
+def test_the_terminal_shows_escape_sequences_as_text(tmp_path: Path) -> None:
+    (tmp_path / "test_evil.py").write_text(HOSTILE)
+    found = session(tmp_path, "-c", "/dev/null", "--suffix", "U55_BI", tmp_path / "test_evil.py", root=tmp_path)
+    assert found.status == 1
+    assert r"bad \x1b]0;owned\x07 name" in found.output
+    for sign in ("\x1b", "\x07", "\x9b"):
+        assert sign not in found.output
