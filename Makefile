@@ -6,20 +6,23 @@ SHELL := /bin/bash
 # Any Python 3.11: the matched torch, tosa-tools and Vela wheels are used and tested on that one.
 PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # The boards of harness/socs: what the firmware's build has to know of each is generated (harness/socs/firmware_files.py).
 BOARDS := $(patsubst firmware/boards/%/soc.h,%,$(sort $(wildcard firmware/boards/*/soc.h)))
 ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)
+MANIFESTS := $(BOARDS:%=build/firmware/%/ethos-hil.json)
 JOBS ?= $(shell nproc)
 # Of `make fuzz`: for each fuzzer, and boots of damaged programs.
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab firmware wheel docs docs-links clean
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab firmware wheel wheelhouse lock docs \
+	docs-links clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-setup: build/.apt .venv/.installed $(ELFS) ## Everything the other commands need: apt packages, .venv, firmware
+setup: build/.apt .venv/.installed $(ELFS) $(MANIFESTS) ## Everything the other commands need: apt packages, .venv, firmware
 
 demo: setup ## Train a digit classifier and run it, verified, on the virtual Corstone-300
 	@$(BIN)/python -m ethos_hil.suites.demo
@@ -72,6 +75,23 @@ wheel: setup ## Build a wheel with the firmware of all boards, into dist/
 	@rm -rf build/lib build/bdist.*
 	@ls dist/*.whl
 
+wheelhouse: setup ## Download every package into build/wheelhouse, for make setup without a network (docs/install.md)
+	@rm -rf build/wheelhouse.new
+	@sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' requirements*.lock > build/wheelhouse.pins
+	@$(PIP) download --no-deps --require-hashes --no-build-isolation -d build/wheelhouse.new -r requirements-build.lock -r requirements.lock
+	@$(PIP) download --no-build-isolation -d build/wheelhouse.new -c build/wheelhouse.pins -r requirements-torch.lock
+	@rm -rf build/wheelhouse build/wheelhouse.pins && mv build/wheelhouse.new build/wheelhouse
+	@du -sh build/wheelhouse
+
+lock: setup ## Write the locks again: what .venv has, with the hashes of all files of each release; needs a network
+	@$(PIP) freeze --all --exclude-editable --exclude pip --exclude setuptools --exclude torch > build/lock.in
+	@$(PIP) freeze --all | grep ^setuptools== > build/lock-build.in
+	@for part in "" -build; do $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-annotate --no-header \
+	  --python $(BIN)/python build/lock$$part.in -o build/lock$$part.out && \
+	  { sed '/^#/!,$$d' requirements$$part.lock; cat build/lock$$part.out; } > build/lock$$part.new || exit; done
+	@mv build/lock.new requirements.lock && mv build/lock-build.new requirements-build.lock
+	@rm build/lock*.in build/lock*.out
+
 docs: setup ## Build the site of the documents, build/docs/index.html; warnings and broken links are errors
 	@$(BIN)/python -m sphinx -E -W --keep-going -q -c docs . build/docs
 	@echo build/docs/index.html
@@ -83,35 +103,60 @@ clean: ## Remove what was built; .venv stays
 	rm -rf build dist
 
 # --- set-up -------------------------------------------------------------------------------------------------------
+# Each step may be killed at any moment, and the next `make setup` mends what it left: what says that a step is done is
+# written last. A step that waits for another make says so.
 
 PACKAGES := python3-venv gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
 	qemu-system-arm cmake ninja-build gdb-multiarch clang-format clang libclang-rt-dev llvm git
 COMMANDS := arm-none-eabi-gcc qemu-system-arm cmake ninja gdb-multiarch clang-format clang++ llvm-symbolizer git
 
-# Only asks apt when something is missing; a user without root is told what to install.
+# $(call lock,FILE,WHAT): the rest of this shell has the file's lock, which a killed process gives back.
+lock = mkdir -p $(dir $1) 2>/dev/null && { exec 9>>$1; } 2>/dev/null || { echo "$2 is not set up, and $$(id -un) cannot \
+	write to $(CURDIR); let its owner run \`make setup\`, or work in a copy" >&2; exit 3; }; \
+	flock -n 9 || { echo "Waiting for another make, which sets up $2" >&2; flock 9; }
+
+# Only asks apt when something is missing; a user without root is told what to install. What a killed apt left half
+# installed counts as missing.
 build/.apt: Makefile
-	@set -e; missing=; \
+	@$(call lock,build/.apt.lock,the system); set -e; missing=; \
 	for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
 	$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing python3.11-venv"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libstdc++_nano.a)" ] || missing=" libstdc++"; \
+	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libc_nano.a)" ] || missing=" newlib"; \
 	[ -n "$$missing" ] || ls "$$(clang++ -print-runtime-dir)"/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || missing=" libclang-rt"; \
+	half="$$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(PACKAGES) 2>/dev/null | sed -n 's/^\(half-[a-z]*\|unpacked\) / /p' | tr -d '\n')"; \
+	missing="$$missing$$half"; \
 	if [ -n "$$missing" ]; then \
 	  echo "Installing Debian packages (missing:$$missing)" >&2; \
 	  as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+	  { [ -z "$$half" ] || $$as_root dpkg --configure -a >/dev/null; } && \
 	  $$as_root apt-get update -qq && \
-	  DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -qq -y --no-install-recommends $(PACKAGES) >/dev/null || \
+	  DEBIAN_FRONTEND=noninteractive $$as_root apt-get -o DPkg::Lock::Timeout=600 install -qq -y --no-install-recommends $(PACKAGES) >/dev/null || \
 	  { echo "Could not install them. As root: apt-get install $(PACKAGES)" >&2; exit 3; }; \
-	fi
-	@mkdir -p build && touch $@
+	fi; \
+	touch $@
 
-.venv/.installed: requirements.lock pyproject.toml | build/.apt
-	@echo "Setting up .venv (torch, executorch, Vela, tosa-tools ...)" >&2
-	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -r requirements.lock
-	@$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps --no-build-isolation -e .
-	@touch $@
+# pip leaves halves of packages when it is killed, and takes them for whole ones afterwards. So the stamp goes first and
+# comes back last, and an environment without it is made anew. setuptools comes first: it builds what has no wheel, and
+# no build may fetch tools that nothing pins. torch comes last, and with what its index's build needs besides.
+.venv/.installed: requirements-build.lock requirements.lock requirements-torch.lock pyproject.toml | build/.apt
+	@$(call lock,build/.venv.lock,.venv); set -e; \
+	if [ -e $@ ] && [ -z "$$(find $^ -newer $@)" ]; then exit; fi; \
+	echo "Setting up .venv (torch, executorch, Vela, tosa-tools ...)" >&2; \
+	if [ -e $@ ] && $(PIP) --version >/dev/null 2>&1; then rm $@; \
+	elif [ -L .venv ]; then echo ".venv is a link to $$(readlink .venv), which make setup did not finish; remove the link" >&2; exit 3; \
+	else $(PYTHON) -m venv --clear .venv; fi; \
+	$(PIP) install --no-deps --require-hashes --only-binary :all: -r requirements-build.lock; \
+	$(PIP) install --no-deps --require-hashes --no-build-isolation -r requirements.lock; \
+	$(PIP) install -r requirements-torch.lock; \
+	$(PIP) install --no-deps --no-build-isolation -e .; \
+	$(PIP) check >&2; \
+	touch $@
 
-$(ELFS): build/firmware/%/ethos-hil.elf: $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' -o -name presets.json -o -path '*/cmake/*.py' 2>/dev/null) | build/.apt .venv/.installed
-	@echo "Building the firmware of $*" >&2
-	@cd firmware && cmake --preset $* >/dev/null && cmake --build --preset $* >/dev/null
-	@touch $@
+# A configuration that was not finished has no build.ninja, and is made anew. The manifest is written after the ELF.
+build/firmware/%/ethos-hil.elf build/firmware/%/ethos-hil.json: $(shell find firmware -name '*.cc' -o -name '*.h' -o -name '*.ld' -o -name 'CMake*' -o -name '*.cmake' -o -name presets.json -o -path '*/cmake/*.py' 2>/dev/null) | build/.apt .venv/.installed
+	@$(call lock,build/firmware/$*.lock,the firmware of $*); set -e; \
+	echo "Building the firmware of $*" >&2; \
+	cd firmware; [ -e ../build/firmware/$*/build.ninja ] || rm -rf ../build/firmware/$*; \
+	cmake --preset $* >/dev/null && cmake --build --preset $* >/dev/null; \
+	cd ../build/firmware/$* && touch ethos-hil.elf && touch ethos-hil.json

@@ -18,7 +18,8 @@ SET = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuff
 """What decides a program, moved together. Each has a line of its own."""
 _PYTHON = (3, 11)
 """As pyproject.toml has it."""
-_LOCK = Path(__file__).parents[2] / "requirements.lock"
+_LOCKS = Path(__file__).parents[2]
+"""The folder of requirements.lock and its companions of other names: the root of the package."""
 _HOME = Path(__file__).resolve().parents[2]
 
 
@@ -65,7 +66,7 @@ def _interpreter() -> list[Finding]:
 
 
 def _packages() -> list[Finding]:
-    tested = tested_versions(_LOCK)
+    tested = tested_versions(_LOCKS)
     required = {_normal(one.name): one for one in requirements()}
     others = [name for name in required if name not in SET]
     lines = [_package(name, required.get(name), tested.get(name)) for name in (*SET, *sorted(others))]
@@ -90,7 +91,7 @@ def _package(name: str, required: Requirement | None, tested: str | None) -> Fin
 
 
 def _again() -> str:
-    return f"pip install --no-deps -r {_LOCK.resolve()}"
+    return f"pip install --no-deps -r {(_LOCKS / 'requirements.lock').resolve()}"
 
 
 def installed(name: str) -> str | None:
@@ -101,14 +102,20 @@ def installed(name: str) -> str | None:
         return None
 
 
-def tested_versions(lock: Path) -> dict[str, str]:
-    """Return the versions that are tested together, by normalised package name; none without the lock file."""
-    try:
-        lines = lock.read_text("utf-8").splitlines()
-    except OSError:
-        return {}
-    pairs = (line.partition("==") for line in lines if not line.startswith("#"))
-    return {_normal(name): version.strip() for name, equal, version in pairs if equal}
+def tested_versions(folder: Path) -> dict[str, str]:
+    """Return the versions that are tested together, by normalised package name, of all requirements*.lock in a folder.
+
+    None of a lock that cannot be read. A line with a version is followed by lines with the hashes of its files.
+    """
+    found: dict[str, str] = {}
+    for lock in sorted(folder.glob("requirements*.lock")):
+        try:
+            lines = lock.read_text("utf-8").splitlines()
+        except OSError:
+            continue
+        pairs = (line.partition("==") for line in lines if not line.startswith("#"))
+        found |= {_normal(name): version.rstrip("\\ ") for name, equal, version in pairs if equal}
+    return found
 
 
 def requirements() -> list[Requirement]:

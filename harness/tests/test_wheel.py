@@ -23,6 +23,7 @@ import pytest
 from ethos_hil.harness.socs.registry import SOCS
 
 ROOT = Path(__file__).resolve().parents[2]
+LOCKS = sorted(ROOT.glob("requirements*.lock"))
 BOARDS = [soc.firmware.name for soc in SOCS]
 NET = """
 import torch
@@ -54,11 +55,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "CMakeFiles", "host", "runs")
     for folder in ("harness", "lowering", "results", "suites", "firmware", "src", "build/firmware"):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
-    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "requirements.lock"):
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", *(path.name for path in LOCKS)):
         shutil.copy2(ROOT / name, root)
     (root / ".venv").symlink_to(sys.prefix)
     # What `make setup` sees to is there: it is what runs this test, and the firmware was copied.
-    done = ["build/.apt", ".venv/.installed", *(f"build/firmware/{board}/ethos-hil.elf" for board in BOARDS)]
+    made = [f"build/firmware/{board}/ethos-hil.{kind}" for board in BOARDS for kind in ("elf", "json")]
+    done = ["build/.apt", ".venv/.installed", *made]
     command = ["make", *(word for name in done for word in ("-o", name)), "wheel"]
     subprocess.run(command, cwd=root, env={**os.environ, "PIP_NO_INDEX": "1"}, check=True, timeout=200)
     assert sorted(path.name for path in (root / "build").iterdir()) == ["firmware"], "nothing of the build is left"
@@ -104,9 +106,9 @@ def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> N
     wrong = [n for n in names if {"tests", "testing", "lab"} & set(n.split("/")) or n.endswith(("conftest.py", ".pyc"))]
     assert not wrong
     assert {name.split("/")[0] for name in names} == {"ethos_hil", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
-    assert {"ethos_hil/py.typed", "ethos_hil/requirements.lock", "ethos_hil/suites/ops/test_elementwise.py"} <= set(
-        names
-    )
+    assert len(LOCKS) == 3
+    locks = {f"ethos_hil/{path.name}" for path in LOCKS}
+    assert {"ethos_hil/py.typed", "ethos_hil/suites/ops/test_elementwise.py", *locks} <= set(names)
     for room in ("harness", "lowering", "results", "suites"):
         product = {
             f"ethos_hil/{path.relative_to(ROOT)}"

@@ -98,7 +98,7 @@ def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> Non
         str(ROOT / "src"),
     ]
     found = doctor("--json", code=command).findings
-    lock = packages.tested_versions(ROOT / "requirements.lock")
+    lock = packages.tested_versions(ROOT)
     for name in ("torch", "executorch", "numpy", "capstone"):
         assert (found[name]["status"], found[name]["found"]) == ("missing", "not installed")
         assert found[name]["remedy"] == f"pip install --no-deps {name}=={lock[name]}"
