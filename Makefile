@@ -68,11 +68,12 @@ upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done
 
-# build/lib is setuptools' own, and keeps modules that are gone since.
-wheel: setup ## Build a wheel with the firmware of all boards, into dist/
+# build/lib is setuptools' own, and keeps modules that are gone since. setup.py puts the list of parts into the wheel.
+wheel: setup ## Build a wheel with the firmware of all boards and a list of its parts, into dist/
 	@rm -rf build/lib build/bdist.*
-	@$(BIN)/python -m pip wheel --disable-pip-version-check -q --no-deps --no-build-isolation -w dist .
-	@rm -rf build/lib build/bdist.*
+	@PYTHONPATH=src $(BIN)/python -m ethos_hil.suites.lab.bill_of_materials build/ethos-hil.cdx.json
+	@$(PIP) wheel --no-deps --no-build-isolation -w dist .
+	@rm -rf build/lib build/bdist.* build/ethos-hil.cdx.json
 	@ls dist/*.whl
 
 wheelhouse: setup ## Download every package into build/wheelhouse, for make setup without a network (docs/install.md)
@@ -87,7 +88,7 @@ lock: setup ## Write the locks again: what .venv has, with the hashes of all fil
 	@$(PIP) freeze --all --exclude-editable --exclude pip --exclude setuptools --exclude torch > build/lock.in
 	@$(PIP) freeze --all | grep ^setuptools== > build/lock-build.in
 	@for part in "" -build; do $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-annotate --no-header \
-	  --python $(BIN)/python build/lock$$part.in -o build/lock$$part.out && \
+	  --python $(BIN)/python --python-version 3.11 build/lock$$part.in -o build/lock$$part.out && \
 	  { sed '/^#/!,$$d' requirements$$part.lock; cat build/lock$$part.out; } > build/lock$$part.new || exit; done
 	@mv build/lock.new requirements.lock && mv build/lock-build.new requirements-build.lock
 	@rm build/lock*.in build/lock*.out

@@ -9,6 +9,7 @@ import ast
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "CMakeFiles", "host", "runs")
     for folder in ("harness", "lowering", "results", "suites", "firmware", "src", "build/firmware"):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
-    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", *(path.name for path in LOCKS)):
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "setup.py", *(path.name for path in LOCKS)):
         shutil.copy2(ROOT / name, root)
     (root / ".venv").symlink_to(sys.prefix)
     # What `make setup` sees to is there: it is what runs this test, and the firmware was copied.
@@ -143,6 +144,39 @@ def test_it_holds_the_firmware_of_every_board_and_says_what_it_was_built_from(wh
             assert manifest["flags"]
             held -= {f"ethos_hil/firmware/{board}/{name}" for name in ("ethos-hil.json", "ethos-hil.elf")}
     assert not held
+
+
+def test_it_says_what_it_is_made_of(wheel: Path) -> None:
+    """A list of parts in CycloneDX, where PEP 770 has it: all of the locks, and what its firmware is built of."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    folder = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if "sboms" in name)
+        text = archive.read(name).decode()
+        assert name == f"{folder}/sboms/ethos-hil.cdx.json"
+        assert f"{name},sha256=" in archive.read(f"{folder}/RECORD").decode()
+        elves = {board: archive.read(f"ethos_hil/firmware/{board}/ethos-hil.elf") for board in BOARDS}
+    validator = JsonStrictValidator(SchemaVersion.V1_6)
+    assert validator.validate_str(text) is None
+    assert validator.validate_str(text.replace('"type": "firmware"', '"type": "cake"')) is not None, "it does look"
+    parts = {part["bom-ref"]: part for part in json.loads(text)["components"]}
+    pins = re.findall(r"^([^\s#]+)==(\S+)", "\n".join(path.read_text() for path in LOCKS), re.MULTILINE)
+    assert len(pins) > 150
+    for name, version in pins:
+        assert f"{re.sub(r'[-_.]+', '-', name).lower()}=={version}" in parts
+    for board, elf in elves.items():
+        assert parts[f"firmware-{board}"]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(elf).hexdigest()}]
+    assert parts["torch==2.13.0"]["scope"] == "required"
+    assert next(part["scope"] for ref, part in parts.items() if ref.startswith("pytest==")) == "optional"
+    needs = {one["ref"]: set(one.get("dependsOn", ())) for one in json.loads(text)["dependencies"]}
+    for board in BOARDS:
+        assert {ref.partition("==")[0] for ref in needs[f"firmware-{board}"]} >= {
+            "executorch-schema",
+            "flatbuffers-headers",
+        }
+        assert any("newlib" in ref or ref.startswith("libc") for ref in needs[f"firmware-{board}"])
 
 
 def test_its_dependencies_are_those_of_pyproject(wheel: Path) -> None:
