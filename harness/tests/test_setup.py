@@ -1,0 +1,369 @@
+"""`make setup`: killed at any moment and run again, without a network, with a wrong file, in another user's checkout.
+
+The small tests run the Makefile's own recipes with locks of three small packages, made here. The proof runs all of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKS = sorted(ROOT.glob("requirements*.lock"))
+SITE = Path(".venv/lib/python3.11/site-packages")
+QUIET = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
+PIN = re.compile(
+    r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[^\s\\]+)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})*)\n"
+)
+NOBODY = 65534
+"""The user id of nobody (Debian policy, 9.2.2)."""
+
+
+def pins(lock: Path) -> dict[str, re.Match[str]]:
+    """The pins of a lock by their normalised names; every line must be part of one, or a comment."""
+    text = re.sub(r"^#.*\n", "", lock.read_text("utf-8"), flags=re.MULTILINE)
+    found = {canonicalize_name(match["name"]): match for match in PIN.finditer(text)}
+    assert "".join(match[0] for match in found.values()) == text, f"{lock.name} has lines that are no pins"
+    return found
+
+
+def test_every_pin_but_torchs_has_hashes() -> None:
+    assert [path.name for path in LOCKS] == ["requirements-build.lock", "requirements-torch.lock", "requirements.lock"]
+    without = {name for lock in LOCKS for name, pin in pins(lock).items() if not pin["hashes"]}
+    assert without == {"torch"}
+
+
+def test_a_line_without_a_pin_is_found(tmp_path: Path) -> None:
+    lock = tmp_path / "requirements.lock"
+    lock.write_text((ROOT / "requirements.lock").read_text("utf-8") + "# Editable Git install with no remote\n-e .\n")
+    with pytest.raises(AssertionError, match="has lines that are no pins"):
+        pins(lock)
+
+
+def test_the_locks_hold_all_that_pyproject_asks_for() -> None:
+    """A lock that was cut off, or written by hand, lacks something."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"], *(one for some in project["optional-dependencies"].values() for one in some)]
+    locked = {name: pin["version"] for lock in LOCKS for name, pin in pins(lock).items()}
+    for one in map(Requirement, wanted):
+        if one.name != "ethos-hil":
+            assert one.specifier.contains(locked[canonicalize_name(one.name)]), one
+
+
+def test_the_document_names_all_debian_packages() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    listed = re.search(r"^PACKAGES := ((?:.*\\\n)*.*)", makefile, re.MULTILINE)
+    assert listed is not None
+    missing = set(listed[1].replace("\\\n", "").split()) - set((ROOT / "docs/install.md").read_text("utf-8").split())
+    assert not missing
+
+
+def small_wheel(folder: Path, name: str, files: int = 1) -> str:
+    """Write the wheel of a package, its metadata first, and return its pin with the hash."""
+    info = f"{name}-1.0.dist-info"
+    contents = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{name}/__init__.py": "",
+        **{f"{name}/data{number}.txt": "data" for number in range(files)},
+    }
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, text in contents.items():
+            archive.writestr(file, text)
+        record = "".join(f"{file},sha256={_digest(text)},{len(text)}\n" for file, text in contents.items())
+        archive.writestr(f"{info}/RECORD", f"{record}{info}/RECORD,,\n")
+    return f"{name}==1.0 \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+
+
+def setuptools_wheel(folder: Path) -> str:
+    """Write the installed setuptools as a wheel, and return its pin with the hash."""
+    found = metadata.distribution("setuptools")
+    path = folder / f"setuptools-{found.version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in found.files or ():
+            if ".." not in file.parts and file.suffix != ".pyc" and file.name not in ("INSTALLER", "REQUESTED"):
+                archive.write(str(found.locate_file(file)), str(file))
+    return f"setuptools=={found.version} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A checkout without firmware, whose locks hold setuptools and two small packages that lie beside it."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    root = tmp_path / "checkout"
+    (root / "src/ethos_hil").mkdir(parents=True)
+    (root / "src/ethos_hil/__init__.py").write_text("")
+    shutil.copy(ROOT / "Makefile", root)
+    (root / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "ethos-hil"\nversion = "1"\n[tool.setuptools.packages.find]\nwhere = ["src"]\n'
+    )
+    (root / "requirements-build.lock").write_text(setuptools_wheel(wheels))
+    (root / "requirements.lock").write_text(small_wheel(wheels, "many", files=3000))
+    (root / "requirements-torch.lock").write_text(small_wheel(wheels, "torch").partition(" ")[0] + "\n")
+    return root
+
+
+def command(*goals: str) -> list[str]:
+    return ["make", f"PYTHON={sys.executable}", *goals]
+
+
+def environment(root: Path) -> dict[str, str]:
+    return {**QUIET, "PIP_FIND_LINKS": str(root.parent / "wheels")}
+
+
+def run(root: Path, *goals: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run make to its end, with what it says in one text."""
+    return subprocess.run(
+        command(*goals), cwd=root, env=environment(root) | more, capture_output=True, text=True, timeout=1500
+    )
+
+
+def kill(root: Path, came: Callable[[], bool], prefix: Sequence[str] = (), goal: str = "setup") -> None:
+    """Start make and end all its processes with SIGKILL at a moment, which must come before make ends."""
+    started = subprocess.Popen(
+        [*prefix, *command(goal)], cwd=root, env=environment(root), start_new_session=True, stderr=subprocess.PIPE
+    )
+    while not came():
+        assert started.poll() is None, f"the moment never came: {started.communicate()}"
+        time.sleep(0.005)
+    for _ in range(3):  # the second time for those that were being started
+        for process in _session(started.pid):
+            os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
+    started.communicate()
+    assert started.returncode == -signal.SIGKILL
+    assert not _session(started.pid)
+
+
+def _session(leader: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it ended
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+def whole(root: Path) -> bool:
+    return len(list((root / SITE / "many").glob("data*.txt"))) == 3000 and (root / SITE / "torch").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", ["bin/python", "lib/python3.11/site-packages/many/data0.txt"])
+def test_an_environment_that_was_not_finished_is_made_anew(small: Path, half: str) -> None:
+    kill(small, (small / ".venv" / half).exists)
+    assert not whole(small)
+    done = run(small, "setup")
+    assert done.returncode == 0, done.stderr
+    assert whole(small)
+    assert done.stdout + done.stderr == "Setting up .venv (torch, executorch, Vela, tosa-tools ...)\n"
+    assert "Nothing to be done" in run(small, "setup").stdout
+
+
+@pytest.mark.slow
+def test_an_update_that_was_not_finished_is_done_again(small: Path) -> None:
+    assert run(small, "setup").returncode == 0
+    lock = small / "requirements.lock"
+    lock.write_text(lock.read_text() + small_wheel(small.parent / "wheels", "more", files=3000))
+    kill(small, (small / SITE / "more/data0.txt").exists)
+    os.utime(lock, (0, 0))  # the time says that nothing changed
+    assert run(small, "setup").returncode == 0
+    assert len(list((small / SITE / "more").glob("data*.txt"))) == 3000
+
+
+@pytest.mark.slow
+def test_a_file_with_another_hash_is_refused(small: Path) -> None:
+    lock = small / "requirements.lock"
+    right = lock.read_text()
+    digest = re.findall(r"sha256:(\w+)", right)[0]
+    lock.write_text(right.replace(digest, digest[:-1] + ("0" if digest[-1] != "0" else "1")))
+    done = run(small, "setup")
+    assert done.returncode == 2
+    assert "THESE PACKAGES DO NOT MATCH THE HASHES" in done.stderr
+    assert not (small / SITE / "many").exists()
+    lock.write_text(right)
+    assert run(small, "setup").returncode == 0
+    assert whole(small)
+
+
+@pytest.mark.slow
+def test_torch_may_be_another_build_of_its_version(small: Path) -> None:
+    small_wheel(small.parent / "wheels", "torch", files=7)  # as another index has it
+    assert run(small, "setup").returncode == 0
+    assert len(list((small / SITE / "torch").glob("data*.txt"))) == 7
+
+
+def test_a_link_in_place_of_the_environment_is_never_emptied(small: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "precious").touch()
+    (small / ".venv").symlink_to(other)
+    done = run(small, "setup")
+    assert done.returncode == 2
+    assert f".venv is a link to {other}, which make setup did not finish; remove the link" in done.stderr
+    assert (other / "precious").exists()
+
+
+def test_two_at_once_do_not_disturb_each_other(small: Path) -> None:
+    (small / "build").mkdir()
+    (small / ".venv").symlink_to(small)  # so that it ends soon
+    held = subprocess.Popen(
+        ["flock", "build/.venv.lock", "sh", "-c", "echo held; sleep 1"], cwd=small, stdout=subprocess.PIPE
+    )
+    assert held.stdout is not None
+    held.stdout.readline()
+    done = run(small, "setup")
+    assert done.stderr.startswith("Waiting for another make, which sets up .venv\n")
+    held.communicate()
+    assert held.returncode == 0
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> dict[str, str]:
+    """Debian's package manager as a kill leaves it: cmake's package unpacked, not configured. apt-get only writes down."""
+    admin, package, tools = tmp_path / "dpkg", tmp_path / "package", tmp_path / "tools"
+    for folder in (admin / "updates", admin / "info", admin / "triggers", package / "DEBIAN", tools):
+        folder.mkdir(parents=True)
+    (admin / "status").touch()
+    control = "Package: cmake\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: half\n"
+    (package / "DEBIAN/control").write_text(control)
+    subprocess.run(["dpkg-deb", "--build", package, tmp_path / "cmake.deb"], check=True, capture_output=True)
+    command = ["dpkg", f"--admindir={admin}", f"--instdir={tmp_path / 'system'}", "--force-not-root"]
+    subprocess.run(
+        [*command, "--force-script-chrootless", "--log=/dev/null", "--unpack", tmp_path / "cmake.deb"],
+        check=True,
+        capture_output=True,
+    )
+    for name in ("apt-get", "dpkg"):
+        (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/asked\n')
+        (tools / name).chmod(0o755)
+    (tools / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
+    (tools / "sudo").chmod(0o755)
+    return {"PATH": f"{tools}:{os.environ['PATH']}", "DPKG_ADMINDIR": str(admin)}
+
+
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="needs Debian's package manager")
+def test_what_a_killed_apt_left_half_installed_is_installed(
+    small: Path, unpacked: dict[str, str], tmp_path: Path
+) -> None:
+    done = run(small, "build/.apt", **unpacked)
+    assert done.returncode == 0, done.stderr
+    assert "missing: cmake)" in done.stderr
+    first, *others = (tmp_path / "asked").read_text().splitlines()
+    assert first == "dpkg --configure -a"
+    assert "install" in others[-1]
+    (tmp_path / "asked").unlink()
+    (small / "build/.apt").unlink()
+    done = run(small, "build/.apt")  # the real one, in which nothing is half installed
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.fixture
+def foreign() -> Iterator[tuple[Path, list[str]]]:
+    """A folder that another user can read, not write, and the beginning of a command as that user."""
+    if os.getuid() != 0:
+        pytest.skip("needs root, to be another user")
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-foreign-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name), ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+
+
+def test_another_users_checkout_that_is_not_set_up_says_so(foreign: tuple[Path, list[str]]) -> None:
+    root, other = foreign
+    shutil.copy(ROOT / "Makefile", root)
+    (root / "Makefile").chmod(0o644)
+    for file in ("requirements-build.lock", "requirements.lock", "requirements-torch.lock", "pyproject.toml"):
+        (root / file).touch()
+    done = subprocess.run([*other, "make", "setup"], cwd=root, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    expected = f"the system is not set up, and nobody cannot write to {root}; let its owner run `make setup`"
+    assert done.stderr.startswith(expected)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of this checkout, with nothing built, beside a folder of all wheels."""
+    root = tmp_path / "checkout"
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "runs")
+    for folder in ("harness", "lowering", "results", "suites", "firmware", "src"):
+        shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
+    for path in (*LOCKS, *(ROOT / name for name in ("Makefile", "pyproject.toml", "setup.py", "README.md", "LICENSE"))):
+        shutil.copy2(path, root)
+    (root / ".venv").symlink_to(sys.prefix)
+    (root / "build").mkdir()
+    boards = [path.parent.name for path in (root / "firmware/boards").glob("*/soc.h")]
+    made = [f"build/firmware/{board}/ethos-hil.{kind}" for board in boards for kind in ("elf", "json")]
+    skipped = [word for name in ("build/.apt", ".venv/.installed", *made) for word in ("-o", name)]
+    subprocess.run(["make", *skipped, "wheelhouse"], cwd=root, check=True, timeout=1200)
+    (root / ".venv").unlink()
+    (root / "build/wheelhouse").rename(tmp_path / "wheels")
+    shutil.rmtree(root / "build")
+    return root
+
+
+@pytest.mark.proof
+@pytest.mark.slow
+@pytest.mark.timeout(5400)
+def test_all_of_it_survives_a_kill_at_eleven_moments_without_a_network(checkout: Path) -> None:
+    """Each start gets past the moment at which the one before was killed, and so proves that it mended what was left."""
+    offline = ["unshare", "-n"] if os.getuid() == 0 else []
+    site, build = checkout / SITE, checkout / "build/firmware/corstone300"
+    moments: dict[str, Callable[[], bool]] = {
+        "the system is examined": (checkout / "build/.apt.lock").exists,
+        "the environment is a folder": (checkout / ".venv").exists,
+        "it has a Python, and no pip": (checkout / ".venv/bin/python").exists,
+        "it has a part of pip": (site / "pip").exists,
+        "it has a part of the lock": lambda: len(list(site.glob("*.dist-info"))) >= 20,
+        "it has most of the lock": lambda: len(list(site.glob("*.dist-info"))) >= 120,
+        "it has a part of torch": (site / "torch").exists,
+        "the firmware is being configured": (build / "CMakeFiles").exists,
+        "the firmware is configured": (build / "build.ninja").exists,
+        "it has a part of its objects": lambda: len(list(build.rglob("*.obj"))) >= 20,
+        "it is linked": (build / "ethos-hil.elf").exists,
+    }
+    for moment, came in moments.items():
+        sys.stderr.write(f"killed when {moment}\n")
+        kill(checkout, came, offline)
+        assert not (build / "ethos-hil.json").exists()
+    done = subprocess.run(
+        [*offline, *command("setup")], cwd=checkout, env=environment(checkout), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stderr.splitlines()) <= {
+        f"Building the firmware of {name}" for name in ("corstone300", "corstone320")
+    }
+    assert "Nothing to be done" in run(checkout, "setup").stdout
+    doctor = subprocess.run([checkout / ".venv/bin/ethos-hil", "doctor", "--json"], cwd=checkout, capture_output=True)
+    found = json.loads(doctor.stdout)
+    assert found["can_run"], found
+    status = {one["name"]: one["status"] for one in found["findings"]}
+    assert {status["other packages"], status["torch"], status["firmware of corstone-300"]} == {"ok"}
