@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 SITE = Path(".venv/lib/python3.11/site-packages")
-QUIET = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
+QUIET = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_NO_COMPILE": "1"}
 PIN = re.compile(
     r"(?P<name>[A-Za-z0-9][\w.-]*)==(?P<version>[^\s\\]+)(?P<hashes>(?: \\\n    --hash=sha256:[0-9a-f]{64})*)\n"
 )
@@ -40,7 +40,7 @@ NOBODY = 65534
 def pins(lock: Path) -> dict[str, re.Match[str]]:
     """The pins of a lock by their normalised names; every line must be part of one, or a comment."""
     text = re.sub(r"^#.*\n", "", lock.read_text("utf-8"), flags=re.MULTILINE)
-    found = {canonicalize_name(match["name"]): match for match in PIN.finditer(text)}
+    found = {str(canonicalize_name(match["name"])): match for match in PIN.finditer(text)}
     assert "".join(match[0] for match in found.values()) == text, f"{lock.name} has lines that are no pins"
     return found
 
@@ -123,7 +123,7 @@ def small(tmp_path: Path) -> Path:
         '[project]\nname = "ethos-hil"\nversion = "1"\n[tool.setuptools.packages.find]\nwhere = ["src"]\n'
     )
     (root / "requirements-build.lock").write_text(setuptools_wheel(wheels))
-    (root / "requirements.lock").write_text(small_wheel(wheels, "many", files=3000))
+    (root / "requirements.lock").write_text(small_wheel(wheels, "many", files=600))
     (root / "requirements-torch.lock").write_text(small_wheel(wheels, "torch").partition(" ")[0] + "\n")
     return root
 
@@ -173,7 +173,7 @@ def _session(leader: int) -> list[int]:
 
 
 def whole(root: Path) -> bool:
-    return len(list((root / SITE / "many").glob("data*.txt"))) == 3000 and (root / SITE / "torch").is_dir()
+    return len(list((root / SITE / "many").glob("data*.txt"))) == 600 and (root / SITE / "torch").is_dir()
 
 
 @pytest.mark.slow
@@ -192,11 +192,11 @@ def test_an_environment_that_was_not_finished_is_made_anew(small: Path, half: st
 def test_an_update_that_was_not_finished_is_done_again(small: Path) -> None:
     assert run(small, "setup").returncode == 0
     lock = small / "requirements.lock"
-    lock.write_text(lock.read_text() + small_wheel(small.parent / "wheels", "more", files=3000))
+    lock.write_text(lock.read_text() + small_wheel(small.parent / "wheels", "more", files=600))
     kill(small, (small / SITE / "more/data0.txt").exists)
     os.utime(lock, (0, 0))  # the time says that nothing changed
     assert run(small, "setup").returncode == 0
-    assert len(list((small / SITE / "more").glob("data*.txt"))) == 3000
+    assert len(list((small / SITE / "more").glob("data*.txt"))) == 600
 
 
 @pytest.mark.slow
@@ -248,9 +248,16 @@ def test_two_at_once_do_not_disturb_each_other(small: Path) -> None:
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> dict[str, str]:
-    """Debian's package manager as a kill leaves it: cmake's package unpacked, not configured. apt-get only writes down."""
+    """Debian's package manager as a kill leaves it: cmake's package is unpacked only. apt-get just notes its calls."""
     admin, package, tools = tmp_path / "dpkg", tmp_path / "package", tmp_path / "tools"
-    for folder in (admin / "updates", admin / "info", admin / "triggers", package / "DEBIAN", tools):
+    for folder in (
+        admin / "updates",
+        admin / "info",
+        admin / "triggers",
+        package / "DEBIAN",
+        tools,
+        tmp_path / "system",
+    ):
         folder.mkdir(parents=True)
     (admin / "status").touch()
     control = "Package: cmake\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: half\n"
@@ -334,7 +341,7 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(5400)
 def test_all_of_it_survives_a_kill_at_eleven_moments_without_a_network(checkout: Path) -> None:
-    """Each start gets past the moment at which the one before was killed, and so proves that it mended what was left."""
+    """Each start passes the moment at which the one before was killed, and so proves that it mended what was left."""
     offline = ["unshare", "-n"] if os.getuid() == 0 else []
     site, build = checkout / SITE, checkout / "build/firmware/corstone300"
     moments: dict[str, Callable[[], bool]] = {
@@ -358,9 +365,7 @@ def test_all_of_it_survives_a_kill_at_eleven_moments_without_a_network(checkout:
         [*offline, *command("setup")], cwd=checkout, env=environment(checkout), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert set(done.stderr.splitlines()) <= {
-        f"Building the firmware of {name}" for name in ("corstone300", "corstone320")
-    }
+    assert {line.rpartition(" ")[0] for line in done.stderr.splitlines()} == {"Building the firmware of"}
     assert "Nothing to be done" in run(checkout, "setup").stdout
     doctor = subprocess.run([checkout / ".venv/bin/ethos-hil", "doctor", "--json"], cwd=checkout, capture_output=True)
     found = json.loads(doctor.stdout)
