@@ -148,7 +148,7 @@ build/.apt: Makefile
 	elif [ -L .venv ]; then echo ".venv is a link to $$(readlink .venv), which make setup did not finish; remove the link" >&2; exit 3; \
 	else $(PYTHON) -m venv --clear .venv; fi; \
 	$(PIP) install --no-deps --require-hashes --only-binary :all: -r requirements-build.lock; \
-	$(PIP) install --no-deps --require-hashes --no-build-isolation -r requirements.lock; \
+	$(PIP) install --no-deps --require-hashes --no-build-isolation --use-pep517 -r requirements.lock; \
 	$(PIP) install -r requirements-torch.lock; \
 	$(PIP) install --no-deps --no-build-isolation -e .; \
 	$(PIP) check >&2; \
