@@ -15,7 +15,7 @@ from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE, IN_CHECKOUT
 from ethos_hil.harness.image.firmware_manifest import MANIFEST_NAME, FirmwareManifest
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.harness.virtual.qemu import QEMU_VARIABLE
+from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, QEMU_VARIABLE
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering import byte_size
 from ethos_hil.lowering.cache_contents import CacheContents
@@ -29,6 +29,7 @@ VARIABLES = (
     LIMIT_VARIABLE,
     FIRMWARE_VARIABLE,
     FVP_PATH_VARIABLE,
+    GUEST_VARIABLE,
     "ETHOS_HIL_PATCHES",
     QEMU_VARIABLE,
     TRUST_VARIABLE,

@@ -36,7 +36,7 @@ from ethos_hil.harness.virtual.semihosting import Semihosting
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
 QEMU_REMEDY = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
 _STOP_SECONDS = 5.0
-_GUEST_VARIABLE = "ETHOS_HIL_GUEST"
+GUEST_VARIABLE = "ETHOS_HIL_GUEST"
 """Marks the processes that a trusted program starts."""
 _SANDBOX = ("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
 """A second wall: a QEMU that does not do what it should still starts no other program."""
@@ -129,7 +129,7 @@ class Qemu:
                     stdout=output,
                     stderr=output,
                     cwd=semihosting.cwd if semihosting is not None else None,
-                    env={**os.environ, _GUEST_VARIABLE: self._mark} if trusted else None,
+                    env={**os.environ, GUEST_VARIABLE: self._mark} if trusted else None,
                     pass_fds=(*inherited, image),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
                     preexec_fn=_prepare_child(os.getpid()),
@@ -242,7 +242,7 @@ class Qemu:
             self.process.wait(_STOP_SECONDS)
             self.process = None
             if self._mark:
-                end_marked(_GUEST_VARIABLE, self._mark)
+                end_marked(GUEST_VARIABLE, self._mark)
         self.gdb.close()
         self.qtest.close()
         self.qmp.close()
