@@ -89,11 +89,7 @@ lock: setup ## Write the locks again: what .venv has, with the hashes of all fil
 	@$(PIP) freeze --all | grep ^setuptools== > build/lock-build.in
 	@for part in "" -build; do $(BIN)/uv pip compile -q --no-deps --generate-hashes --no-annotate --no-header \
 	  --python $(BIN)/python --python-version 3.11 build/lock$$part.in -o build/lock$$part.out && \
-<<<<<<< HEAD
-	  { sed '/^#/!,$$d' requirements$$part.lock; cat build/lock$$part.out; } > build/lock$$part.new || exit; done
-=======
 	  { grep '^#' requirements$$part.lock && cat build/lock$$part.out; } > build/lock$$part.new || exit; done
->>>>>>> setup
 	@mv build/lock.new requirements.lock && mv build/lock-build.new requirements-build.lock
 	@rm build/lock*.in build/lock*.out
 
