@@ -112,6 +112,8 @@ class FileServer:
         """Carry out a call, and return the packet with the answer."""
         try:
             return answer(self._calls[call.name](*call.arguments))
+        except TimeoutError:  # an OSError too: the run's time is up, in the middle of an answer from QEMU
+            raise
         except OSError as error:
             return failure(error.errno or errno.EIO)
         except (KeyError, TypeError):  # a call, or a number of arguments, that this QEMU does not send

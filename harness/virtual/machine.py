@@ -194,6 +194,8 @@ class Machine:
                         if output is not None:
                             return output
         except (GdbError, QtestError) as error:
+            if self._deadline.passed:  # it cut off an answer of QEMU, whose rest came in place of the next one
+                raise TimeoutError("the deadline has passed") from error
             raise self._crashed() from error
 
     def drain(self) -> bytes:
