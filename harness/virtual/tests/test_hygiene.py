@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.errors import TargetNotAvailable
-from ethos_hil.harness.virtual.qemu import Qemu, find_qemu
+from ethos_hil.harness.virtual.qemu import Qemu, _available, find_qemu
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 
 # A harness with a guest that never ends.
@@ -121,3 +121,16 @@ def test_qemu_is_looked_up_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (tmp_path / "qemu-system-arm").write_text("#!/bin/sh\n")
     (tmp_path / "qemu-system-arm").chmod(0o755)
     assert find_qemu() == str(tmp_path / "qemu-system-arm")
+
+
+def test_a_pipe_that_never_runs_dry_is_read_in_parts() -> None:
+    """Otherwise nobody looks at the time limit."""
+    with subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE) as endless:
+        assert endless.stdout is not None
+        descriptor = os.dup(endless.stdout.fileno())
+        time.sleep(0.2)
+        data, same = _available(descriptor)
+        os.close(descriptor)
+        endless.kill()
+    assert same == descriptor
+    assert len(data) < 2 << 20
