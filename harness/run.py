@@ -41,6 +41,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import Method, TorchModel, load_model
+from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
 from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
@@ -152,6 +153,7 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
         inputs: InputFile | tuple[InputSet, ...] | None = InputFile.read(request.inputs)
     else:
         inputs = request.inputs
+    REFERENCE_MODEL.start()  # it is imported while the model is loaded and lowered
     source = request.model
     if isinstance(source, str):
         source = load_model(source, trust=request.trust_model)

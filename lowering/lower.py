@@ -157,6 +157,7 @@ def _compile(
     whole: bool,
 ) -> Artifact:
     with _stage("loading ExecuTorch", model.sources):
+        toolchain.start()
         import_executorch()
         from executorch.exir import ExecutorchBackendConfig
 

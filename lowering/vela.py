@@ -2,7 +2,7 @@
 
 ExecuTorch's backend calls Vela itself when it lowers a model (`ethos_hil.lowering.upstream.ethosu` reads that output).
 All other code that compiles TOSA for an NPU calls this module. It does not use ExecuTorch's own wrapper, whose import
-takes seconds.
+takes seconds. Either way Vela runs in a process of its own (`ethos_hil.lowering.native`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.lowering.errors import CompileError, raise_if_interrupted
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.tosa import TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
 from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
+from ethos_hil.lowering.native.worker import VELA, NativeCrash, ToolAnswer, ToolRaised
 from ethos_hil.lowering.npu_name import Family, NpuName
-from ethos_hil.lowering.silence_tools import quiet
 
 # The system of Arm/vela.ini that EthosUCompileSpec (executorch 1.4.1, backends/arm/ethosu/compile_spec.py) chooses for
 # each family; a test compares.
@@ -31,6 +33,10 @@ SYSTEMS: Mapping[Family, str] = {
 }
 # Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.
 DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
+_CRASH_HINT = (
+    "this is a defect of Vela, which gave no reason; change that operation or its shapes, or leave it to the CPU "
+    "(Method.leave)"
+)
 _SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
 _SUMMARY_NUMBERS = (
     "core_clock", "sram_memory_used", "dram_memory_used", "on_chip_flash_memory_used", "off_chip_flash_memory_used",
@@ -41,6 +47,21 @@ _SUMMARY_NUMBERS = (
 
 class VelaRefusal(CompileError):
     """Vela reports that it cannot compile the program for the NPU, or would leave a part of it to the CPU."""
+
+
+class VelaCrash(CompileError):
+    """Vela's process ended in the middle of a call, or did not end in time.
+
+    Attributes:
+        how: how it ended.
+        operator: the first operator of the TOSA program with which it happens, or None if that is not known.
+    """
+
+    def __init__(self, how: str, operator: TosaOperator | None, where: str = "") -> None:
+        place = f" on TOSA operator {operator.index} {operator.op}{where}" if operator is not None else ""
+        super().__init__(f"Vela {VELA.version} {how}{place}", hint=_CRASH_HINT)
+        self.how = how
+        self.operator = operator
 
 
 @dataclass(frozen=True)
@@ -97,7 +118,7 @@ def flags(npu: NpuName, mode: MemoryMode) -> tuple[str, ...]:
 
 
 def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
-    """Compile a TOSA program, in this process.
+    """Compile a TOSA program.
 
     Args:
         tosa: the program's flatbuffer.
@@ -105,26 +126,60 @@ def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
 
     Raises:
         VelaRefusal: the NPU cannot run the program.
+        VelaCrash: Vela's process ends.
         CompileError: Vela fails in another way.
     """
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name:
         folder = Path(name)
         (folder / "out.tosa").write_bytes(tosa)
         try:
-            with quiet() as said:
-                from ethosu.vela import vela
+            answer = call_vela([*arguments, f"--output-dir={folder / 'output'}", str(folder / "out.tosa")])
+        except ToolRaised as error:
+            if error.name == "RuntimeError":  # the only exception of its back end
+                raise VelaRefusal(" ".join(error.text.split())) from error
+            lines = [*error.text.splitlines(), ""]
+            raise CompileError(f"Vela failed with {error.name}: {lines[0]}") from error
+        if answer.header["status"]:
+            said = " ".join(answer.listing.split())[-300:]
+            raise CompileError(f"Vela ended with status {answer.header['status']}: {said}")
+        return VelaOutput.read(_packed(folder / "output" / "out_vela.npz"), folder, answer.listing)
 
-                status = vela.main([*arguments, f"--output-dir={folder / 'output'}", str(folder / "out.tosa")])
-                listing = said(None)
-        except RuntimeError as error:  # the only exception of its back end
-            raise VelaRefusal(" ".join(str(error).split())) from error
-        except (Exception, SystemExit) as error:
-            raise_if_interrupted(error)
-            lines = [*str(error).splitlines(), ""]
-            raise CompileError(f"Vela failed with {type(error).__name__}: {lines[0]}") from error
-        if status:
-            raise CompileError(f"Vela ended with status {status}: {' '.join(listing.split())[-300:]}")
-        return VelaOutput.read(_packed(folder / "output" / "out_vela.npz"), folder, listing)
+
+def call_vela(arguments: Sequence[str]) -> ToolAnswer:
+    """Call Vela's command line in its process.
+
+    Args:
+        arguments: Vela's. They name a TOSA program, "*.tosa".
+
+    Returns:
+        Its "status", and what it printed.
+
+    Raises:
+        ToolRaised: Vela raises an exception.
+        VelaCrash: Vela's process ends.
+        ToolError: there is no process.
+    """
+    try:
+        return VELA.call({"arguments": list(arguments)})
+    except NativeCrash as crash:
+        program = next(argument for argument in arguments if argument.endswith(".tosa"))
+        tosa = Path(program).read_bytes()
+        raise VelaCrash(str(crash), crashing_operator(tosa, lambda part: _crashes(part, arguments, program))) from crash
+
+
+def _crashes(tosa: bytes, arguments: Sequence[str], program: str) -> bool:
+    """Return whether a part of a program ends Vela's process, too."""
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+        path = Path(folder) / "part.tosa"
+        path.write_bytes(tosa)
+        kept = [each for each in arguments if each != program and not each.startswith("--output-dir=")]
+        try:
+            VELA.call({"arguments": [*kept, f"--output-dir={folder}", str(path)]}, seconds=PART_SECONDS)
+        except NativeCrash:
+            return True
+        except ToolRaised:
+            return False
+    return False
 
 
 def _packed(path: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 It executes the .pte's own instructions: delegates with tosa_reference_model on the TOSA program they were compiled
 from, the rest with `ethos_hil.lowering.oracle.kernels`. No run goes without an oracle: a reference model that can't be
-imported, fails, or does not report TOSA_VALID raises OracleError.
+imported, fails, ends its process (`ethos_hil.lowering.native`), or does not report TOSA_VALID raises OracleError.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import OracleError, UndefinedAnswer, UsageError, raise_if_interrupted
+from ethos_hil.lowering.errors import OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
+from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
+from ethos_hil.lowering.native.worker import LIMIT_SECONDS, REFERENCE_MODEL, NativeCrash, ToolAnswer, ToolRaised
 from ethos_hil.lowering.oracle.kernels import Store, run_kernel
-from ethos_hil.lowering.silence_tools import quiet
 
 _MAX_STEPS = 100_000
 
@@ -67,7 +67,7 @@ class Reference:
             self._tosa[delegate.instruction] = delegate.tosa
         self._programs = {at: TosaGraph.parse(tosa) for at, tosa in self._tosa.items()}
         if self._tosa:
-            reference_model()  # a missing model is reported before anything runs
+            require_reference_model()  # a missing model is reported before anything runs
 
     def run(self, inputs: Sequence[np.ndarray], repeat: int = 1) -> ReferenceRun:
         """Compute the answer to one input set.
@@ -152,22 +152,44 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
         UndefinedAnswer: the model does not report TOSA_VALID.
         OracleError: the model is missing or fails.
     """
-    model = reference_model()
+    require_reference_model()
+    arrays = [np.asarray(values, order="C") for values in inputs]
     try:
-        with quiet(errors=False):  # it prints a line per call
-            outputs, status = model.run(tosa, [np.asarray(values, order="C") for values in inputs])
-        valid = status == model.GraphStatus.TOSA_VALID
-    except Exception as error:
-        raise_if_interrupted(error)
+        answer = _called(tosa, arrays)
+    except ToolRaised as error:
+        raise OracleError(f"tosa_reference_model failed on {what}: {error}".split("\n")[0]) from error
+    except NativeCrash as crash:
+        operator = crashing_operator(tosa, lambda part: _crashes(part, arrays))
+        place = f", on TOSA operator {operator.index} {operator.op}" if operator is not None else ""
         raise OracleError(
-            f"tosa_reference_model failed on {what}: {type(error).__name__}: {error}".split("\n")[0]
-        ) from error
-    if not valid:
+            f"tosa_reference_model {REFERENCE_MODEL.version} {crash} while it computed {what}{place}",
+            hint="there is no right answer to compare with; change that operation, its shapes or the inputs",
+        ) from crash
+    if not answer.header["valid"]:
         raise UndefinedAnswer(
-            f"tosa_reference_model reports {getattr(status, 'name', status)} for {what}, not TOSA_VALID: "
+            f"tosa_reference_model reports {answer.header['status']} for {what}, not TOSA_VALID: "
             "its outputs are no reference"
         )
-    return tuple(np.asarray(output, order="C") for output in outputs)
+    return tuple(
+        np.frombuffer(block, kind).reshape(shape).copy()
+        for block, (kind, shape) in zip(answer.blocks, answer.header["arrays"], strict=True)
+    )
+
+
+def _called(tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:
+    header = {"arrays": [[array.dtype.str, array.shape] for array in arrays]}
+    return REFERENCE_MODEL.call(header, [tosa, *(array.tobytes() for array in arrays)], seconds=seconds)
+
+
+def _crashes(tosa: bytes, arrays: Sequence[np.ndarray]) -> bool:
+    """Return whether a part of a program ends the model's process, too."""
+    try:
+        _called(tosa, arrays, PART_SECONDS)
+    except NativeCrash:
+        return True
+    except ToolRaised:
+        return False
+    return False
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -201,15 +223,12 @@ def _from_tosa(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     return np.ascontiguousarray(array.transpose(np.argsort(tensor.dim_order))) if ordered else array
 
 
-def reference_model() -> Any:
-    """Return the module tosa_reference_model. Raises OracleError when it cannot be imported."""
+def require_reference_model() -> None:
+    """Check that tosa_reference_model can be used. Raises OracleError when it cannot be imported."""
     try:
-        with quiet(errors=False):
-            import tosa_reference_model
-    except Exception as error:
-        raise_if_interrupted(error)
+        REFERENCE_MODEL.require()
+    except (ToolRaised, NativeCrash) as error:
         raise OracleError(
-            f"tosa_reference_model cannot be imported: {type(error).__name__}: {error}",
+            f"tosa_reference_model cannot be imported: {error}",
             hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
         ) from error
-    return tosa_reference_model

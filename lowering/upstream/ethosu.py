@@ -31,11 +31,12 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.upstream.empty_tensors import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.switch import patches_on
-from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST
-from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaOutput, run_vela
+from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
+from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, VelaOutput, run_vela
 
 if TYPE_CHECKING:
     import torch
@@ -109,7 +110,8 @@ def capturing(capture: Capture) -> Iterator[None]:
     """While inside, our backend uses `capture`."""
     token = _current.set(capture)
     try:
-        yield
+        with apply(VELA_PROCESS):
+            yield
     finally:
         _current.reset(token)
 
@@ -234,6 +236,8 @@ def _backend() -> Any:
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
             capture = _current.get()
             nodes, handles = _nodes(edge_program.graph_module)
+            calls = capture.calls[capture.method]
+            refuse_empty(edge_program.graph_module, lambda node: _line(calls.get(identifier(node))))
             with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
                 if " " in folder:  # upstream joins Vela's arguments with blanks
                     raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
@@ -249,6 +253,8 @@ def _backend() -> Any:
                 rescued = hoisted = False
                 try:
                     result = EthosUBackend.preprocess(edge_program, specs)
+                except VelaCrash as crash:
+                    raise _located(crash, calls) from crash
                 except Exception as error:
                     raise_if_interrupted(error)
                     if not patches_on():
@@ -268,8 +274,7 @@ def _backend() -> Any:
                     if hoisted:
                         capture.notes.append(HOISTED)
                     output = rewritten
-            method = capture.method
-            partition = Partition(capture.calls[method], nodes, handles, capture.surviving[method])
+            partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
             stream = output.parsed.command_stream
             npu_ops = build_map(
@@ -286,6 +291,20 @@ def _backend() -> Any:
             )
 
     return EthosHilEthosUBackend
+
+
+def _line(call: AtenCall | None) -> str | None:
+    return call.source if call is not None else None
+
+
+def _located(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
+    """The same crash, with the model's operation and line in its message, as far as they are known."""
+    location = crash.operator.location if crash.operator is not None else None
+    call = calls.get(location.root.identifier) if location is not None and location.root is not None else None
+    if call is None:
+        return crash
+    line = f" at {call.source}" if call.source else ""
+    return VelaCrash(crash.how, crash.operator, f" ({call.aten}{line})")
 
 
 def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:

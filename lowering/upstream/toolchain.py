@@ -12,11 +12,13 @@ from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.cpu_only import checks
+from ethos_hil.lowering.upstream.empty_tensors import lowered_parts, refuse_empty
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.patches.keep_origins import without_origin
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
@@ -59,6 +61,10 @@ class Toolchain(abc.ABC):
     @abc.abstractmethod
     def _compile_spec(self) -> Any:
         """Makes `compile_spec`."""
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Starts what takes time to start, and does not wait for it."""
 
     @abc.abstractmethod
     def enter(self, method: str) -> None:
@@ -115,10 +121,14 @@ class TosaToolchain(Toolchain):
         wide = spec.quantised and scheme == "a16w8" and "int16" not in spec.extensions
         self.spec = TosaSpec(spec.version, spec.profile, (*spec.extensions, "int16")) if wide else spec
         self.scheme = scheme if spec.quantised else None
+        self._sources: dict[str, Sources] = {}
 
     @property
     def key(self) -> tuple[str, ...]:
         return ("tosa", str(self.spec), str(self.scheme))
+
+    def start(self) -> None:
+        """Does nothing: ExecuTorch does it all."""
 
     def enter(self, method: str) -> None:
         """Does nothing: this backend treats all methods alike."""
@@ -129,10 +139,13 @@ class TosaToolchain(Toolchain):
         return TosaCompileSpec(str(self.spec))
 
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
-        """Does nothing: there is no map of NPU operations."""
+        self._sources[method] = sources
 
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
-        """Does nothing: the program is complete."""
+        """Refuses what TOSA does not have. The program itself is complete."""
+        sources = self._sources.get(method)
+        for part in lowered_parts(program):
+            refuse_empty(part, lambda node: sources.locate(node.meta.get("stack_trace")) if sources else None)
 
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         found = []
@@ -163,6 +176,9 @@ class EthosUToolchain(Toolchain):
     @property
     def key(self) -> tuple[str, ...]:
         return ("vela", self.npu.name, self.memory_mode.name, self.scheme)
+
+    def start(self) -> None:
+        VELA.start()  # it imports Vela while ExecuTorch is imported and the model is quantised
 
     def enter(self, method: str) -> None:
         assert self._capture is not None, "nothing is being lowered"

@@ -15,6 +15,7 @@ from ethos_hil.lowering.upstream.patches.observed import observed
 from ethos_hil.lowering.upstream.patches.overrides import remembered_overrides
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.tables_first import tables_first
+from ethos_hil.lowering.upstream.patches.vela_process import vela_elsewhere
 
 _TORCH = ("2.13.0",)
 _TORCHAO = ("0.18.0",)
@@ -248,6 +249,26 @@ TABLES_FIRST = (
     ),
 )
 
+VELA_PROCESS = (
+    Patch(
+        name="process of Vela",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner="executorch.backends.arm.arm_vela",
+        attribute="vela",
+        make=vela_elsewhere,
+        fingerprints=(
+            (
+                "executorch.backends.arm.arm_vela.vela_compile",
+                "3ce4afd357fe3588c2b4c67fd063ecf9ac04718a369e9650f61ac7295b73c635",
+            ),
+        ),
+        why="upstream calls Vela in its own process, which Vela's compiler ends on some programs",
+        gain="such an end is an error that names the operation; without it, the whole process ends without a word",
+        changes_result=True,
+    ),
+)
+
 STARTS_OF_FVPS = (
     Patch(
         name="starts of FVPs",
@@ -287,4 +308,4 @@ CALLS_OF_VELA = (
     ),
 )
 
-TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *STARTS_OF_FVPS, *CALLS_OF_VELA)
+TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)

@@ -31,8 +31,8 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import load_model
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.lowering.oracle.reference import reference_model
 from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.testing.reference import reference_model
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, Threshold, at_most
 
 SIZE = NpuName.parse("ethos-u55-128")

@@ -23,10 +23,11 @@ from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.errors import UndefinedAnswer
-from ethos_hil.lowering.oracle.reference import evaluate, reference_model
+from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
+from ethos_hil.lowering.testing.reference import reference_model
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
 from ethos_hil.lowering.vela import VelaRefusal

@@ -1,0 +1,64 @@
+"""The operator of a TOSA program on which a tool ends its process, found by trying the beginnings of the program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from tosa.TosaGraph import TosaGraph as Buffer
+
+from ethos_hil.lowering.formats.flatbuffer_edit import FlatbufferEditor
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
+
+PART_SECONDS = 20
+"""CPU time for one beginning; the search itself ends after SEARCH_SECONDS."""
+SEARCH_SECONDS = 60.0
+# Positions of fields in a block's vtable: 4 plus twice the field's number.
+_BLOCK_OPERATORS, _BLOCK_OUTPUTS = 6, 12
+
+
+def crashing_operator(tosa: bytes, crashes: Callable[[bytes], bool]) -> TosaOperator | None:
+    """Return the last operator of the shortest beginning of a program that crashes a tool.
+
+    A crash is taken to stay when operators are added, so the search halves. It gives up, and returns None, if no
+    beginning crashes, after SEARCH_SECONDS, or if the program cannot be read.
+
+    Args:
+        tosa: the program, which crashes the tool.
+        crashes: tells whether a program crashes it.
+    """
+    started = time.monotonic()
+    try:
+        operators = TosaGraph.parse(tosa).operators
+        if not operators:
+            return None
+        # The last beginning is tried, too: it need not be the program, which may also have crashed by chance.
+        good, bad = 0, len(operators)
+        if not crashes(beginning(tosa, bad)):
+            return None
+        while bad - good > 1:
+            if time.monotonic() - started > SEARCH_SECONDS:
+                return None
+            middle = (good + bad) // 2
+            if crashes(beginning(tosa, middle)):
+                bad = middle
+            else:
+                good = middle
+        return operators[bad - 1]
+    except Exception:  # a damaged program has no operator to name; the crash is what is reported
+        return None
+
+
+def beginning(tosa: bytes, count: int) -> bytes:
+    """Return the program of the first `count` operators. What none of them reads is its outputs."""
+    graph = TosaGraph.parse(tosa)
+    kept = graph.operators[:count]
+    read = {name for operator in kept for name in operator.inputs}
+    last = {tensor.name for tensor in graph.outputs}
+    made = [name for operator in kept if operator.op != "CONST_SHAPE" for name in operator.outputs]
+    block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
+    editor = FlatbufferEditor(tosa)
+    editor.reorder(block._tab, _BLOCK_OPERATORS, [block.Operators(index)._tab.Pos for index in range(count)])
+    editor.shorten(block._tab, _BLOCK_OPERATORS, count)
+    editor.set_names(block._tab, _BLOCK_OUTPUTS, [name for name in made if name not in read or name in last])
+    return bytes(editor.data)

@@ -1,0 +1,136 @@
+"""The worker process of a native tool. `worker` runs it as a script; it imports nothing of the project.
+
+A message is the length of a header (32 bits, little-endian), the header (JSON), and the blocks of bytes whose lengths
+are the header's "blocks". Standard input has requests, standard output the answers. Standard error is a file in memory
+for what the tool prints.
+
+The first request has Python's path and the tool's name. Its answer says whether the tool could be imported. When the
+parent ends, so does this process, even in the middle of a call: the kernel then sends SIGIO, which ends it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import select
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+Message = tuple[dict[str, Any], list[bytes]]
+Call = Callable[[dict[str, Any], list[bytes]], Message]
+
+
+def vela() -> Call:
+    """Import Vela. Return the function that calls it as its command line does."""
+    from ethosu.vela import vela as module
+
+    def call(header: dict[str, Any], blocks: list[bytes]) -> Message:
+        return {"status": module.main(header["arguments"])}, []
+
+    return call
+
+
+def tosa_reference_model() -> Call:
+    """Import tosa_reference_model. Return the function that evaluates a program."""
+    import numpy
+    import tosa_reference_model as module
+
+    def call(header: dict[str, Any], blocks: list[bytes]) -> Message:
+        tosa, *data = blocks
+        inputs = [
+            numpy.frombuffer(block, kind).reshape(shape).copy()
+            for block, (kind, shape) in zip(data, header["arrays"], strict=True)
+        ]
+        outputs, status = module.run(tosa, inputs)
+        arrays = [numpy.asarray(output, order="C") for output in outputs]
+        return {
+            "valid": status == module.GraphStatus.TOSA_VALID,
+            "status": str(getattr(status, "name", status)),
+            "arrays": [[array.dtype.str, list(array.shape)] for array in arrays],
+        }, [array.tobytes() for array in arrays]
+
+    return call
+
+
+TOOLS: dict[str, Callable[[], Call]] = {"vela": vela, "tosa_reference_model": tosa_reference_model}
+
+
+def receive(file: BinaryIO) -> Message | None:
+    """Return the next message, or None at the end of the file."""
+    size = file.read(4)
+    if len(size) < 4:
+        return None
+    header: dict[str, Any] = json.loads(file.read(struct.unpack("<I", size)[0]))
+    return header, [file.read(length) for length in header.pop("blocks")]
+
+
+def send(file: BinaryIO, header: dict[str, Any], blocks: list[bytes]) -> None:
+    """Send a message."""
+    text = json.dumps({**header, "blocks": [len(block) for block in blocks]}).encode()
+    file.write(struct.pack("<I", len(text)) + text)
+    for block in blocks:
+        file.write(block)
+    file.flush()
+
+
+def answered(call: Callable[[], Message]) -> Message:
+    """Return what a call answers, or the exception that it raises."""
+    try:
+        return call()
+    except (Exception, SystemExit) as error:
+        return {"raised": type(error).__name__, "text": str(error)}, []
+
+
+def watch(on: bool) -> None:
+    """Have the kernel end this process when the parent ends. Standard input must be empty meanwhile."""
+    flags = fcntl.fcntl(0, fcntl.F_GETFL)
+    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC if on else flags & ~os.O_ASYNC)
+    poll = select.poll()
+    poll.register(0, 0)
+    if poll.poll(0):  # the other end was closed before the kernel was told
+        os._exit(1)
+
+
+def main() -> None:
+    """Serve standard input until it ends."""
+    os.chdir("/")
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # tools print
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # when memory runs out, this process is to end and not its parent
+    flush = ctypes.CDLL(None).fflush
+    call: Call | None = None
+    while (request := receive(sys.stdin.buffer)) is not None:
+        header, blocks = request
+        watch(True)
+        # Seconds of CPU, not of the clock: a busy or suspended machine is no reason to end a call.
+        limit = int(time.process_time()) + 1 + header["seconds"]
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        if call is None:
+            sys.path[:] = header["path"]
+            load = TOOLS[header["tool"]]
+
+            def first(load: Callable[[], Call] = load) -> Message:
+                nonlocal call
+                call = load()
+                return {}, []
+
+            answer = answered(first)
+        else:
+            answer = answered(lambda call=call, header=header, blocks=blocks: call(header, blocks))  # type: ignore[misc]
+        sys.stdout.flush()
+        flush(None)
+        watch(False)
+        send(answers, *answer)
+
+
+if __name__ == "__main__":
+    main()

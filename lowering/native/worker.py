@@ -1,0 +1,279 @@
+"""The process of a native tool, from this side: it is started once, and anew after a crash."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import importlib.metadata
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ethos_hil.lowering.errors import ToolError
+
+SERVE = Path(__file__).with_name("serve.py")
+LIMIT_SECONDS = 1800
+"""CPU time that one call may take. The longest that is known takes a minute."""
+_NOTE_BYTES = 4000
+_LISTING_BYTES = 64 << 20
+
+
+class NativeCrash(Exception):
+    """A call ended the tool's process. The message says how."""
+
+
+class ToolRaised(Exception):
+    """The tool raised an exception.
+
+    Attributes:
+        name: its class.
+        text: its message.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.name = name
+        self.text = text
+
+
+@dataclass(frozen=True)
+class ToolAnswer:
+    """What a tool answered.
+
+    Attributes:
+        header: its fields, by name.
+        blocks: its bytes.
+        listing: what it printed.
+    """
+
+    header: dict[str, Any]
+    blocks: tuple[bytes, ...]
+    listing: str
+
+
+class _Process:
+    """A running worker."""
+
+    def __init__(self, tool: str) -> None:
+        said = os.memfd_create(tool)
+        try:
+            fcntl.fcntl(said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            # -I -S: isolated and quick to start; it gets our path. A group of its own: Ctrl-C is for this process.
+            self.process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(SERVE)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                env=environment,
+                process_group=0,
+            )
+        except OSError as error:
+            os.close(said)
+            raise ToolError(f"a process for {tool} cannot be started: {error}") from error
+        self.said = said
+        self.ready = False
+        """Whether the tool's import was answered."""
+        self.idle = False
+        """Whether it has answered everything."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._requests: Any = self.process.stdin
+        self._answers: Any = self.process.stdout
+
+    def send(self, header: dict[str, Any], blocks: Sequence[bytes]) -> None:
+        """Send a request. A process that has ended is found by `receive`."""
+        self.idle = False
+        self._seconds = header["seconds"]
+        os.ftruncate(self.said, 0)
+        text = json.dumps({**header, "blocks": [len(block) for block in blocks]}).encode()
+        with contextlib.suppress(BrokenPipeError):
+            for part in (struct.pack("<I", len(text)), text, *blocks):
+                self._requests.write(part)
+            self._requests.flush()
+
+    def receive(self) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+        """Return the answer. Raise NativeCrash if the process ends without one."""
+        header: dict[str, Any] = json.loads(self._read(*struct.unpack("<I", self._read(4))))
+        blocks = tuple(self._read(length) for length in header.pop("blocks"))
+        self.idle = True
+        return header, blocks
+
+    def _read(self, length: int) -> bytes:
+        data: bytes = self._answers.read(length)
+        if len(data) < length:
+            raise NativeCrash(self._ending())
+        return data
+
+    def _ending(self) -> str:
+        """Return how it ended."""
+        status = self.process.wait()
+        lines = [line.strip() for line in self.listing(_NOTE_BYTES).splitlines() if line.strip()]
+        said = f"; it said: {lines[-1]}" if lines else ""
+        if status >= 0:
+            return f"ended its process with status {status}{said}"
+        number = -status
+        if number == signal.SIGXCPU:
+            return f"did not end within {self._seconds} seconds of CPU time"
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        meaning = "; memory may have run out" if number == signal.SIGKILL else ""
+        return f"crashed with {name} ({signal.strsignal(number)}{meaning}){said}"
+
+    def listing(self, limit: int) -> str:
+        """Return the end of what it printed since the last request."""
+        size = os.fstat(self.said).st_size
+        wanted = min(size, limit)
+        return os.pread(self.said, wanted, size - wanted).decode(errors="replace")
+
+    def end(self) -> None:
+        """End and reap it."""
+        self.process.kill()
+        self.process.wait()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close its files: it has ended, or belongs to the parent of this forked process."""
+        self.process.returncode = self.process.returncode or 0  # so that deleting it gives no warning
+        for file in (self._requests, self._answers):
+            _close(file)
+        os.close(self.said)
+
+
+def _close(file: BinaryIO) -> None:
+    with contextlib.suppress(OSError):  # what it could not take is lost
+        file.close()
+
+
+class NativeTool:
+    """A tool in a process of its own. Calls from several threads wait for each other.
+
+    Attributes:
+        name: in messages.
+        version: of the installed tool, or "".
+    """
+
+    def __init__(self, tool: str, name: str, package: str) -> None:
+        self.name = name
+        self._tool = tool
+        self._package = package
+        self._lock = threading.RLock()
+        self._process: _Process | None = None
+        _tools.append(self)
+
+    @property
+    def version(self) -> str:
+        try:
+            return importlib.metadata.version(self._package)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+    def start(self) -> None:
+        """Start the process if there is none, and have it import the tool meanwhile. Raises ToolError."""
+        with self._lock:
+            if self._process is not None and self._process.process.poll() is not None and self._process.idle:
+                self.stop()
+            if self._process is None:
+                self._process = _Process(self._tool)
+                self._process.send({"tool": self._tool, "path": sys.path, "seconds": LIMIT_SECONDS}, ())
+
+    def require(self) -> None:
+        """Wait until the tool is imported.
+
+        Raises:
+            ToolRaised: it cannot be imported.
+            NativeCrash: that ends its process.
+            ToolError: the process cannot be started.
+        """
+        with self._call() as process:
+            self._import(process)
+
+    def call(self, header: dict[str, Any], blocks: Sequence[bytes] = (), *, seconds: int = LIMIT_SECONDS) -> ToolAnswer:
+        """Call the tool.
+
+        Args:
+            header: the fields of its request (`ethos_hil.lowering.native.serve`).
+            blocks: the bytes of its request.
+            seconds: CPU time that it may take.
+
+        Raises:
+            ToolRaised: it raises an exception, or cannot be imported. What it printed is a note.
+            NativeCrash: the call ends its process, or takes more CPU time.
+            ToolError: the process cannot be started.
+        """
+        with self._call() as process:
+            self._import(process)
+            process.send({**header, "seconds": seconds}, blocks)
+            answer, data = process.receive()
+            listing = process.listing(_LISTING_BYTES)
+            self._raise(answer, listing)
+            return ToolAnswer(answer, data, listing)
+
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[_Process]:
+        with self._lock:
+            self.start()
+            assert self._process is not None
+            try:
+                yield self._process
+            except BaseException as error:
+                if not isinstance(error, ToolRaised):
+                    self.stop()  # it has ended, or is still at work on what nobody waits for
+                raise
+
+    def _import(self, process: _Process) -> None:
+        if not process.ready:
+            answer, _ = process.receive()
+            if "raised" in answer:
+                self.stop()
+            self._raise(answer, "")
+            process.ready = True
+
+    @staticmethod
+    def _raise(answer: dict[str, Any], listing: str) -> None:
+        if "raised" in answer:
+            error = ToolRaised(str(answer["raised"]), str(answer["text"]))
+            if listing.strip():
+                error.add_note(f"printed meanwhile:\n{listing[-_NOTE_BYTES:].strip()}")
+            raise error
+
+    def stop(self) -> None:
+        """End the process if there is one."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is not None:
+                process.end()
+
+    def forget(self) -> None:
+        """Leave the process to the parent of this forked process: files kept open here would keep it alive."""
+        self._lock = threading.RLock()
+        process, self._process = self._process, None
+        if process is not None:
+            process.abandon()
+
+
+_tools: list[NativeTool] = []
+VELA = NativeTool("vela", "Vela", "ethos-u-vela")
+REFERENCE_MODEL = NativeTool("tosa_reference_model", "tosa_reference_model", "tosa-tools")
+
+
+def _stop() -> None:
+    for tool in _tools:
+        tool.stop()
+
+
+def _forked() -> None:
+    for tool in _tools:
+        tool.forget()
+
+
+atexit.register(_stop)
+os.register_at_fork(after_in_child=_forked)

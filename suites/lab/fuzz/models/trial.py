@@ -1,0 +1,101 @@
+"""One odd model, lowered and computed. A crash or a hang of the process is a result too."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HANG_SECONDS = 120.0
+GOOD = ("ok", "refused", "stopped")
+_UNCLEAR = re.compile(
+    r"AssertionError|KeyError|IndexError|AttributeError|UnboundLocalError|NotImplementedError|ZeroDivisionError|"
+    r"TypeError|StopIteration|RecursionError|Traceback"
+)
+"""Names of exceptions that say nothing to a user."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a trial ended.
+
+    Attributes:
+        name: the model's.
+        target: what it was lowered to.
+        outcome: "ok", "refused" (with a clear message), "stopped" (a tool's process ended, and a message says where),
+            "unclear" (a message that names internals), "crash" or "hang" (of the process that lowers).
+        said: the error's message.
+    """
+
+    name: str
+    target: str
+    outcome: str
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class OddJob:
+    """Odd models for one target.
+
+    Attributes:
+        target: an NPU, or a TOSA.
+        seed: of the drawn models.
+        names: the models.
+    """
+
+    target: str
+    seed: int
+    names: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """One item for each model."""
+        return len(self.names)
+
+    def prepare(self) -> Callable[[int], Ending]:
+        """Import what lowers."""
+        from ethos_hil.lowering.upstream.imports import import_executorch
+        from ethos_hil.suites.lab.fuzz.models.odd import odd_models
+
+        import_executorch()
+        models = odd_models(self.seed)
+        return lambda item: self._tried(self.names[item], models)
+
+    def _tried(self, name: str, models: dict[str, Callable[[], object]]) -> Ending:
+        from ethos_hil.lowering.errors import EthosHilError, causes
+        from ethos_hil.lowering.native.worker import NativeCrash
+
+        try:
+            self._lowered(name, models)
+        except EthosHilError as error:
+            unclear = _UNCLEAR.search(error.message) is not None or error.message.rstrip().endswith(":")
+            said = f"{error.message} [{error.hint}]"
+            stopped = any(isinstance(link, NativeCrash) for link in causes(error))
+            return Ending(name, self.target, "stopped" if stopped else "unclear" if unclear else "refused", said)
+        except Exception as error:
+            return Ending(name, self.target, "unclear", f"{type(error).__name__}: {error}")
+        return Ending(name, self.target, "ok")
+
+    def _lowered(self, name: str, models: dict[str, Callable[[], object]]) -> None:
+        from ethos_hil.lowering.cache import Cache
+        from ethos_hil.lowering.lower import lower
+        from ethos_hil.lowering.model import from_module
+        from ethos_hil.lowering.npu_name import NpuName
+        from ethos_hil.lowering.oracle.reference import Reference
+        from ethos_hil.lowering.tosa_spec import TosaSpec
+
+        tosa = self.target.startswith("TOSA")
+        made = models[name]()
+        assert isinstance(made, tuple)
+        module, inputs, calibration = made
+        model = from_module(module, inputs, calibration, label=name)
+        with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+            target = TosaSpec.parse(self.target) if tosa else NpuName.parse(self.target)
+            artifact = lower(model, target, cache=Cache(Path(folder)))
+            Reference(artifact).run(artifact.example_inputs)
+
+    def lost(self, item: int, reason: str) -> Ending:
+        """Return the result of a model that ended its process, or did not end."""
+        return Ending(self.names[item], self.target, "hang" if reason.startswith("no end") else "crash", reason)
