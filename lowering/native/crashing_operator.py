@@ -30,21 +30,21 @@ def crashing_operator(tosa: bytes, crashes: Callable[[bytes], bool]) -> TosaOper
     started = time.monotonic()
     try:
         operators = TosaGraph.parse(tosa).operators
-        if not operators:
+        # A beginning ends in an operator that computes: with a constant at its end, it would have no output.
+        ends = [operator.index + 1 for operator in operators if not operator.is_constant]
+        # The last beginning is tried, too: the crash may have come by chance, and there may be no operators.
+        if not ends or not crashes(beginning(tosa, ends[-1])):
             return None
-        # The last beginning is tried, too: it need not be the program, which may also have crashed by chance.
-        good, bad = 0, len(operators)
-        if not crashes(beginning(tosa, bad)):
-            return None
+        good, bad = -1, len(ends) - 1
         while bad - good > 1:
             if time.monotonic() - started > SEARCH_SECONDS:
                 return None
             middle = (good + bad) // 2
-            if crashes(beginning(tosa, middle)):
+            if crashes(beginning(tosa, ends[middle])):
                 bad = middle
             else:
                 good = middle
-        return operators[bad - 1]
+        return operators[ends[bad] - 1]
     except Exception:  # a damaged program has no operator to name; the crash is what is reported
         return None
 
@@ -55,7 +55,7 @@ def beginning(tosa: bytes, count: int) -> bytes:
     kept = graph.operators[:count]
     read = {name for operator in kept for name in operator.inputs}
     last = {tensor.name for tensor in graph.outputs}
-    made = [name for operator in kept if operator.op != "CONST_SHAPE" for name in operator.outputs]
+    made = [name for operator in kept if not operator.is_constant for name in operator.outputs]
     block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
     editor = FlatbufferEditor(tosa)
     editor.reorder(block._tab, _BLOCK_OPERATORS, [block.Operators(index)._tab.Pos for index in range(count)])

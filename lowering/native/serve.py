@@ -10,6 +10,7 @@ parent ends, so does this process, even in the middle of a call: the kernel then
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -104,8 +105,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # tools print
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # when memory runs out, this process is to end and not its parent
+    with contextlib.suppress(OSError):  # when memory runs out, this process is to end and not its parent
+        os.write(os.open("/proc/self/oom_score_adj", os.O_WRONLY), b"1000")
     flush = ctypes.CDLL(None).fflush
     call: Call | None = None
     while (request := receive(sys.stdin.buffer)) is not None:

@@ -8,6 +8,7 @@ import fcntl
 import importlib.metadata
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -23,6 +24,9 @@ from ethos_hil.lowering.errors import ToolError
 SERVE = Path(__file__).with_name("serve.py")
 LIMIT_SECONDS = 1800
 """CPU time that one call may take. The longest that is known takes a minute."""
+_REASON = re.compile(r"error|assert|terminate|what\(\)|failed|alloc", re.IGNORECASE)
+"""In a line of a tool's output that may say why it ended."""
+_LINE_LENGTH = 200
 _NOTE_BYTES = 4000
 _LISTING_BYTES = 64 << 20
 
@@ -67,7 +71,8 @@ class _Process:
         said = os.memfd_create(tool)
         try:
             fcntl.fcntl(said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
-            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            # No programs: on an assertion tosa_reference_model starts gdb, which takes seconds.
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": os.devnull}
             # -I -S: isolated and quick to start; it gets our path. A group of its own: Ctrl-C is for this process.
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(SERVE)],
@@ -117,8 +122,8 @@ class _Process:
     def _ending(self) -> str:
         """Return how it ended."""
         status = self.process.wait()
-        lines = [line.strip() for line in self.listing(_NOTE_BYTES).splitlines() if line.strip()]
-        said = f"; it said: {lines[-1]}" if lines else ""
+        lines = [line.strip() for line in self.listing(_NOTE_BYTES).splitlines() if _REASON.search(line)]
+        said = f"; it said: {lines[0][:_LINE_LENGTH]}" if lines else ""
         if status >= 0:
             return f"ended its process with status {status}{said}"
         number = -status

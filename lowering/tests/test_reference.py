@@ -140,6 +140,9 @@ BROKEN = {
         "gave uint8 (1, 4, 4, 3), expected int8[1, 4, 4, 3]",
     ),
     "returns nothing": ("def run(*a): pass", "failed on instruction 2: TypeError"),
+    "aborts": ("import os\ndef run(*a): os.abort()", "crashed with SIGABRT (Aborted) while it computed instruction 2"),
+    "exits": ("import os\ndef run(*a): os._exit(0)", "ended its process with status 0 while it computed instruction 2"),
+    "aborting import": ("import os\nos.abort()", "cannot be imported: crashed with SIGABRT"),
 }
 STATUS = "import enum\nclass GraphStatus(enum.Enum):\n    TOSA_VALID = 0\n    TOSA_UNPREDICTABLE = 2\n"
 ASK = """

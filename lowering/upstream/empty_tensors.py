@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.names.operators import unwrapped
 
 if TYPE_CHECKING:
     import torch
 
+_CONVERSIONS = "quantize_per"
+"""Part of the names of the operators that convert between floats and integers."""
 Locate = Callable[["torch.fx.Node"], str | None]
 """Gives the user's line that a node comes from."""
 
@@ -28,9 +31,9 @@ def refuse_empty(module: torch.fx.GraphModule, locate: Locate) -> None:
     for part in graphs(module):
         for node in part.graph.nodes:
             if node.op in ("placeholder", "call_function"):
-                for value in _values(node.meta.get("val")):
-                    if 0 in value.shape:
-                        raise _refusal(node, value, locate)
+                shape = empty_shape(node)
+                if shape is not None:
+                    raise _refusal(node, shape, locate)
 
 
 def lowered_parts(program: torch.export.ExportedProgram) -> list[torch.fx.GraphModule]:
@@ -44,22 +47,32 @@ def lowered_parts(program: torch.export.ExportedProgram) -> list[torch.fx.GraphM
     ]
 
 
+def empty_shape(node: torch.fx.Node) -> tuple[int, ...] | None:
+    """The shape of what a node gives if it has no elements, else None."""
+    return next((tuple(value.shape) for value in _values(node.meta.get("val")) if 0 in value.shape), None)
+
+
 def _values(value: Any) -> list[Any]:
     if isinstance(value, tuple | list):
         return [each for inner in value for each in _values(inner)]
     return [value] if hasattr(value, "shape") else []
 
 
-def _refusal(node: torch.fx.Node, value: Any, locate: Locate) -> CompileError:
-    # What reads an input tells more than the input: its operation has a line.
-    shown = next(iter(node.users), node) if node.op == "placeholder" else node
-    what = f"input {node.name} of" if shown is not node else "the result of"
-    lines = (locate(each) for each in (shown, *shown.all_input_nodes, *shown.users))
+def _refusal(node: torch.fx.Node, shape: tuple[int, ...], locate: Locate) -> CompileError:
+    reader = _computing(node)
+    what = "an input" if reader is not node else "the result"
+    lines = (locate(each) for each in (reader, *reader.all_input_nodes, *reader.users))
     line = next(filter(None, lines), None)
     place = f" at {line}" if line else ""
-    shape = ", ".join(map(str, value.shape))
-    name = str(getattr(shown.target, "_op", shown.target))
     return CompileError(
-        f"{what} {name}{place} has no elements: its shape is [{shape}], and TOSA has no dimension of 0",
+        f"{what} of {unwrapped(reader.target)}{place} has no elements: its shape is [{', '.join(map(str, shape))}], "
+        "and TOSA has no dimension of 0",
         hint="give it at least one element, or leave the operation to the CPU (Method.leave)",
     )
+
+
+def _computing(node: torch.fx.Node) -> torch.fx.Node:
+    """The node, or the first behind it that computes: inputs and conversions have no operation of the model."""
+    while (node.op == "placeholder" or _CONVERSIONS in str(node.target)) and node.users:
+        node = next(iter(node.users))
+    return node

@@ -12,6 +12,7 @@ from typing import Any
 from ethos_hil.lowering.error_text import summary
 from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, causes
 from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.upstream.empty_tensors import empty_shape
 
 _PASSES_FOLDER = "/backends/arm/_passes/"
 _PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")
@@ -73,6 +74,9 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
         if not operator and own and sources.name(own[-1].filename, own[-1].lineno or 0) == line:
             details += _expression(own[-1])
     where = f" ({', '.join(details)})" if details else ""
+    empty = next(filter(None, map(empty_shape, node.all_input_nodes)), None) if node is not None else None
+    if empty is not None:
+        reason = f"it is given a tensor without elements, of shape [{', '.join(map(str, empty))}]"
     if len(reason) > _MAX_LENGTH:
         reason = reason[: _MAX_LENGTH - 3] + "..."
     hint = next((hint for sign, hint in _HINTS.items() if sign in text), "--debug shows the whole traceback")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +63,7 @@ class OddJob:
         models = odd_models(self.seed)
         return lambda item: self._tried(self.names[item], models)
 
-    def _tried(self, name: str, models: dict[str, Callable[[], object]]) -> Ending:
+    def _tried(self, name: str, models: Mapping[str, Callable[[], object]]) -> Ending:
         from ethos_hil.lowering.errors import EthosHilError, causes
         from ethos_hil.lowering.native.worker import NativeCrash
 
@@ -78,7 +78,7 @@ class OddJob:
             return Ending(name, self.target, "unclear", f"{type(error).__name__}: {error}")
         return Ending(name, self.target, "ok")
 
-    def _lowered(self, name: str, models: dict[str, Callable[[], object]]) -> None:
+    def _lowered(self, name: str, models: Mapping[str, Callable[[], object]]) -> None:
         from ethos_hil.lowering.cache import Cache
         from ethos_hil.lowering.lower import lower
         from ethos_hil.lowering.model import from_module

@@ -1,0 +1,281 @@
+"""Native tools in their own processes: they answer, and whatever ends such a process is an error with its reason."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.native.crashing_operator import beginning, crashing_operator
+from ethos_hil.lowering.native.worker import REFERENCE_MODEL, VELA, NativeCrash, NativeTool, ToolRaised
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.oracle.reference import evaluate
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.vela import VelaCrash, flags, run_vela
+
+FLAGS = flags(NpuName("u55", 128), MemoryMode("Shared_Sram"))
+
+
+def program(*, empty: bool = False, length: int = 1) -> bytes:
+    """A chain of operators; with `empty`, another one on a tensor without elements, in the middle."""
+    graph = Graph()
+    value = graph.input((1, 4))
+    for number in range(length):
+        value = graph.rescale(value, 0.5)
+        if empty and number == length // 2:
+            wide = graph.rescale(graph.input((0, 4)), 1.0, dtype="int32")
+            graph.output(graph.rescale(graph.binary("ADD", wide, wide), 0.1))
+    return graph.output(value).serialize()
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NativeTool]:
+    """A stand-in for tosa_reference_model that does what its program, as text, says."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "tosa_reference_model.py").write_text(
+        "import enum, os, signal, sys, time, ctypes\n"
+        "class GraphStatus(enum.Enum):\n    TOSA_VALID = 0\n"
+        "def run(program, inputs):\n    exec(program.decode())\n    return inputs, GraphStatus.TOSA_VALID\n"
+    )
+    made = NativeTool("tosa_reference_model", "stand-in", "tosa-tools")
+    yield made
+    made.stop()
+
+
+def do(tool: NativeTool, text: str, seconds: int = 60) -> bytes:
+    answer = tool.call({"arrays": [["|u1", [3]]]}, [text.encode(), b"abc"], seconds=seconds)
+    return answer.blocks[0]
+
+
+ENDINGS = {
+    "a signal": ("os.kill(os.getpid(), signal.SIGFPE)", "crashed with SIGFPE (Floating point exception)"),
+    "an access to nothing": ("ctypes.string_at(8)", "crashed with SIGSEGV (Segmentation fault)"),
+    "an abort with a reason": (
+        "os.write(2, b'hello\\nterminate called after std::bad_alloc\\nbye\\n'); os.abort()",
+        "crashed with SIGABRT (Aborted); it said: terminate called after std::bad_alloc",
+    ),
+    "an exit": ("ctypes.CDLL(None).exit(1)", "ended its process with status 1"),
+    "an exit that looks well": ("os._exit(0)", "ended its process with status 0"),
+    "the kernel, out of memory": ("os.kill(os.getpid(), signal.SIGKILL)", "memory may have run out"),
+}
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_what_ends_the_process_is_an_error_and_the_next_call_is_answered(tool: NativeTool, how: str) -> None:
+    text, said = ENDINGS[how]
+    with pytest.raises(NativeCrash) as caught:
+        do(tool, text)
+    assert said in str(caught.value)
+    assert do(tool, "") == b"abc"
+
+
+def test_an_endless_loop_ends(tool: NativeTool) -> None:
+    with pytest.raises(NativeCrash, match="did not end within 1 seconds of CPU time"):
+        do(tool, "while True: pass", seconds=1)
+    assert do(tool, "time.sleep(0.1)") == b"abc"
+
+
+def test_time_is_counted_for_each_call(tool: NativeTool) -> None:
+    for _ in range(3):
+        do(tool, "end = time.process_time() + 0.8\nwhile time.process_time() < end: pass", seconds=1)
+
+
+def test_what_it_raises_has_its_name_and_what_it_printed(tool: NativeTool) -> None:
+    with pytest.raises(ToolRaised, match="MemoryError: no room") as caught:
+        do(tool, "print('nearly'); raise MemoryError('no room')")
+    assert caught.value.__notes__ == ["printed meanwhile:\nnearly"]
+    pid = pid_of(tool)
+    assert do(tool, "") == b"abc"
+    assert pid_of(tool) == pid, "it goes on in the same process"
+
+
+def pid_of(tool: NativeTool) -> int:
+    assert tool._process is not None
+    return tool._process.process.pid
+
+
+def test_one_that_was_killed_while_idle_is_started_again(tool: NativeTool) -> None:
+    do(tool, "")
+    pid = pid_of(tool)
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert do(tool, "") == b"abc"
+
+
+def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool) -> None:
+    do(tool, "")
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        do(tool, "inputs = [inputs[0] + 1]; time.sleep(60)")
+    timer.join()
+    assert do(tool, "") == b"abc"
+
+
+def test_calls_of_threads_wait_for_each_other(tool: NativeTool) -> None:
+    answers: list[bytes] = []
+    threads = [threading.Thread(target=lambda: answers.append(do(tool, "time.sleep(0.05)"))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [b"abc"] * 5
+
+
+def test_a_process_whose_starter_was_a_thread_stays(tool: NativeTool) -> None:
+    thread = threading.Thread(target=lambda: do(tool, ""))
+    thread.start()
+    thread.join()
+    pid = pid_of(tool)
+    assert do(tool, "time.sleep(0.2)") == b"abc"
+    assert pid_of(tool) == pid
+
+
+def test_a_forked_process_has_its_own(tool: NativeTool) -> None:
+    do(tool, "")
+    child = os.fork()
+    if not child:
+        os._exit(0 if tool._process is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert do(tool, "") == b"abc"
+
+
+PARENT = """
+    import sys, threading
+    from ethos_hil.lowering.native.worker import NativeTool
+    sys.path.insert(0, sys.argv[1])
+    tool = NativeTool("tosa_reference_model", "stand-in", "tosa-tools")
+    tool.require()
+    print(tool._process.process.pid, flush=True)
+    if sys.argv[2]:
+        tool.call({"arrays": []}, [sys.argv[2].encode()])
+    else:
+        sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("busy", ["", "while True: pass", "ctypes.PyDLL(None).sleep(600)"])
+def test_it_does_not_outlive_its_parent(tool: NativeTool, tmp_path: Path, busy: str) -> None:
+    """Not even in native code that holds Python's lock."""
+    command = [sys.executable, "-c", textwrap.dedent(PARENT), str(tmp_path), busy]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        time.sleep(0.3)
+        os.kill(parent.pid, signal.SIGKILL)
+    ends = time.monotonic() + 20
+    while running(pid) and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert not running(pid)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_it_starts_no_programs(tool: NativeTool) -> None:
+    """On an assertion tosa_reference_model would start gdb."""
+    do(tool, "import shutil\nassert shutil.which('sh') is None")
+
+
+def test_vela_names_the_operator_that_ends_it() -> None:
+    tosa = program(empty=True, length=12)
+    with pytest.raises(VelaCrash) as caught:
+        run_vela(tosa, FLAGS)
+    assert "Vela 5.1.0 crashed with SIGSEGV (Segmentation fault) on TOSA operator" in caught.value.message
+    assert caught.value.kind == "compile"
+    assert caught.value.exit_status == 2
+    assert caught.value.operator is not None
+    shapes = TosaGraph.parse(tosa).tensors
+    assert 0 in shapes[caught.value.operator.inputs[0]].shape
+    run_vela(program(), FLAGS)
+
+
+def test_a_vela_that_is_killed_is_an_error_and_the_next_call_compiles() -> None:
+    tosa = program(length=400)
+    VELA.require()
+    assert VELA._process is not None
+    threading.Timer(0.05, os.kill, (VELA._process.process.pid, signal.SIGSEGV)).start()
+    with pytest.raises(VelaCrash, match="crashed with SIGSEGV") as caught:
+        run_many(tosa)
+    assert caught.value.operator is None, "no operator is to blame"
+    assert run_vela(program(), FLAGS).blob
+
+
+def run_many(tosa: bytes) -> None:
+    for _ in range(50):
+        run_vela(tosa, FLAGS)
+
+
+def test_damaged_programs_end_in_errors() -> None:
+    """tosa_reference_model trusts what it reads."""
+    rng = random.Random(0)
+    good = program(length=3)
+    inputs = [np.ones((1, 4), np.int8)]
+    seen = set()
+    for _ in range(12):
+        damaged = bytearray(good)
+        for _ in range(rng.randint(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        seen.add(ending(bytes(damaged), inputs))
+    assert "crashed" in seen
+    evaluate(good, inputs, "the program")
+
+
+def ending(tosa: bytes, inputs: list[np.ndarray]) -> str:
+    try:
+        evaluate(tosa, inputs, "a damaged program")
+    except OracleError as error:
+        return "crashed" if "SIG" in error.message else "refused"
+    return "answered"
+
+
+def test_the_search_finds_the_first_operator_that_does_it() -> None:
+    tosa = program(length=20)
+    ends = [operator.index + 1 for operator in TosaGraph.parse(tosa).operators if not operator.is_constant]
+    for first in (ends[0], ends[1], ends[10], ends[-1]):
+        found = crashing_operator(tosa, at_least(first))
+        assert found is not None
+        assert found.index == first - 1
+    assert crashing_operator(tosa, lambda part: False) is None
+    assert crashing_operator(b"rubbish", lambda part: True) is None
+
+
+def at_least(length: int) -> Callable[[bytes], bool]:
+    return lambda part: count(part) >= length
+
+
+def count(tosa: bytes) -> int:
+    return len(TosaGraph.parse(tosa).operators)
+
+
+def test_a_beginning_is_a_program_that_vela_compiles_and_the_model_computes() -> None:
+    tosa = program(length=4)
+    ends = [operator.index + 1 for operator in TosaGraph.parse(tosa).operators if not operator.is_constant]
+    for length, expected in zip(ends, (50, 25, 13, 7), strict=True):
+        part = beginning(tosa, length)
+        assert count(part) == length
+        (answer,) = evaluate(part, [np.full((1, 4), 100, np.int8)], "a beginning")
+        assert answer.tolist() == [[expected] * 4]
+        assert run_vela(part, FLAGS).blob
+
+
+def test_the_tools_have_versions() -> None:
+    assert VELA.version == "5.1.0"
+    assert REFERENCE_MODEL.version
