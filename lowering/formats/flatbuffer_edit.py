@@ -23,9 +23,10 @@ class FlatbufferEditor:
         for number, position in enumerate(positions):
             self._point(start + 4 * number, position)
 
-    def shorten(self, table: Any, field: int, count: int) -> None:
-        """Keep the first `count` elements of a vector."""
-        struct.pack_into("<I", self.data, table.Vector(table.Offset(field)) - 4, count)
+    def keep(self, table: Any, field: int, positions: Sequence[int]) -> None:
+        """Make a vector of tables those at `positions`, at most as many as it has."""
+        self.reorder(table, field, positions)
+        struct.pack_into("<I", self.data, table.Vector(table.Offset(field)) - 4, len(positions))
 
     def set_names(self, table: Any, field: int, names: Sequence[str]) -> None:
         """Give an existing field a new vector of strings."""

@@ -14,7 +14,7 @@ PART_SECONDS = 20
 """CPU time for one beginning; the search itself ends after SEARCH_SECONDS."""
 SEARCH_SECONDS = 60.0
 # Positions of fields in a block's vtable: 4 plus twice the field's number.
-_BLOCK_OPERATORS, _BLOCK_OUTPUTS = 6, 12
+_BLOCK_OPERATORS, _BLOCK_TENSORS, _BLOCK_OUTPUTS, _BLOCK_SHAPES = 6, 8, 12, 14
 
 
 def crashing_operator(tosa: bytes, crashes: Callable[[bytes], bool]) -> TosaOperator | None:
@@ -50,15 +50,25 @@ def crashing_operator(tosa: bytes, crashes: Callable[[bytes], bool]) -> TosaOper
 
 
 def beginning(tosa: bytes, count: int) -> bytes:
-    """Return the program of the first `count` operators. What none of them reads is its outputs."""
+    """Return the program of the first `count` operators. What none of them reads is its outputs.
+
+    The inputs stay; tosa_reference_model refuses other tensors and shapes that no operator has.
+    """
     graph = TosaGraph.parse(tosa)
     kept = graph.operators[:count]
     read = {name for operator in kept for name in operator.inputs}
     last = {tensor.name for tensor in graph.outputs}
-    made = [name for operator in kept if not operator.is_constant for name in operator.outputs]
+    made = [name for operator in kept for name in operator.outputs]
+    constant = {name for operator in kept if operator.is_constant for name in operator.outputs}
     block = Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)
     editor = FlatbufferEditor(tosa)
-    editor.reorder(block._tab, _BLOCK_OPERATORS, [block.Operators(index)._tab.Pos for index in range(count)])
-    editor.shorten(block._tab, _BLOCK_OPERATORS, count)
-    editor.set_names(block._tab, _BLOCK_OUTPUTS, [name for name in made if name not in read or name in last])
+    used = {*read, *made, *(tensor.name for tensor in graph.inputs)}
+    tensors = filter(lambda each: each.Name().decode() in used, map(block.Tensors, range(block.TensorsLength())))
+    shapes = filter(lambda each: each.Name().decode() in used, map(block.Shapes, range(block.ShapesLength())))
+    operators = map(block.Operators, range(count))
+    for field, elements in ((_BLOCK_OPERATORS, operators), (_BLOCK_TENSORS, tensors), (_BLOCK_SHAPES, shapes)):
+        if block._tab.Offset(field):
+            editor.keep(block._tab, field, [each._tab.Pos for each in elements])
+    outputs = [name for name in made if name in last or name not in {*read, *constant}]
+    editor.set_names(block._tab, _BLOCK_OUTPUTS, outputs)
     return bytes(editor.data)

@@ -1,0 +1,114 @@
+"""Tensors without elements are refused with the operation and the line; what still crashes Vela is named as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.upstream import ethosu
+from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.lowering.vela import VelaCrash
+
+NET = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self, function):
+            super().__init__()
+            self.function = function
+
+        def forward(self, x):
+            return self.function(x)
+
+    def of(function, *shape):
+        return Net(function).eval(), (torch.rand(*shape),)
+
+    def empty_input():
+        return of(lambda x: x + x, 0, 4)
+
+    def empty_slice():
+        return of(lambda x: x[:, 2:2] + 1.0, 1, 4)
+
+    def empty_rest():
+        return of(lambda x: torch.cat([x, x[:, :0]], 1) + 1.0, 1, 4)
+
+    def mean_of_nothing():
+        return of(lambda x: x.mean(1), 2, 0)
+"""
+U55 = NpuName("u55", 128)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "net.py"
+    path.write_text(textwrap.dedent(NET))
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [U55, NpuName("u85", 256), TosaSpec.parse("TOSA-1.0+INT")], ids=str)
+def test_an_input_without_elements_is_refused(net: Path, tmp_path: Path, target: NpuName | TosaSpec) -> None:
+    with pytest.raises(CompileError) as caught:
+        lower(f"{net}:empty_input", target, cache=Cache(tmp_path / "cache"))
+    assert caught.value.message.startswith("an input of aten.add.Tensor at net.py:")
+    assert "has no elements: its shape is [0, 4], and TOSA has no dimension of 0" in caught.value.message
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.slow
+def test_so_are_results_and_what_is_dropped_is_not(net: Path, tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    with pytest.raises(CompileError, match=r"the result of aten\.slice_copy\.Tensor at net\.py:\d+ has no elements"):
+        lower(f"{net}:empty_slice", U55, cache=cache)
+    with pytest.raises(CompileError, match=r"aten\.mean.*without elements, of shape \[2, 0\]"):
+        lower(f"{net}:mean_of_nothing", U55, cache=cache)
+    assert lower(f"{net}:empty_rest", U55, cache=cache).npu_ops
+
+
+@pytest.mark.slow
+def test_a_crash_of_vela_while_a_model_is_lowered_names_operation_and_line(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ethosu, "refuse_empty", lambda *arguments: None)
+    with pytest.raises(VelaCrash) as caught:
+        lower(f"{net}:empty_input", U55, cache=Cache(tmp_path / "cache"))
+    message = caught.value.message
+    assert message.startswith("Vela 5.1.0 crashed with SIGSEGV (Segmentation fault) on TOSA operator ")
+    assert "(aten.add.Tensor at net.py:" in message
+    assert not list((tmp_path / "cache").rglob("*.pte"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("patches", ["on", "off"])
+def test_the_command_ends_with_one_line_and_status_2(net: Path, tmp_path: Path, patches: str) -> None:
+    """It was SIGSEGV, exit status 139, and no word."""
+    command = [
+        sys.executable,
+        "-m",
+        "ethos_hil.harness.cli.main",
+        "run",
+        f"{net}:empty_input",
+        "--npu",
+        "ethos-u55-128",
+    ]
+    environment = {**os.environ, "ETHOS_HIL_CACHE": str(tmp_path / "cache"), VARIABLE: patches}
+    done = subprocess.run(
+        [*command, "--json", str(tmp_path / "out.json")], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "an input of aten.add.Tensor at net.py:" in done.stderr
+    if (tmp_path / "out.json").exists():
+        assert json.loads((tmp_path / "out.json").read_text())["failure"]["kind"] == "compile"
