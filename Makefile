@@ -55,6 +55,7 @@ conformance: setup ## Compare every operator on every Ethos-U with the TOSA refe
 
 fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes, SECONDS=1200 MUTANTS=5000 for an hour
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.streams -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.models -j $(JOBS)
 	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.firmware --seconds $(SECONDS)
 	@$(BIN)/python -m ethos_hil.suites.lab.mutants build/fuzz/seeds/board -n $(MUTANTS) -j $(JOBS)

@@ -22,6 +22,13 @@ _HINTS = {
     "torch.cond, or leave it out",
     "Unsupported control flow operator: while_loop": "only an Ethos-U85 runs loops, inside of its delegate, and only "
     "if all of the loop can be delegated; ExecuTorch 1.4.1 has no loops on the CPU",
+    "graph_output_allocated not set": "a model needs at least one output that is a tensor",
+    "Expecting input to have dtype torch.float32": "the quantiser takes float32: convert the model and its inputs",
+    "unsupported ScalarType BFloat16": "the quantiser takes float32: convert the model and its inputs",
+    "range of [-nan, -nan] is not finite": "a weight, or a value that was computed while calibrating, is NaN",
+    "cannot convert float infinity to integer": "a weight or a value is infinite, or too large for a scale",
+    "Shift should be in range": "a scale is too large or too small: look for weights, inputs and calibration values "
+    "that are far from 1",
     "unsupported param type": "ExecuTorch's Arm backend takes no weights inside of torch.cond or "
     "while_loop; compute what has weights before the branch, or behind it",
 }

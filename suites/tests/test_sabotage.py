@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -37,6 +35,7 @@ from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
 from ethos_hil.results.record import Failure
 from ethos_hil.suites.models.stacks import STACKS
 
@@ -221,25 +220,13 @@ def test_a_bit_flipped_in_the_loaded_image_is_red(artifact: Artifact) -> None:
     assert (caught.value.kind, "damaged" in caught.value.message) == ("link", True)
 
 
-def test_a_reference_model_that_cannot_be_imported_is_red(monkeypatch: pytest.MonkeyPatch, artifact: Artifact) -> None:
-    monkeypatch.setitem(sys.modules, "tosa_reference_model", None)
-    with pytest.raises(OracleError, match="cannot be imported") as caught:
+@pytest.mark.parametrize(("text", "said"), [(MISSING, "cannot be imported"), (UNPREDICTABLE, "TOSA_UNPREDICTABLE")])
+def test_a_reference_model_that_is_missing_or_unpredictable_is_red(
+    tmp_path: Path, artifact: Artifact, text: str, said: str
+) -> None:
+    with reference_model_is(text, tmp_path), pytest.raises(OracleError, match=said) as caught:
         run(RunRequest(model(), str(NPU)))
     assert caught.value.kind == "no-reference"
-
-
-def test_a_reference_that_reports_unpredictable_is_red(monkeypatch: pytest.MonkeyPatch, artifact: Artifact) -> None:
-    import tosa_reference_model as real
-
-    broken = ModuleType("tosa_reference_model")
-    broken.GraphStatus = real.GraphStatus  # type: ignore[attr-defined]
-    broken.run = lambda *arguments, **options: (  # type: ignore[attr-defined]
-        real.run(*arguments, **options)[0],
-        real.GraphStatus.TOSA_UNPREDICTABLE,
-    )
-    monkeypatch.setitem(sys.modules, "tosa_reference_model", broken)
-    with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):
-        run(RunRequest(model(), str(NPU)))
 
 
 class Answering(VirtualTarget):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from ethos_hil.lowering.oracle.bounds.program import bounded
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.results.record import Record
 from ethos_hil.suites.declare.case import Case, Forward, Input, case, f32, layer
@@ -286,29 +285,14 @@ def test_a_compiler_that_returns_zeros_is_red() -> None:
     assert not isinstance(caught.value, AssertionError)
 
 
-def test_a_reference_model_that_cannot_be_imported_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("text", "said"), [(MISSING, "cannot be imported"), (UNPREDICTABLE, "TOSA_UNPREDICTABLE")])
+def test_a_reference_model_that_is_missing_or_unpredictable_is_red(tmp_path: Path, text: str, said: str) -> None:
     artifacts = [lowered("add", spec) for spec in (FP, INT)]
-    monkeypatch.setitem(sys.modules, "tosa_reference_model", None)
-    for artifact in artifacts:
-        with pytest.raises(OracleError, match="cannot be imported") as caught:
-            verify_on_host("add", artifact)
-        assert caught.value.kind == "no-reference"
-
-
-def test_a_reference_that_reports_unpredictable_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
-    import tosa_reference_model as real
-
-    broken = ModuleType("tosa_reference_model")
-    broken.GraphStatus = real.GraphStatus  # type: ignore[attr-defined]
-    broken.run = lambda *arguments, **options: (  # type: ignore[attr-defined]
-        real.run(*arguments, **options)[0],
-        real.GraphStatus.TOSA_UNPREDICTABLE,
-    )
-    artifacts = [lowered("add", spec) for spec in (FP, INT)]
-    monkeypatch.setitem(sys.modules, "tosa_reference_model", broken)
-    for artifact in artifacts:
-        with pytest.raises(OracleError, match="TOSA_UNPREDICTABLE"):
-            verify_on_host("add", artifact)
+    with reference_model_is(text, tmp_path):
+        for artifact in artifacts:
+            with pytest.raises(OracleError, match=said) as caught:
+                verify_on_host("add", artifact)
+            assert caught.value.kind == "no-reference"
 
 
 def test_without_an_answer_of_pytorch_it_is_red() -> None:

@@ -24,7 +24,7 @@ class VelaElsewhere:
             return int(call_vela(arguments).header["status"])
         except ToolRaised as error:
             if error.name == "RuntimeError":
-                raise RuntimeError(error.text) from None
+                raise RuntimeError(" ".join(error.text.split())) from None  # the reason is in its second line
             raise
 
 

@@ -25,7 +25,7 @@ class Ending:
         name: the model's.
         target: what it was lowered to.
         outcome: "ok", "refused" (with a clear message), "stopped" (a tool's process ended, and a message says where),
-            "unclear" (a message that names internals), "crash" or "hang" (of the process that lowers).
+            "unclear" (a message that names internals, without advice), "crash" or "hang" (of the process that lowers).
         said: the error's message.
     """
 
@@ -70,7 +70,8 @@ class OddJob:
         try:
             self._lowered(name, models)
         except EthosHilError as error:
-            unclear = _UNCLEAR.search(error.message) is not None or error.message.rstrip().endswith(":")
+            advised = error.hint is not None and "--debug" not in error.hint
+            unclear = not advised and (_UNCLEAR.search(error.message) is not None or error.message.endswith(":"))
             said = f"{error.message} [{error.hint}]"
             stopped = any(isinstance(link, NativeCrash) for link in causes(error))
             return Ending(name, self.target, "stopped" if stopped else "unclear" if unclear else "refused", said)
