@@ -18,7 +18,7 @@ _UNCLEAR = re.compile(
 
 
 @dataclass(frozen=True)
-class Ending:
+class OddEnding:
     """How a trial ended.
 
     Attributes:
@@ -54,7 +54,7 @@ class OddJob:
         """One item for each model."""
         return len(self.names)
 
-    def prepare(self) -> Callable[[int], Ending]:
+    def prepare(self) -> Callable[[int], OddEnding]:
         """Import what lowers."""
         from ethos_hil.lowering.upstream.imports import import_executorch
         from ethos_hil.suites.lab.fuzz.models.odd import odd_models
@@ -63,7 +63,7 @@ class OddJob:
         models = odd_models(self.seed)
         return lambda item: self._tried(self.names[item], models)
 
-    def _tried(self, name: str, models: Mapping[str, Callable[[], object]]) -> Ending:
+    def _tried(self, name: str, models: Mapping[str, Callable[[], object]]) -> OddEnding:
         from ethos_hil.lowering.errors import EthosHilError, causes
         from ethos_hil.lowering.native.worker import NativeCrash
 
@@ -74,10 +74,10 @@ class OddJob:
             unclear = not advised and (_UNCLEAR.search(error.message) is not None or error.message.endswith(":"))
             said = f"{error.message} [{error.hint}]"
             stopped = any(isinstance(link, NativeCrash) for link in causes(error))
-            return Ending(name, self.target, "stopped" if stopped else "unclear" if unclear else "refused", said)
+            return OddEnding(name, self.target, "stopped" if stopped else "unclear" if unclear else "refused", said)
         except Exception as error:
-            return Ending(name, self.target, "unclear", f"{type(error).__name__}: {error}")
-        return Ending(name, self.target, "ok")
+            return OddEnding(name, self.target, "unclear", f"{type(error).__name__}: {error}")
+        return OddEnding(name, self.target, "ok")
 
     def _lowered(self, name: str, models: Mapping[str, Callable[[], object]]) -> None:
         from ethos_hil.lowering.cache import Cache
@@ -97,6 +97,6 @@ class OddJob:
             artifact = lower(model, target, cache=Cache(Path(folder)))
             Reference(artifact).run(artifact.example_inputs)
 
-    def lost(self, item: int, reason: str) -> Ending:
+    def lost(self, item: int, reason: str) -> OddEnding:
         """Return the result of a model that ended its process, or did not end."""
-        return Ending(self.names[item], self.target, "hang" if reason.startswith("no end") else "crash", reason)
+        return OddEnding(self.names[item], self.target, "hang" if reason.startswith("no end") else "crash", reason)
