@@ -34,8 +34,7 @@ SYSTEMS: Mapping[Family, str] = {
 # Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.
 DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
 _CRASH_HINT = (
-    "this is a defect of Vela, which gave no reason; change that operation or its shapes, or leave it to the CPU "
-    "(Method.leave)"
+    "change that operation or its shapes, or leave it to the CPU (Method.leave); Vela should have refused the program"
 )
 _SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
 _SUMMARY_NUMBERS = (
@@ -53,14 +52,14 @@ class VelaCrash(CompileError):
     """Vela's process ended in the middle of a call, or did not end in time.
 
     Attributes:
-        how: how it ended.
+        crash: how it ended.
         operator: the first operator of the TOSA program with which it happens, or None if that is not known.
     """
 
-    def __init__(self, how: str, operator: TosaOperator | None, where: str = "") -> None:
+    def __init__(self, crash: NativeCrash, operator: TosaOperator | None, where: str = "") -> None:
         place = f" on TOSA operator {operator.index} {operator.op}{where}" if operator is not None else ""
-        super().__init__(f"Vela {VELA.version} {how}{place}", hint=_CRASH_HINT)
-        self.how = how
+        super().__init__(f"Vela {VELA.version} {crash.how}{place}{crash.said}", hint=_CRASH_HINT)
+        self.crash = crash
         self.operator = operator
 
 
@@ -164,7 +163,7 @@ def call_vela(arguments: Sequence[str]) -> ToolAnswer:
     except NativeCrash as crash:
         program = next(argument for argument in arguments if argument.endswith(".tosa"))
         tosa = Path(program).read_bytes()
-        raise VelaCrash(str(crash), crashing_operator(tosa, lambda part: _crashes(part, arguments, program))) from crash
+        raise VelaCrash(crash, crashing_operator(tosa, lambda part: _crashes(part, arguments, program))) from crash
 
 
 def _crashes(tosa: bytes, arguments: Sequence[str], program: str) -> bool:

@@ -99,6 +99,12 @@ def watch(on: bool) -> None:
         os._exit(1)
 
 
+def restrict(what: int, limit: int) -> None:
+    """Set a limit that a later call can lift, no higher than the one that was set for this process from outside."""
+    _, highest = resource.getrlimit(what)
+    resource.setrlimit(what, (limit if highest == resource.RLIM_INFINITY else min(limit, highest), highest))
+
+
 def main() -> None:
     """Serve standard input until it ends."""
     os.chdir("/")
@@ -114,7 +120,8 @@ def main() -> None:
         watch(True)
         # Seconds of CPU, not of the clock: a busy or suspended machine is no reason to end a call.
         limit = int(time.process_time()) + 1 + header["seconds"]
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        restrict(resource.RLIMIT_CPU, limit)
+        restrict(resource.RLIMIT_AS, header["memory"])
         if call is None:
             sys.path[:] = header["path"]
             load = TOOLS[header["tool"]]

@@ -24,6 +24,9 @@ from ethos_hil.lowering.errors import ToolError
 SERVE = Path(__file__).with_name("serve.py")
 LIMIT_SECONDS = 1800
 """CPU time that one call may take. The longest that is known takes a minute."""
+MEMORY_BYTES = 8 << 30
+"""Memory that a call may take at most. Networks of tens of megabytes take hundreds of megabytes."""
+_LEAST_MEMORY_BYTES = 1 << 30
 _REASON = re.compile(r"error|assert|terminate|what\(\)|failed|alloc", re.IGNORECASE)
 """In a line of a tool's output that may say why it ended."""
 _LINE_LENGTH = 200
@@ -32,7 +35,17 @@ _LISTING_BYTES = 64 << 20
 
 
 class NativeCrash(Exception):
-    """A call ended the tool's process. The message says how."""
+    """A call ended the tool's process, or took all the memory it may take.
+
+    Attributes:
+        how: what happened, as what the tool did: "crashed with SIGSEGV (Segmentation fault)".
+        said: what the tool printed about it, as the end of a sentence, or "".
+    """
+
+    def __init__(self, how: str, said: str = "") -> None:
+        super().__init__(how + said)
+        self.how = how
+        self.said = said
 
 
 class ToolRaised(Exception):
@@ -98,9 +111,9 @@ class _Process:
     def send(self, header: dict[str, Any], blocks: Sequence[bytes]) -> None:
         """Send a request. A process that has ended is found by `receive`."""
         self.idle = False
-        self._seconds = header["seconds"]
+        self._seconds, self.memory = header["seconds"], _memory()
         os.ftruncate(self.said, 0)
-        text = json.dumps({**header, "blocks": [len(block) for block in blocks]}).encode()
+        text = json.dumps({**header, "memory": self.memory, "blocks": [len(block) for block in blocks]}).encode()
         with contextlib.suppress(BrokenPipeError):
             for part in (struct.pack("<I", len(text)), text, *blocks):
                 self._requests.write(part)
@@ -116,22 +129,29 @@ class _Process:
     def _read(self, length: int) -> bytes:
         data: bytes = self._answers.read(length)
         if len(data) < length:
-            raise NativeCrash(self._ending())
+            raise self._ending()
         return data
 
-    def _ending(self) -> str:
+    def _ending(self) -> NativeCrash:
         """Return how it ended."""
         status = self.process.wait()
-        lines = [line.strip() for line in self.listing(_NOTE_BYTES).splitlines() if _REASON.search(line)]
+        printed = self.listing(_NOTE_BYTES)
+        lines = [line.strip() for line in printed.splitlines() if _REASON.search(line)]
         said = f"; it said: {lines[0][:_LINE_LENGTH]}" if lines else ""
         if status >= 0:
-            return f"ended its process with status {status}{said}"
+            return NativeCrash(f"ended its process with status {status}", said)
         number = -status
         if number == signal.SIGXCPU:
-            return f"did not end within {self._seconds} seconds of CPU time"
+            return NativeCrash(f"did not end within {self._seconds} seconds of CPU time")
+        if number == signal.SIGABRT and "bad_alloc" in printed:
+            return self.without_memory()
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         meaning = "; memory may have run out" if number == signal.SIGKILL else ""
-        return f"crashed with {name} ({signal.strsignal(number)}{meaning}){said}"
+        return NativeCrash(f"crashed with {name} ({signal.strsignal(number)}{meaning})", said)
+
+    def without_memory(self) -> NativeCrash:
+        """Return that the memory was not enough."""
+        return NativeCrash(f"needs more memory than the {self.memory / 1e9:.1f} GB that it may take")
 
     def listing(self, limit: int) -> str:
         """Return the end of what it printed since the last request."""
@@ -151,6 +171,13 @@ class _Process:
         for file in (self._requests, self._answers):
             _close(file)
         os.close(self.said)
+
+
+def _memory() -> int:
+    """Return the memory that a call may take, in bytes: three quarters of what is available, but not too much."""
+    with Path("/proc/meminfo").open() as file:
+        available = next((int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:")), 0)
+    return max(_LEAST_MEMORY_BYTES, min(MEMORY_BYTES, available * 3 // 4))
 
 
 def _close(file: BinaryIO) -> None:
@@ -211,7 +238,7 @@ class NativeTool:
 
         Raises:
             ToolRaised: it raises an exception, or cannot be imported. What it printed is a note.
-            NativeCrash: the call ends its process, or takes more CPU time.
+            NativeCrash: the call ends its process, or takes more CPU time or memory than it may.
             ToolError: the process cannot be started.
         """
         with self._call() as process:
@@ -219,6 +246,8 @@ class NativeTool:
             process.send({**header, "seconds": seconds}, blocks)
             answer, data = process.receive()
             listing = process.listing(_LISTING_BYTES)
+            if answer.get("raised") == "MemoryError":
+                raise process.without_memory()
             self._raise(answer, listing)
             return ToolAnswer(answer, data, listing)
 

@@ -162,7 +162,7 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
         operator = crashing_operator(tosa, lambda part: _crashes(part, arrays))
         place = f", on TOSA operator {operator.index} {operator.op}" if operator is not None else ""
         raise OracleError(
-            f"tosa_reference_model {REFERENCE_MODEL.version} {crash} while it computed {what}{place}",
+            f"tosa_reference_model {REFERENCE_MODEL.version} {crash.how} while it computed {what}{place}{crash.said}",
             hint="there is no right answer to compare with; change that operation, its shapes or the inputs",
         ) from crash
     if not answer.header["valid"]:

@@ -304,7 +304,7 @@ def _located(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
     if call is None:
         return crash
     line = f" at {call.source}" if call.source else ""
-    return VelaCrash(crash.how, crash.operator, f" ({call.aten}{line})")
+    return VelaCrash(crash.crash, crash.operator, f" ({call.aten}{line})")
 
 
 def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:

@@ -19,6 +19,7 @@ import pytest
 from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.native import worker
 from ethos_hil.lowering.native.crashing_operator import beginning, crashing_operator
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL, VELA, NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.npu_name import NpuName
@@ -64,9 +65,10 @@ ENDINGS = {
     "a signal": ("os.kill(os.getpid(), signal.SIGFPE)", "crashed with SIGFPE (Floating point exception)"),
     "an access to nothing": ("ctypes.string_at(8)", "crashed with SIGSEGV (Segmentation fault)"),
     "an abort with a reason": (
-        "os.write(2, b'hello\\nterminate called after std::bad_alloc\\nbye\\n'); os.abort()",
-        "crashed with SIGABRT (Aborted); it said: terminate called after std::bad_alloc",
+        "os.write(2, b'hello\\nterminate called after std::logic_error\\nbye\\n'); os.abort()",
+        "crashed with SIGABRT (Aborted); it said: terminate called after std::logic_error",
     ),
+    "memory without end": ("kept = [bytes(1 << 28) for _ in range(10000)]", "needs more memory than the "),
     "an exit": ("ctypes.CDLL(None).exit(1)", "ended its process with status 1"),
     "an exit that looks well": ("os._exit(0)", "ended its process with status 0"),
     "the kernel, out of memory": ("os.kill(os.getpid(), signal.SIGKILL)", "memory may have run out"),
@@ -94,8 +96,8 @@ def test_time_is_counted_for_each_call(tool: NativeTool) -> None:
 
 
 def test_what_it_raises_has_its_name_and_what_it_printed(tool: NativeTool) -> None:
-    with pytest.raises(ToolRaised, match="MemoryError: no room") as caught:
-        do(tool, "print('nearly'); raise MemoryError('no room')")
+    with pytest.raises(ToolRaised, match="OverflowError: no room") as caught:
+        do(tool, "print('nearly'); raise OverflowError('no room')")
     assert caught.value.__notes__ == ["printed meanwhile:\nnearly"]
     pid = pid_of(tool)
     assert do(tool, "") == b"abc"
@@ -274,6 +276,16 @@ def test_a_beginning_is_a_program_that_vela_compiles_and_the_model_computes() ->
         (answer,) = evaluate(part, [np.full((1, 4), 100, np.int8)], "a beginning")
         assert answer.tolist() == [[expected] * 4]
         assert run_vela(part, FLAGS).blob
+
+
+def test_a_vela_that_takes_all_memory_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes 19 GB and more to repeat one element ten million times."""
+    monkeypatch.setattr(worker, "MEMORY_BYTES", 1 << 30)
+    graph = Graph()
+    tosa = graph.output(graph.tile(graph.input((1, 1)), (1, 10_000_000))).serialize()
+    with pytest.raises(VelaCrash, match=r"needs more memory than the 1\.1 GB that it may take on TOSA operator 1 TILE"):
+        run_vela(tosa, FLAGS)
+    assert run_vela(program(), FLAGS).blob
 
 
 def test_the_tools_have_versions() -> None:
