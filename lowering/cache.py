@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
-from ethos_hil.lowering.cache_contents import CacheContents, touch, write_small
+from ethos_hil.lowering.cache_contents import CacheContents, discard, touch, write_small
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, cache_folder, cache_limit
 from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.file_lock import locked
@@ -119,17 +117,17 @@ class Cache:
         # We hold the key's lock, so a folder of this name was left by a process that died.
         prefix = f".{artifact.key}."
         for left in entry.parent.glob(f"{prefix}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        fresh = Path(tempfile.mkdtemp(prefix=prefix, dir=entry.parent))
+            discard(left)
+        fresh = entry.with_name(f"{prefix}{os.getpid()}")
         try:
+            fresh.mkdir()  # with the permissions that the user gives folders
             artifact.save(fresh)
-            fresh.chmod(0o755)
             if entry.exists() or entry.is_symlink():  # it is damaged, or get() would have returned it
                 entry.rename(fresh.with_name(fresh.name + ".old"))
             fresh.rename(entry)
         finally:
             for left in entry.parent.glob(f"{prefix}*"):
-                shutil.rmtree(left, ignore_errors=True)
+                discard(left)
         _sync_folder(entry.parent)
         self._index(artifact)
 

@@ -37,6 +37,10 @@ DIGESTS = "SHA256SUMS"
 _BLOCK = 4096
 """Smallest block that file systems allocate, bytes."""
 _KEEP = 0.9
+_MOST_NOTE = 100
+"""Largest size of a file with a key or a number, bytes."""
+_MOST_DIGESTS = 1 << 20
+"""Largest size of a digest list, bytes."""
 _KEY = re.compile(r"[0-9a-f]{64}")
 _VERSION = re.compile(r"v\d+")
 
@@ -75,6 +79,15 @@ def touch(path: Path) -> None:
     """Note that an entry, or a memo about one, is used now. Only its time changes."""
     with contextlib.suppress(OSError):  # it was removed meanwhile, or the cache is read-only
         os.utime(path)
+
+
+def discard(path: Path) -> None:
+    """Remove whatever is at a path, as far as that is possible; a link, not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def write_small(path: Path, text: str) -> None:
@@ -159,7 +172,7 @@ class CacheContents:
                 path.unlink(missing_ok=True)
             for path in _listed(version / "by-pte"):
                 with contextlib.suppress(OSError, UnicodeDecodeError):
-                    if not (version / "artifacts" / read_text(path, "ascii").strip()).is_dir():
+                    if not (version / "artifacts" / read_text(path, "ascii", most=_MOST_NOTE).strip()).is_dir():
                         path.unlink()
             for path in _listed(version / "locks"):
                 with locked(path, wait=False) as mine:
@@ -189,17 +202,17 @@ class CacheContents:
                 return False
             pte = _program(path)
             aside = path.with_name(f".{path.name}.removed")
-            shutil.rmtree(aside, ignore_errors=True)
+            discard(aside)
             try:
                 path.rename(aside)
             except FileNotFoundError:
                 return False
             if pte is not None:
                 pointer = path.parents[1] / "by-pte" / pte
-                with contextlib.suppress(FileNotFoundError):
-                    if read_text(pointer, "ascii").strip() == path.name:
+                with contextlib.suppress(OSError, UnicodeDecodeError):
+                    if read_text(pointer, "ascii", most=_MOST_NOTE).strip() == path.name:
                         pointer.unlink()
-            shutil.rmtree(aside, ignore_errors=True)
+            discard(aside)
             lock.unlink(missing_ok=True)  # a process that waits for it tries again: filelock sees that its file is gone
             return True
 
@@ -212,7 +225,7 @@ class CacheContents:
                 continue
             with locked(path.parents[1] / "locks" / f"{key}.lock", wait=False) as mine:
                 if mine:
-                    shutil.rmtree(path, ignore_errors=True)
+                    discard(path)
 
     def _forget_cases(self, oldest: int) -> None:
         """Remove the suites' memos about removed entries: they were last used before all that remain."""
@@ -224,7 +237,7 @@ class CacheContents:
 
     def _noted(self) -> int | None:
         try:
-            return int(read_text(self._size, "ascii", most=100))
+            return int(read_text(self._size, "ascii", most=_MOST_NOTE))
         except (OSError, ValueError):
             return None
 
@@ -245,7 +258,7 @@ def _listed(folder: Path) -> list[Path]:
 def _program(path: Path) -> str | None:
     """Return the digest of an entry's program, from its list of digests."""
     try:
-        lines = read_text(path / DIGESTS, "ascii").splitlines()
+        lines = read_text(path / DIGESTS, "ascii", most=_MOST_DIGESTS).splitlines()
     except (OSError, UnicodeDecodeError):
         return None
     digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}

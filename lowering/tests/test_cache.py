@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
 from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache_contents import CacheContents
 from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
@@ -139,22 +141,55 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, name: str, damage: str) -
     assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY]
 
 
-def test_an_entry_with_a_pipe_in_it_is_made_again_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["artifact.json", "model.pte", "SHA256SUMS"])
+def test_a_pipe_in_an_entry_is_not_waited_for(tmp_path: Path, name: str) -> None:
     cache = Cache(tmp_path)
     cache.get_or_make(KEY, make_artifact)
-    program = cache.root / "artifacts" / KEY / "model.pte"
-    program.unlink()
-    os.mkfifo(program)
-    assert cache.get_or_make(KEY, make_artifact)[1] is False
-    assert same(cache.get_or_make(KEY, never)[0], make_artifact())
+    (entry(cache) / name).unlink()
+    os.mkfifo(entry(cache) / name)
+    made, hit = cache.get_or_make(KEY, make_artifact)
+    assert not hit
+    assert same(made, make_artifact())
+    assert cache.get_or_make(KEY, never)[1]
 
 
-def test_an_entry_that_is_a_link_to_nothing_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["size", "by-pte"])
+def test_a_pipe_beside_the_entries_is_not_waited_for(tmp_path: Path, place: str) -> None:
     cache = Cache(tmp_path)
-    (cache.root / "artifacts").mkdir(parents=True)
-    (cache.root / "artifacts" / KEY).symlink_to(tmp_path / "absent")
-    assert cache.get_or_make(KEY, make_artifact)[1] is False
-    assert same(cache.get_or_make(KEY, never)[0], make_artifact())
+    made, _ = cache.get_or_make(KEY, make_artifact)
+    path = tmp_path / "size" if place == "size" else cache.root / "by-pte" / made.sha256
+    path.unlink()
+    os.mkfifo(path)
+    assert cache.find_by_pte(made.sha256) is None or place == "size"
+    assert CacheContents(tmp_path).trim(0).entries == 1
+
+
+@pytest.mark.parametrize("what", ["a dangling link", "a file", "a link to a file"])
+def test_what_is_in_an_entrys_place_is_replaced(tmp_path: Path, what: str) -> None:
+    cache = Cache(tmp_path)
+    entry(cache).parent.mkdir(parents=True)
+    outside = tmp_path / "outside"
+    if what == "a link to a file":
+        outside.write_text("stays")
+    if what == "a file":
+        entry(cache).write_text("")
+    else:
+        entry(cache).symlink_to(outside)
+    cache.get_or_make(KEY, make_artifact)
+    assert cache.get_or_make(KEY, never)[1]
+    assert [path.name for path in entry(cache).parent.iterdir()] == [KEY], "nothing is left beside it"
+    assert what != "a link to a file" or outside.read_text() == "stays"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o700), (0o022, 0o755)])
+def test_an_entry_has_the_permissions_that_the_user_gives(tmp_path: Path, umask: int, mode: int) -> None:
+    cache = Cache(tmp_path)
+    before = os.umask(umask)
+    try:
+        cache.get_or_make(KEY, make_artifact)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(entry(cache).stat().st_mode) == mode
 
 
 def test_an_entry_names_no_files_outside_itself(tmp_path: Path) -> None:
