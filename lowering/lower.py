@@ -34,7 +34,7 @@ from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.state import lost, written_buffers
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
-from ethos_hil.lowering.versions import versions
+from ethos_hil.lowering.versions import check_source_unchanged, versions
 
 if TYPE_CHECKING:
     import torch
@@ -203,6 +203,7 @@ def _compile(
             for name in programs
         ]
     ethosu = toolchain if isinstance(toolchain, EthosUToolchain) else None
+    check_source_unchanged()
     artifact = Artifact.of_methods(
         methods,
         key=key,

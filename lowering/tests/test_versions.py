@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 import ethos_hil.lowering
-from ethos_hil.lowering.versions import source_digest, versions
+from ethos_hil.lowering import versions as code
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.versions import check_source_unchanged, installed_digest, source_digest, versions
 
 HERE = Path(ethos_hil.lowering.__file__).parent
 MODULES = sorted(path.relative_to(HERE) for path in HERE.rglob("*.py") if "tests" not in path.relative_to(HERE).parts)
@@ -47,3 +51,41 @@ def test_a_test_does_not_move_the_digest(copy: Path) -> None:
 
 def test_the_versions_of_an_artifact_have_the_digest_of_the_code_that_runs() -> None:
     assert versions()["ethos-hil-lowering"] == source_digest(HERE)[:16]
+
+
+def test_another_build_of_the_same_version_moves_the_digest() -> None:
+    record = "vela/a.py,sha256=abc,10\nvela/b.py,sha256=def,11\n"
+    assert installed_digest(record) != installed_digest(record.replace("def", "fed"))
+    assert installed_digest(record) == installed_digest(record + "../../../bin/vela,sha256=abc,200\n")
+
+
+@pytest.mark.parametrize("package", code._PACKAGES)
+def test_each_package_that_makes_artifacts_counts(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its version, and by what was installed of it."""
+
+    class Other(importlib.metadata.Distribution):
+        def read_text(self, filename: str) -> str:
+            return "other,sha256=0,1\n" if filename == "RECORD" else "Version: 0\n"
+
+        def locate_file(self, path: str | os.PathLike[str]) -> Path:
+            return Path(path)
+
+    real = importlib.metadata.distribution
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Other() if name == package else real(name))
+    mine = code._installed.__wrapped__()
+    assert mine[package] == "0"
+    assert {name for name, value in mine.items() if value != versions()[name]} == {package, "ethos-hil-installed"}
+
+
+def test_code_that_is_edited_after_the_process_began_keeps_no_artifact(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_source_unchanged()
+    monkeypatch.setattr(code, "_SOURCE", "0" * 16)
+    with pytest.raises(ToolError, match="was changed"):
+        check_source_unchanged()
+
+
+def test_patches_off_is_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ETHOS_HIL_PATCHES", raising=False)
+    on = versions()
+    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
+    assert versions() != on

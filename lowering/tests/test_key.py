@@ -1,0 +1,102 @@
+"""Everything that decides an artifact moves its key: each test changes one thing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ethos_hil.lowering import key as module
+from ethos_hil.lowering.key import model_key
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import Method, TorchModel, from_module
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.upstream.export import export
+from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.lowering.versions import versions
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, factor: float = 2.0, weight: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+        self.weight = torch.nn.Parameter(torch.full((4,), weight))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight * self.factor
+
+
+def scaled(factor: float = 2.0, weight: float = 1.0, example: float = 1.0, calibration: float = 1.0) -> TorchModel:
+    inputs = [(torch.full((1, 4), value),) for value in (example, calibration)]
+    return from_module(Scaled(factor, weight), inputs[0], [inputs[1]])
+
+
+def key_of(model: TorchModel, target: tuple[str, ...] = ("vela",)) -> str:
+    return model_key(
+        {name: export(each.module, each.example_inputs) for name, each in model.methods.items()}, model, target
+    )
+
+
+def with_method(**changes: Any) -> TorchModel:
+    model = scaled()
+    return dataclasses.replace(model, methods={"forward": dataclasses.replace(model.methods["forward"], **changes)})
+
+
+def renamed(name: str) -> TorchModel:
+    model = scaled()
+    return dataclasses.replace(model, methods={name: model.methods["forward"]})
+
+
+OTHERS: dict[str, Callable[[], TorchModel]] = {
+    "a constant": lambda: scaled(factor=3.0),
+    "a weight": lambda: scaled(weight=3.0),
+    "the example": lambda: scaled(example=3.0),
+    "the calibration": lambda: scaled(calibration=3.0),
+    "what stays on the CPU": lambda: with_method(on_cpu=True),
+    "what is left to it": lambda: with_method(leave=("aten.mul.Tensor",)),
+    "a method's name": lambda: renamed("encode"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_each_property_of_the_model_moves_the_key(name: str) -> None:
+    assert key_of(OTHERS[name]()) != key_of(scaled())
+
+
+def test_the_same_model_has_the_same_key() -> None:
+    assert key_of(scaled()) == key_of(scaled())
+    assert isinstance(scaled().methods["forward"], Method)
+
+
+@pytest.mark.parametrize("name", versions())
+def test_each_version_moves_the_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key_of(scaled())
+    changed = versions() | {name: "another"}
+    monkeypatch.setattr(module, "versions", lambda: changed)
+    assert key_of(scaled()) != before
+
+
+def test_each_setting_of_vela_moves_the_key() -> None:
+    u55, u65, shared, sram = NpuName.parse("ethos-u55-128"), NpuName.parse("ethos-u65-256"), "Shared_Sram", "Sram_Only"
+    toolchains = [
+        EthosUToolchain(u55, MemoryMode(shared), "a8w8"),
+        EthosUToolchain(u55, MemoryMode(sram), "a8w8"),
+        EthosUToolchain(u55, MemoryMode(shared), "a16w8"),
+        EthosUToolchain(NpuName.parse("ethos-u55-256"), MemoryMode(shared), "a8w8"),
+        EthosUToolchain(u65, MemoryMode(shared), "a8w8"),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a8w8"),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a16w8"),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), "a8w8"),
+    ]
+    assert len({key_of(scaled(), toolchain.key) for toolchain in toolchains}) == len(toolchains)
+
+
+def test_a_session_without_patches_shares_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ETHOS_HIL_PATCHES", raising=False)
+    before = key_of(scaled())
+    monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
+    assert key_of(scaled()) != before
