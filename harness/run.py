@@ -15,7 +15,7 @@ from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmwa
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputFile, InputSet
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.image.preflight import Destination, examine, raise_if_failed
+from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
@@ -149,6 +149,8 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
         request.target, npu, strict=request.strict, fast=request.fast, trust_elf=request.trust_elf, pool=pool
     )
     firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
+    if not isinstance(firmware, Runner):
+        check_firmware(firmware, board.soc)
     if isinstance(request.inputs, Path):
         inputs: InputFile | tuple[InputSet, ...] | None = InputFile.read(request.inputs)
     else:

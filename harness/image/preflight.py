@@ -80,7 +80,7 @@ def examine(
     rows = [_npu(artifact, place), _stream(artifact, place), _mode(artifact, place, asked)]
     if place.firmware is None:
         return (*rows, _runner(artifact, footprint))
-    rows += [_board(place, place.firmware), _kernels(artifact, place.firmware)]
+    rows += [_board(place.soc, place.firmware), _kernels(artifact, place.firmware)]
     return (*rows, *_memory(artifact, footprint, place.firmware, input_sets))
 
 
@@ -88,6 +88,16 @@ def raise_if_failed(checks: Sequence[Check]) -> None:
     """Raise PreflightFailed if a check failed."""
     if any(check.status == FAIL for check in checks):
         raise PreflightFailed(checks)
+
+
+def check_firmware(elf: bytes, soc: str) -> None:
+    """Check what needs no program: that this is a firmware for the system on chip. Lowering takes much longer.
+
+    Raises:
+        ToolError: it is not an ELF file.
+        PreflightFailed: it is not for this system on chip.
+    """
+    raise_if_failed([_board(soc, Firmware.read(elf))])
 
 
 def _npu(artifact: Artifact, place: Destination) -> Check:
@@ -146,13 +156,13 @@ def _runner(artifact: Artifact, footprint: Footprint) -> Check:
     return Check("runner", "kernels, memory, a fast scratch", "not stated in its ELF", NOTE, fix)
 
 
-def _board(place: Destination, firmware: Firmware) -> Check:
+def _board(soc: str, firmware: Firmware) -> Check:
     """Check that the firmware is for this system on chip: it starts at the address of the processor's vector table."""
-    found = [soc.name for soc in SOCS if soc.boot == firmware.start]
-    if place.soc in found:
-        return Check("firmware", place.soc, place.soc, OK if firmware.doubt is None else NOTE, firmware.doubt)
+    found = [each.name for each in SOCS if each.boot == firmware.start]
+    if soc in found:
+        return Check("firmware", soc, soc, OK if firmware.doubt is None else NOTE, firmware.doubt)
     available = " or ".join(found) or "none that is known"
-    return Check("firmware", place.soc, available, FAIL, f"`make firmware`, and {FIRMWARE_VARIABLE} unset")
+    return Check("firmware", soc, available, FAIL, f"`make firmware`, and {FIRMWARE_VARIABLE} unset")
 
 
 def _kernels(artifact: Artifact, firmware: Firmware) -> Check:
