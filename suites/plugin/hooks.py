@@ -22,6 +22,7 @@ from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 from ethos_hil.suites.plugin import options
 from ethos_hil.suites.plugin.shared_names import CRASHED, RUN, TALLY
 from ethos_hil.suites.trial import session_start as session_start  # before any test file is imported
+from ethos_hil.suites.trial.code_watch import WATCH
 
 if TYPE_CHECKING:
     from ethos_hil.suites.plugin.pytest_items import DeclaredItem
@@ -31,6 +32,7 @@ _SUITES = Path(__file__).resolve().parents[1]
 _DECLARING = frozenset({"ethos_hil.suites.declare.case", "ethos_hil.suites.declare.model_case"})
 """The modules that every declaration imports."""
 _ENDINGS = tuple(f"_{suffix}" for suffix in SUFFIXES)
+WATCH.begin()  # a conftest.py may be imported next
 
 
 @pytest.hookimpl(wrapper=True)
@@ -38,6 +40,7 @@ def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser
 ) -> Generator[None, object, object]:
     """Add the options of the suites, after those of every conftest.py."""
+    WATCH.begin()  # again, in the second session of a process
     result = yield
     options.add(parser, early_config)
     return result
@@ -54,7 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist the folder of this session's records."""
+    """Tell a worker of pytest-xdist the folder of this session's records. The controller imports no test file."""
+    WATCH.end_of_collection(declared=False)
     node.workerinput[RUN] = options.run_name(node.config)
 
 
@@ -80,6 +84,12 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
     if found is not None:
         _join(collector.config)
     return found
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Watch what code reads no longer where nothing is declared."""
+    WATCH.end_of_collection(declared=not _DECLARING.isdisjoint(sys.modules))
 
 
 class _FirstVerdict:

@@ -41,6 +41,7 @@ class DeclaredItem(pytest.Item):
     Attributes:
         record: the test's record; None before it ran, and where the harness failed before there was one.
         verdict: the record's verdict, or "failed".
+        unknown: what its model depends on and cannot be known, as sentences.
     """
 
     def __init__(self, *, profile: str, **keywords: Any) -> None:
@@ -49,6 +50,7 @@ class DeclaredItem(pytest.Item):
         self.record: Record | None = None
         self._kept: Path | None = None
         self._defect: Defect | None = None
+        self.unknown: tuple[str, ...] = ()
         self.add_marker(self.options.profiles[profile].marker)
         self.add_marker(pytest.mark.timeout(_SECONDS))
 
@@ -106,6 +108,7 @@ class DeclaredItem(pytest.Item):
             self._keep(trial, trial.record(decide(Evidence(stopped=stopped))), error)
             raise
         self._defect = trial.test.defect(record)
+        self.unknown = trial.unknown
         self._keep(trial, record, trial.error)
         if self._defect is not None:
             raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
@@ -184,6 +187,7 @@ class DeclaredItem(pytest.Item):
                 decibels, cosine, index = min(noise, key=lambda one: one[0])
                 found += [("sqnr_db", decibels), ("cosine", cosine), ("worst_index", str(list(index)))]
         found += [("defect", self._defect.link)] if self._defect is not None else []
+        found += [("lowered_anew", ", ".join(self.unknown))] if self.unknown else []
         return [*found, ("source", self.source)]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -60,6 +60,7 @@ class Tally:
         self._cases: dict[str, set[str]] = {}
         self._noise: dict[str, list[tuple[float, str]]] = {}
         self._agreement: list[str] = []
+        self._anew: list[tuple[str, str]] = []
         self._lost: list[tuple[str, str]] = []
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
@@ -80,6 +81,8 @@ class Tally:
         self._count(str(facts.get("operator", name[1])), str(facts.get("case", "")), name[2], verdict)
         if "sqnr_db" in facts and verdict == "verified":
             self._noise.setdefault(name[2], []).append((float(str(facts["sqnr_db"])), name[1]))
+        if "lowered_anew" in facts:
+            self._anew.append((name[1], str(facts["lowered_anew"])))
         if "agreement" in facts:
             self._agreement.append(f"{name[2]}, {name[1]}: {facts['agreement']}")
 
@@ -104,7 +107,7 @@ class Tally:
         terminalreporter.section("verdicts")
         for line in (*self.table(), *self.noise(), *sorted(self._agreement)):
             terminalreporter.write_line(escaped(line))
-        for line in self.doubts():
+        for line in (*self.anew(), *self.doubts()):
             terminalreporter.write_line(escaped(line), yellow=True)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
         colour = "red" if total[Verdict.FAILED] else "green" if total[Verdict.VERIFIED] == total.total() else "yellow"
@@ -133,6 +136,14 @@ class Tally:
             lowest = ", ".join(f"{decibels:.1f} ({name})" for decibels, name in values[:3])
             middle = statistics.median_low(decibels for decibels, _ in values)
             yield f"{profile} against float: SQNR median {middle:.1f} dB; lowest {lowest}"
+
+    def anew(self) -> list[str]:
+        """Return a line about the tests that are lowered in every session, with the first one's reason."""
+        if not self._anew:
+            return []
+        name, why = min(self._anew)
+        count = len(self._anew)
+        return [f"lowered anew, as in every session: {count} test{'s'[: count > 1]}; {name}: {why}"]
 
     def doubts(self) -> list[str]:
         """Return a warning for each old firmware that targets ran."""

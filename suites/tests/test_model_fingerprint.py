@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.suites.trial import model_fingerprint
-from ethos_hil.suites.trial.model_fingerprint import files_of, reading, unchanged
+from ethos_hil.suites.trial.code_watch import WATCH
+from ethos_hil.suites.trial.model_fingerprint import (
+    Fingerprint,
+    changed_in_session,
+    fingerprint,
+    read_at_import,
+    state_of,
+)
 
 
 @pytest.fixture
@@ -37,25 +46,29 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def names(files: dict[str, str], project: Path) -> set[str]:
-    return {Path(path).name for path in files if Path(path).is_relative_to(project)}
+def names(made_from: Fingerprint, project: Path) -> set[str]:
+    return {Path(path).name for path in made_from.files if Path(path).is_relative_to(project)}
+
+
+def unchanged(made_from: Fingerprint, project: Path) -> bool:
+    return made_from.outdated(read_at_import([project / "test_net.py"])) is None
 
 
 def test_it_is_made_from_what_its_file_imports_and_so_on(project: Path) -> None:
-    files = files_of([project / "test_net.py"])
-    assert names(files, project) == {"__init__.py", "conftest.py", "test_net.py", "net.py", "layers.py"}
+    made_from = fingerprint([project / "test_net.py"])
+    assert names(made_from, project) == {"__init__.py", "conftest.py", "test_net.py", "net.py", "layers.py"}
     ours = {
         Path(path).name
-        for path in files
+        for path in made_from.files
         if Path(path).is_relative_to(Path(model_fingerprint.__file__).resolve().parents[1])
     }
     assert {"build.py", "case.py"} <= ours
-    assert not any("site-packages" in path for path in files)
+    assert not any("site-packages" in path for path in made_from.files)
 
 
 def test_where_imports_are_computed_every_module_counts(project: Path) -> None:
     (project / "net.py").write_text("import importlib\nlayers = importlib.import_module('proj.' + 'layers')\n")
-    assert "unrelated.py" in names(files_of([project / "test_net.py"]), project)
+    assert "unrelated.py" in names(fingerprint([project / "test_net.py"]), project)
 
 
 def test_packages_of_another_environment_are_no_part_of_it(
@@ -68,7 +81,7 @@ def test_packages_of_another_environment_are_no_part_of_it(
     (project / "net.py").write_text("import installed_elsewhere\n")
     monkeypatch.syspath_prepend(str(other))
     importlib.import_module("installed_elsewhere")
-    assert names(files_of([project / "test_net.py"]), tmp_path) == {
+    assert names(fingerprint([project / "test_net.py"]), tmp_path) == {
         "__init__.py",
         "conftest.py",
         "test_net.py",
@@ -79,33 +92,101 @@ def test_packages_of_another_environment_are_no_part_of_it(
 
 @pytest.mark.parametrize("changed", ["test_net.py", "net.py", "layers.py", "conftest.py"])
 def test_a_change_of_any_of_them_is_noticed(project: Path, changed: str) -> None:
-    files = files_of([project / "test_net.py"])
-    assert unchanged(files)
+    made_from = fingerprint([project / "test_net.py"])
+    assert unchanged(made_from, project)
     with (project / changed).open("a") as stream:
         stream.write("# changed\n")
-    assert not unchanged(files)
+    assert not unchanged(made_from, project)
     (project / changed).unlink()
-    assert not unchanged(files)
+    assert not unchanged(made_from, project)
 
 
 def test_a_change_of_another_file_is_none(project: Path) -> None:
-    files = files_of([project / "test_net.py"])
+    made_from = fingerprint([project / "test_net.py"])
     (project / "test_other.py").write_text("changed = True\n")
-    assert unchanged(files)
+    assert unchanged(made_from, project)
 
 
 def test_data_that_is_read_counts(project: Path) -> None:
     weights = project / "weights.bin"
     weights.write_bytes(b"1")
-    with reading() as opened:
+    with WATCH.building() as built:
         weights.read_bytes()
-    files = files_of([project / "test_net.py"], opened)
-    assert "weights.bin" in names(files, project)
+    made_from = fingerprint([project / "test_net.py"], built)
+    assert "weights.bin" in names(made_from, project)
     weights.write_bytes(b"2")
-    assert not unchanged(files)
+    assert not unchanged(made_from, project)
 
 
-def test_a_file_that_was_changed_since_the_session_began_is_not_trusted(project: Path) -> None:
+def test_a_file_that_was_changed_since_the_session_began_is_not_trusted(project: Path, tmp_path: Path) -> None:
     """The old text of the file may have been imported."""
-    assert model_fingerprint.unchanged_in_session({str(project / "__init__.py"): ""}) is False
-    assert model_fingerprint.unchanged_in_session({model_fingerprint.__file__: ""}) is True
+    changed = str(project / "__init__.py")
+    assert changed_in_session([model_fingerprint.__file__, changed]) == changed
+    assert changed_in_session([model_fingerprint.__file__, str(tmp_path / "absent")]) is None
+
+
+def test_a_file_that_was_moved_there_since_the_session_began_is_not_trusted(project: Path) -> None:
+    """It keeps its time of modification."""
+    moved = project / "older.txt"
+    moved.write_text("")
+    os.utime(moved, (1, 1))
+    assert changed_in_session([str(moved)]) == str(moved)
+
+
+def test_a_change_that_keeps_time_and_size_is_noticed(project: Path) -> None:
+    data = project / "data.txt"
+    data.write_text("1")
+    os.utime(data, (1, 1))
+    before = state_of(data)
+    data.write_text("2")
+    os.utime(data, (1, 1))
+    assert state_of(data) != before
+
+
+def test_a_module_that_was_imported_unseen_is_not_known(project: Path) -> None:
+    WATCH.heard.remove(str(project / "layers.py"))
+    made_from = fingerprint([project / "test_net.py"])
+    assert made_from.unknown == ("layers.py was imported before its reads could be noted",)
+    assert not unchanged(made_from, project)
+
+
+def test_what_is_written_is_not_read(project: Path) -> None:
+    with WATCH.building() as built:
+        (project / "log.txt").write_text("")
+        os.close(os.open(project / "log.bin", os.O_WRONLY | os.O_CREAT))
+        with tempfile.NamedTemporaryFile(dir=project, suffix=".tmp"), (project / "new.txt").open("w+"):
+            pass
+    assert not any(Path(path).suffix == ".tmp" for path in fingerprint([project / "test_net.py"], built).files)
+    assert not {"log.txt", "log.bin", "new.txt"} & names(fingerprint([project / "test_net.py"], built), project)
+
+
+def test_what_is_neither_a_file_nor_a_folder_is_not_known(project: Path) -> None:
+    os.mkfifo(project / "pipe")
+    with WATCH.building() as built:
+        os.close(os.open(project / "pipe", os.O_RDONLY | os.O_NONBLOCK))
+    assert fingerprint([project / "test_net.py"], built).unknown == (
+        f"{project / 'pipe'} is neither a file nor a folder",
+    )
+
+
+def test_the_values_of_variables_are_not_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be secrets."""
+    monkeypatch.setenv("KNOWN_SECRET", "hunter2")
+    with WATCH.building() as built:
+        assert os.environ["KNOWN_SECRET"] == "hunter2"
+    made_from = fingerprint([project / "test_net.py"], built)
+    assert "KNOWN_SECRET" in made_from.variables
+    assert "hunter2" not in repr(made_from)
+    assert unchanged(made_from, project)
+    monkeypatch.delenv("KNOWN_SECRET")
+    assert not unchanged(made_from, project)
+
+
+def test_a_variable_that_changes_while_it_is_read_is_not_known(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with WATCH.building() as built:
+        for value in ("a", "b"):
+            monkeypatch.setenv("KNOWN_CHANGING", value)
+            os.environ["KNOWN_CHANGING"]
+    assert fingerprint([project / "test_net.py"], built).unknown == (
+        "the variable KNOWN_CHANGING changes while it runs",
+    )

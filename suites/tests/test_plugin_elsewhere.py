@@ -23,7 +23,10 @@ LIGHT = {
     "ethos_hil.suites.plugin.options",
     "ethos_hil.suites.plugin.shared_names",
     "ethos_hil.suites.trial",
+    "ethos_hil.suites.trial.code_watch",
+    "ethos_hil.suites.trial.project_files",
     "ethos_hil.suites.trial.session_start",
+    "ethos_hil.suites.trial.watched_environment",
 }
 """The only modules of this package that a session of another project imports."""
 CONFTEST = """
@@ -54,6 +57,10 @@ def test_property(record_property):
 def test_named_BI():
     pass
 
+def test_nothing_is_watched():
+    import os
+    assert type(os.environ) is type(os.environb) is os._Environ
+
 @pytest.mark.parametrize("verdict", ["failed"])
 def test_fixture_U55_BI(verdict):
     pass
@@ -73,8 +80,8 @@ def elsewhere(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_their_options_words_and_summary_stay_theirs(elsewhere: pytest.Pytester, workers: tuple[str, ...]) -> None:
     result = elsewhere.runpytest_subprocess("-v", "--target", "mine", *workers)
     assert result.ret == 0, str(result.stdout)
-    result.assert_outcomes(passed=4)
-    assert str(result.stdout).count("PASSED") == 4
+    result.assert_outcomes(passed=5)
+    assert str(result.stdout).count("PASSED") == 5
     assert "verdict" not in str(result.stdout)
 
 

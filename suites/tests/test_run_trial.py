@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.verify import Comparison
 from ethos_hil.lowering.artifact import NpuOp
@@ -24,6 +25,7 @@ from ethos_hil.suites.tests.session import SAMPLE
 from ethos_hil.suites.trial import artifact_memo
 from ethos_hil.suites.trial.artifact_memo import Found
 from ethos_hil.suites.trial.declared import DeclaredCase
+from ethos_hil.suites.trial.model_fingerprint import read_at_import
 from ethos_hil.suites.trial.run_trial import Trial
 
 Change = Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]
@@ -38,7 +40,7 @@ class Remapped(DeclaredCase):
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
         found = super().lower(memory_mode, cache)
         delegates = [dataclasses.replace(one, npu_ops=self.change(one.npu_ops)) for one in found.artifact.delegates]
-        return Found(dataclasses.replace(found.artifact, delegates=tuple(delegates)), found.files)
+        return Found(dataclasses.replace(found.artifact, delegates=tuple(delegates)), found.made_from)
 
 
 def came_of(change: Change) -> Record:
@@ -69,7 +71,7 @@ def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
     class Left(Remapped):
         def lower(self, memory_mode: str | None, cache: Cache) -> Found:
             found = super().lower(memory_mode, cache)
-            return Found(dataclasses.replace(found.artifact, delegates=()), found.files)
+            return Found(dataclasses.replace(found.artifact, delegates=()), found.made_from)
 
     record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), SessionSettings()).run()
     assert record.verdict == "failed"
@@ -103,18 +105,36 @@ def test_missing_tools_are_known_before_anything_is_lowered(tmp_path: Path, monk
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"), [("no firmware", "not-available"), (None, "wrong-program")], ids=["no ELF", "another board's"]
+)
+def test_a_wrong_firmware_is_known_before_anything_is_lowered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, kind: str
+) -> None:
+    file = tmp_path / "firmware.elf"
+    file.write_bytes(text.encode() if text is not None else find_firmware("corstone-320"))
+    monkeypatch.setenv("ETHOS_HIL_FIRMWARE", str(file))
+    test = DeclaredCase(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
+    record = Trial(test, SessionSettings(), Cache(tmp_path / "cache")).run()
+    assert record.failure is not None
+    assert (record.verdict, record.failure.kind) == ("failed", kind)
+    assert not (tmp_path / "cache").exists()
+
+
 def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: Path) -> None:
     test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
     cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.key(None)
     made = test.lower(None, cache)
-    assert not [path for path in made.files if path.startswith(str(tmp_path))], "the cache is no part of the model"
-    memo = artifact_memo.find(cache, place, key)
+    assert not [path for path in made.made_from.files if path.startswith(str(tmp_path))], (
+        "the cache is no part of the model"
+    )
+    memo = artifact_memo.find(cache, place, key, read_at_import(test.origins))
     assert memo is not None
     assert memo.artifact.key == made.artifact.key
     CacheContents(tmp_path).trim(0)
-    assert artifact_memo.find(cache, place, key) is None
+    assert artifact_memo.find(cache, place, key, read_at_import(test.origins)) is None
     assert test.lower(None, cache).artifact.pte == made.artifact.pte
-    assert artifact_memo.find(cache, place, key) is not None
+    assert artifact_memo.find(cache, place, key, read_at_import(test.origins)) is not None
 
 
 def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: Path) -> None:
@@ -129,5 +149,6 @@ def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: P
     tests[0].lower(None, cache)  # so the other is the one not used for longest
     one = max(entry.size for entry in CacheContents(tmp_path).entries())
     assert CacheContents(tmp_path).trim(one).entries == 1
-    assert artifact_memo.find(cache, f"{SAMPLE}::{tests[0].name}", tests[0].key(None)) is not None
+    today = read_at_import(tests[0].origins)
+    assert artifact_memo.find(cache, f"{SAMPLE}::{tests[0].name}", tests[0].key(None), today) is not None
     assert len(list(cases.iterdir())) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +23,10 @@ from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import Profile
 from ethos_hil.suites.trial import artifact_memo
 from ethos_hil.suites.trial.artifact_memo import Found
+from ethos_hil.suites.trial.code_watch import WATCH
 from ethos_hil.suites.trial.expectation import BORDER, Expectation
-from ethos_hil.suites.trial.model_fingerprint import files_of, reading
+from ethos_hil.suites.trial.imported_files import file_of_module
+from ethos_hil.suites.trial.model_fingerprint import fingerprint, read_at_import
 
 if TYPE_CHECKING:
     from ethos_hil.lowering.model import TorchModel
@@ -76,7 +77,7 @@ class Declared(abc.ABC):
 
     @property
     def origins(self) -> tuple[Path, ...]:
-        """Return the files that make the model, themselves and by their imports. Call it after `build`."""
+        """The files that make the model, themselves and by their imports."""
         return (self.file,)
 
     def key(self, memory_mode: str | None) -> tuple[str, ...]:
@@ -87,20 +88,20 @@ class Declared(abc.ABC):
         return EthosUToolchain(target, MemoryMode.chosen(memory_mode, target), self.scheme).key
 
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-        """Return its artifact, from the cache if possible, and the files that the model was made from."""
+        """Return its artifact, from the cache if possible, and what the model was made from."""
         key = self.key(memory_mode)
         place = f"{self.file}::{self.name}"
-        found = artifact_memo.find(cache, place, key)
+        found = artifact_memo.find(cache, place, key, read_at_import(self.origins))
         if found is not None:
             return found
         from ethos_hil.lowering.lower import lower
 
         target = self.profile.target
         mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, NpuName) else None
-        with reading() as opened:
+        with WATCH.building() as built:
             artifact = lower(self.build(), target, memory_mode=mode, scheme=self.scheme, cache=cache)
-        data = (path for path in opened if not path.is_relative_to(cache.folder))
-        found = Found(artifact, files_of(self.origins, data))
+        built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
+        found = Found(artifact, fingerprint(self.origins, built))
         artifact_memo.keep(cache, place, key, found)
         return found
 
@@ -160,9 +161,10 @@ class DeclaredModel(Declared):
     @property
     def origins(self) -> tuple[Path, ...]:
         module = self.model.factory.rpartition(":")[0]
-        file = module if module.endswith(".py") else sys.modules[module].__file__
-        assert file is not None, f"{module} is a namespace"
-        return (self.file, Path(file))
+        if module.endswith(".py"):
+            return (self.file, Path(module).absolute())
+        file = file_of_module(module, Path.cwd())
+        return (self.file,) if file is None else (self.file, file)
 
     def build(self) -> TorchModel:
         from ethos_hil.lowering.model import ProgramFile, load_model

@@ -1,192 +1,200 @@
-"""The files that a case was made from: a change in one of them may change the model.
+"""What a case was made from: a change in any of it may change the model.
 
-These are the file that declares it, the project's modules that this file imports, directly or indirectly, the
-`conftest.py`s above it, and data files that were read while the model was built and lowered. Installed packages are not
-listed: their versions are compared too. Neither are `lowering`, whose digest is among the versions, and `harness` and
-`results`, which do not affect a model.
+This is the file that declares the case, the project's modules that this file imports, directly or indirectly, the
+`conftest.py`s above it, data files, folders and environment variables that their code read when they were imported, and
+those that were read while the model was built and lowered (`ethos_hil.suites.trial.code_watch`). Installed packages are
+not listed: their versions are compared too. Neither are `lowering`, whose digest is among the versions, and `harness`
+and `results`, which do not affect a model.
+
+A model may also depend on what cannot be known: what a process or the network answered. Such a case is lowered anew in
+every session.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import os
-import sys
-import sysconfig
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
-from ethos_hil.results.regular_file import read_bytes
+from ethos_hil.results.regular_file import opened
+from ethos_hil.suites.trial import imported_files
+from ethos_hil.suites.trial.code_watch import WATCH, Reads, digest_of_value
+from ethos_hil.suites.trial.project_files import counts
 from ethos_hil.suites.trial.session_start import BEGAN
 
-INSTALLED = tuple({Path(sysconfig.get_path(n)).resolve() for n in ("stdlib", "platstdlib", "purelib", "platlib")})
 _SUITES = Path(__file__).resolve().parents[1]
-_BUILDERS = (_SUITES / "trial/build.py", _SUITES / "declare/case.py")
-"""The parts of this package that turn a declaration into a model."""
-_NO_PART = tuple(_SUITES.parent / name for name in ("harness", "results", "lowering", "src/ethos_hil/__init__.py"))
-_PACKAGES = frozenset({"site-packages", "dist-packages"})
-"""Folders of installed packages; an environment may see those of another."""
-_DYNAMIC = frozenset({"import_module", "__import__"})
-"""A module that calls one of these may import something that its source does not name."""
+_BUILDERS = (_SUITES / "trial/build.py", *(_SUITES / "declare").glob("*.py"))
+"""The parts of this package that turn a declaration into a model, with all that they import of it."""
+_MISSING = "missing"
+"""In place of the digest of a file that was looked for and is not there."""
+_NO_PART_OF_A_FOLDER = frozenset({"__pycache__", ".pytest_cache"})
 
 
-def files_of(origins: Iterable[Path], opened: Iterable[Path] = ()) -> dict[str, str]:
-    """Return the digests, by absolute path, of the files that a case was made from.
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a case was made from.
 
-    Call it in the process that built the model: only imported modules are examined.
+    Attributes:
+        files: digests of files and of lists of folders, by absolute path; "missing" for a file that was not there.
+        variables: digests of environment variables by name, as in `Reads`.
+        unknown: what else decided, as sentences; empty where all is known.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+    def outdated(self, today: Reads) -> str | None:
+        """Return what differs from `today`, as `read_at_import` returns it, and from the disk; None if nothing does."""
+        if self.unknown:
+            return self.unknown[0]
+        if today.unknown:
+            return min(today.unknown)
+        lacking = sorted((today.files | today.folders) - self.files.keys())
+        if lacking:
+            return f"{lacking[0]} is part of it"
+        for path, digest in self.files.items():
+            if state_of(path) != digest:
+                return f"{path} has changed"
+        lacking = sorted(today.variables.keys() - self.variables.keys())
+        if lacking:
+            return f"the environment variable {lacking[0]} is part of it"
+        for name, digest in self.variables.items():
+            if today.variables.get(name, digest_of_value(os.environ.get(name))) != digest:
+                return f"the environment variable {name} has changed"
+        return None
+
+
+def read_at_import(origins: Iterable[Path]) -> Reads:
+    """Return what importing a case's files has asked for: the least that it was made from.
+
+    Args:
+        origins: the files that declare the case and make its model; they need not be imported yet.
+
+    Returns:
+        `files` also has the files of the modules.
+    """
+    return _read_at_import(tuple(origins), WATCH.count)
+
+
+@functools.lru_cache(maxsize=100)
+def _read_at_import(origins: tuple[Path, ...], _count: int) -> Reads:
+    return _reads_of(_closure(origins, loaded_too=False), shared=False)
+
+
+def fingerprint(origins: Iterable[Path], built: Reads | None = None) -> Fingerprint:
+    """Return what a case was made from. Call it in the process that built the model.
 
     Args:
         origins: the files that declare the case and make its model.
-        opened: the paths from `reading`.
+        built: what was asked for while it was built and lowered.
     """
-    loaded = _loaded()
+    reads = _reads_of(_closure(tuple(origins), loaded_too=True), shared=True)
+    if built is not None:
+        reads.add(built)
+    # What the tools looked for and did not find, and their temporary files, decide nothing.
+    reads.files |= {path for path in reads.passing if Path(path).is_file()}
+    unknown = set(reads.unknown)
+    files = {}
+    for path in sorted(reads.files | reads.folders):
+        if _is_part(path) and (path in reads.folders or not Path(path).is_dir()):
+            files[path] = state_of(path)
+            if files[path] == "":
+                unknown.add(f"{path} is neither a file nor a folder")
+    return Fingerprint(files, dict(sorted(reads.variables.items())), tuple(sorted(unknown)))
+
+
+def changed_in_session(files: Iterable[str]) -> str | None:
+    """Return a file that changed since the session began, or None. Its old text may have been imported."""
+    for path in files:
+        try:
+            status = Path(path).stat()
+        except FileNotFoundError:
+            continue  # its state is "missing"
+        except OSError:
+            return path
+        # A file that is renamed keeps the time of its modification.
+        if max(status.st_mtime_ns, status.st_ctime_ns) >= BEGAN:
+            return path
+    return None
+
+
+def state_of(path: str | Path) -> str:
+    """Return the digest of a file, or of the names in a folder; "missing", or "" for anything else."""
+    try:
+        status = Path(path).stat()
+        if stat.S_ISREG(status.st_mode):
+            return _digest(str(path), status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+        if stat.S_ISDIR(status.st_mode):
+            names = sorted(each.name for each in Path(path).iterdir() if each.name not in _NO_PART_OF_A_FOLDER)
+            return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+    except FileNotFoundError:
+        return _MISSING
+    except OSError as error:
+        return f"{error.strerror}"
+    return ""
+
+
+@functools.lru_cache(maxsize=4000)
+def _digest(path: str, _inode: int, _modified: int, _changed: int, _size: int) -> str:
+    with opened(Path(path)) as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def _closure(origins: tuple[Path, ...], *, loaded_too: bool) -> set[Path]:
+    """Return the files of the modules that a case is made from.
+
+    Args:
+        origins: the files that declare the case and make its model.
+        loaded_too: where a module imports by a computed name, all imported modules count.
+    """
+    loaded = imported_files.loaded()
     first = {path.resolve() for path in origins}
     above = {folder for path in first for folder in path.parents}
-    files = {*first, *_BUILDERS, *(path for path in loaded if path.name == "conftest.py" and path.parent in above)}
-    waiting = list(files)
+    # Of several that are no part of a package, pytest leaves only one among the imported modules.
+    everywhere = {*loaded, *map(Path, WATCH.heard)}
+    files = {*first, *_BUILDERS, *(path for path in everywhere if path.name == "conftest.py" and path.parent in above)}
+    waiting = [path for path in files if path not in _BUILDERS]
     while waiting:
         path = waiting.pop()
-        imported = _imports(path, path.stat().st_mtime_ns)
-        if imported is None:
-            found = set(loaded)
-        else:
-            package = _package(loaded.get(path))
-            found = {file for name in imported for file in _files_of_name(name, package)}
-        new = {file for file in found if file in loaded} - files
+        package = getattr(loaded.get(path), "__package__", None) or ""
+        found, dynamic = imported_files.imported_by(path, package, Path.cwd() if path in first else None)
+        if dynamic and loaded_too:
+            found |= set(loaded)
+        for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if loaded_too else None):
+            found |= {Path(each) for each in reads.executed} if reads is not None else set()
+        new = {file for file in found if file.is_file()} - files
         files |= new
         waiting += new
-    data = {path for path in (one.resolve() for one in opened) if path.is_file() and _is_data(path)}
-    return {str(path): digest_of(path) for path in sorted(files | data)}
+    return files
 
 
-def unchanged(files: dict[str, str]) -> bool:
-    """Return whether every file still has its digest."""
-    try:
-        return all(digest_of(Path(path)) == digest for path, digest in files.items())
-    except OSError:
-        return False
-
-
-def unchanged_in_session(files: Iterable[str]) -> bool:
-    """Return whether no file changed since the session began. If one did, its old text may have been imported."""
-    try:
-        return all(Path(path).stat().st_mtime_ns < BEGAN for path in files)
-    except OSError:
-        return False
-
-
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    status = path.stat()
-    return _digest(path, status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(maxsize=1000)
-def _digest(path: Path, _modified: int, _size: int) -> str:
-    return hashlib.sha256(read_bytes(path)).hexdigest()
-
-
-@contextmanager
-def reading() -> Iterator[set[Path]]:
-    """Collect the path of every file that this process opens inside the block, in the set that it yields."""
-    _listen()
-    _opened.append(set())
-    try:
-        yield _opened[-1]
-    finally:
-        _opened.pop()
-
-
-_opened: list[set[Path]] = []
-
-
-@functools.cache
-def _listen() -> None:
-    """Add an audit hook. It cannot be removed, so it is added once, and only where something is built."""
-
-    def heard(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "open" and _opened and isinstance(arguments[0], str | bytes):
-            _opened[-1].add(Path(os.fsdecode(arguments[0])).absolute())
-
-    sys.addaudithook(heard)
-
-
-def _counts(path: Path) -> bool:
-    if path.is_relative_to(_SUITES):
-        return True  # models of ours, also where this is installed: a new build may have the old version
-    if not _PACKAGES.isdisjoint(path.parts):
-        return False
-    return not any(path.is_relative_to(root) for root in (*INSTALLED, *_NO_PART))
-
-
-def _is_data(path: Path) -> bool:
-    """Return whether a file is data: not source (which is imported, and also read to be quoted), and not a system
-    file.
-    """
-    return path.suffix not in (".py", ".pyc") and path.parts[1] not in ("proc", "sys", "dev") and _counts(path)
-
-
-def _loaded() -> dict[Path, ModuleType]:
-    """Return the imported modules of the project, by file."""
-    found = {}
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        path = _of_project(file) if isinstance(file, str) else None
-        if path is not None:
-            found[path] = module
+def _reads_of(files: set[Path], *, shared: bool) -> Reads:
+    """Return what the modules in these files have asked for, and the files themselves."""
+    found = Reads(files={str(path) for path in files})
+    loaded = imported_files.loaded()
+    for path in sorted(files):
+        if path.suffix == ".py" and path in loaded and not _seen(path):
+            found.unknown.add(f"{path.name} was imported before its reads could be noted")
+        for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if shared else None):
+            if reads is not None:
+                found.add(reads)
+    found.files = {path for path in found.files if _is_part(path) and not Path(path).is_dir()}
+    found.folders = {path for path in found.folders if _is_part(path)}
     return found
 
 
-@functools.cache  # torch has thousands of modules, and every case calls this again
-def _of_project(file: str) -> Path | None:
-    """Return a module's file if it belongs to the project, else None."""
-    path = Path(file)
-    if not path.is_absolute():
-        return None
-    path = path.resolve()
-    return path if _counts(path) else None
+def _seen(path: Path) -> bool:
+    """Return whether it is known what a module read when it was imported."""
+    return str(path) in WATCH.heard or path.is_relative_to(_SUITES)
 
 
-def _package(module: ModuleType | None) -> str:
-    return getattr(module, "__package__", None) or ""
-
-
-@functools.lru_cache(maxsize=1000)
-def _imports(path: Path, _modified: int) -> frozenset[str] | None:
-    """Return the names of modules, or possible modules, that a file imports anywhere; None if they cannot be
-    determined.
-
-    Relative ones begin with dots.
-    """
-    if path.suffix != ".py":
-        return frozenset()
-    names = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            names |= {base, *(f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)}
-        elif _DYNAMIC & {getattr(node, "id", None), getattr(node, "attr", None)}:
-            return None
-    return frozenset(names)
-
-
-def _files_of_name(name: str, package: str) -> Iterator[Path]:
-    """Return the files of the module called `name` and of its parent packages, as far as they are imported."""
-    level = len(name) - len(name.lstrip("."))
-    if level:
-        parents = package.split(".")
-        name = ".".join([*parents[: len(parents) - level + 1], name[level:]]).rstrip(".")
-    parts = name.split(".")
-    for length in range(1, len(parts) + 1):
-        file = getattr(sys.modules.get(".".join(parts[:length])), "__file__", None)
-        if isinstance(file, str):
-            yield Path(file).resolve()
+@functools.cache
+def _is_part(path: str) -> bool:
+    """Return whether a file that was opened, or a folder that was listed, may decide: not a system's file."""
+    place = Path(path)
+    return place.parts[1] not in ("proc", "sys", "dev") and counts(place.resolve())

@@ -4,9 +4,11 @@ A recording is one zip archive: the artifact, the answer's arrays (.npz), and `r
     the question. It is written as `<test>.zip.new` and renamed when the test is verified, so that a failing run never
     replaces a good recording.
 
-A recording has a past answer. It is stale as soon as the test's question differs: another declaration, another file of
-the model, another NPU, memory mode or target, other versions of the compilers. The test fails if its recording is
-stale, missing or damaged.
+A recording has a past answer. It is stale as soon as the test's question differs: another declaration, another file or
+environment variable of the model, another NPU, memory mode or target, other versions of the compilers. What the test
+imports and reads today must be among what the recording names: it does not decide itself what makes it stale. Where a
+model depends on what cannot be known, a recording of it is stale at once. The test fails if its recording is stale,
+missing or damaged.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,12 +38,15 @@ from ethos_hil.lowering.versions import versions
 from ethos_hil.lowering.zip_members import ZipMembers, members
 from ethos_hil.results.regular_file import opened
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.trial.model_fingerprint import digest_of, unchanged_in_session
+from ethos_hil.suites.trial.code_watch import Reads
+from ethos_hil.suites.trial.model_fingerprint import Fingerprint, changed_in_session
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
-SCHEMA_VERSION = 1
-_NOT_COMPARED = ("python", "ethos-hil-lowering", "ethos-hil-patches")
-"""Versions that do not make a recording stale: lowering may change, and today's code judges the old answer."""
+SCHEMA_VERSION = 2
+_NOT_COMPARED = ("python", "ethos-hil-lowering", "ethos-hil-patches", "ethos-hil-installed")
+"""Versions that do not make a recording stale: lowering may change, and today's code judges the old answer. Another
+machine may have another build of the same version.
+"""
 _HINT = "record it again: --record in place of --replay, on the target"
 
 
@@ -103,7 +108,7 @@ class Recording:
 
     Attributes:
         asked: the test's question, in the form of `question`.
-        files: digests of the files that the model was made from, by path.
+        made_from: what the model was made from.
         artifact: the program that was computed.
         board: the target that computed it; None for the reference model.
         outcome: the target's outcome.
@@ -111,7 +116,7 @@ class Recording:
     """
 
     asked: Mapping[str, Any]
-    files: Mapping[str, str]
+    made_from: Fingerprint
     artifact: Artifact
     board: TargetFacts | None = None
     outcome: Outcome | None = None
@@ -131,7 +136,9 @@ class Recording:
         document = {
             "schema_version": SCHEMA_VERSION,
             "asked": dict(self.asked),
-            "files": {_relative(Path(name), root): digest for name, digest in self.files.items()},
+            "files": {_relative(Path(name), root): digest for name, digest in self.made_from.files.items()},
+            "variables": dict(self.made_from.variables),
+            "unknown": list(self.made_from.unknown),
             "board": None if self.board is None else asdict(self.board),
             "outcome": None if self.outcome is None else outcome_to_json(self.outcome, arrays),
             "answer": None if self.answer is None else answer_to_json(self.answer, arrays),
@@ -157,8 +164,14 @@ class Recording:
         return fresh
 
     @classmethod
-    def read(cls, path: Path, asked: Mapping[str, Any], root: Path) -> Recording:
-        """Return the recording at `path`, which must answer the question `asked` for today's files.
+    def read(cls, path: Path, asked: Mapping[str, Any], root: Path, today: Reads) -> Recording:
+        """Return the recording at `path`, which must answer the question `asked`.
+
+        Args:
+            path: the archive.
+            asked: the question, in the form of `question`.
+            root: the project's folder.
+            today: what importing the test's files asked for in this session.
 
         Raises:
             RecordingError: the recording is missing, damaged, or stale.
@@ -175,7 +188,11 @@ class Recording:
                 artifact = Artifact.load(Path(scratch))
             recording = cls(
                 asked=document["asked"],
-                files={str(root / name): digest for name, digest in document["files"].items()},
+                made_from=Fingerprint(
+                    {str(root / name): digest for name, digest in document["files"].items()},
+                    dict(document["variables"]),
+                    tuple(document["unknown"]),
+                ),
                 artifact=artifact,
                 board=None if document["board"] is None else _board(document["board"]),
                 outcome=None if document["outcome"] is None else outcome(document["outcome"], arrays),
@@ -195,23 +212,19 @@ class Recording:
             raise RecordingError(
                 f"{path} is damaged: {error}", hint=_HINT, kind=FailureKind.DAMAGED_RECORDING
             ) from error
-        recording._check_question(path, asked, root)
+        recording._check_question(path, asked, root, today)
         return recording
 
-    def _check_question(self, path: Path, asked: Mapping[str, Any], root: Path) -> None:
+    def _check_question(self, path: Path, asked: Mapping[str, Any], root: Path, today: Reads) -> None:
         """Raise RecordingError unless it answers the question `asked`."""
         changes = [
             f"{name} was {self.asked.get(name)}, is {value}"
             for name, value in asked.items()
             if value != self.asked.get(name)
         ]
-        for name, digest in self.files.items():
-            try:
-                same = digest_of(Path(name)) == digest
-            except OSError:
-                same = False
-            if not same:
-                changes.append(f"{_relative(Path(name), root)} has changed")
+        outdated = self.made_from.outdated(today)
+        if outdated is not None:
+            changes.append(outdated.replace(f"{root}{os.sep}", ""))
         if changes:
             raise RecordingError(f"{path.name} is stale: {changes[0]}", hint=_HINT, kind=FailureKind.STALE_RECORDING)
         if (self.outcome is None or self.board is None) == (self.answer is None):
@@ -227,10 +240,11 @@ def _members(path: Path) -> Iterator[ZipMembers]:
         yield archive
 
 
-def check_files_unchanged(files: Mapping[str, str]) -> None:
+def check_files_unchanged(files: Iterable[str]) -> None:
     """Raise RecordingError if one of the files may differ from the version that ran."""
-    if not unchanged_in_session(files):
-        what = "a file that the model is made from was written since the session began"
+    path = changed_in_session(files)
+    if path is not None:
+        what = f"{path}, which the model is made from, was written since the session began"
         raise RecordingError(what, hint="run it again", kind=FailureKind.STALE_RECORDING)
 
 

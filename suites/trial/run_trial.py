@@ -48,6 +48,7 @@ class Trial:
         report: the run on a target.
         answer: the reference model's answer, where the reference model is under test.
         error: why there is no answer to compare.
+        unknown: what the model depends on and cannot be known, as sentences.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Trial:
         self.report: Report | None = None
         self.answer: ReferenceRun | None = None
         self.error: EthosHilError | None = None
+        self.unknown: tuple[str, ...] = ()
         self._recorded: Path | None = None
 
     def run(self) -> Record:
@@ -78,7 +80,8 @@ class Trial:
         if record is None:
             record = self.record(decision)
         else:
-            record = dataclasses.replace(record, verdict=decision.verdict, failure=decision.failure)
+            notes = (*record.notes, *self._anew)
+            record = dataclasses.replace(record, verdict=decision.verdict, failure=decision.failure, notes=notes)
         return record if self._recorded is None else self._with_recording(record, self._recorded)
 
     def record(self, decision: Decision) -> Record:
@@ -94,10 +97,19 @@ class Trial:
             failure=decision.failure,
             artifact=info(artifact) if artifact is not None else None,
             versions=environment.versions(),
-            notes=artifact.notes if artifact is not None else (),
+            notes=(*(artifact.notes if artifact is not None else ()), *self._anew),
             console=self.error.console if self.error is not None else (),
             preflight=_checks(self.error),
             memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
+        )
+
+    @property
+    def _anew(self) -> tuple[str, ...]:
+        """The note of a test that was lowered though nothing that is known has changed."""
+        if not self.unknown:
+            return ()
+        return (
+            f"lowered anew, as in every session, because what decides it cannot be known: {', '.join(self.unknown)}",
         )
 
     def _gather(self) -> tuple[Evidence, Record | None]:
@@ -110,13 +122,16 @@ class Trial:
             return self._replayed(settings.replay)
         if self.test.lacking is not None:
             return Evidence(missing=self.test.lacking), None
-        # A missing target is reported before lowering, which may take a minute.
+        # A missing target or firmware is reported before lowering, which may take a minute.
         if npu is not None and settings.target is not None:
+            from ethos_hil.harness.image.firmware_elf import find_firmware
+            from ethos_hil.harness.image.preflight import check_firmware
             from ethos_hil.harness.targets.registry import make_target
 
             self.board = make_target(settings.target, npu, strict=settings.strict, pool=self._pool)
+            check_firmware(find_firmware(self.board.soc), self.board.soc)
         found = self.test.lower(settings.memory_mode, self._cache or Cache())
-        self.artifact = found.artifact
+        self.artifact, self.unknown = found.artifact, found.made_from.unknown
         problem = self.test.problem(found.artifact)
         if problem is not None:
             return Evidence(misplaced=problem), None
@@ -129,8 +144,8 @@ class Trial:
         if settings.record is not None:
             from ethos_hil.suites.trial.recording import Recording, TargetFacts, check_files_unchanged
 
-            check_files_unchanged(found.files)
-            answered = Recording(self._question(), found.files, found.artifact, answer=self.answer)
+            check_files_unchanged(found.made_from.files)
+            answered = Recording(self._question(), found.made_from, found.artifact, answer=self.answer)
             if self.board is not None and self.report is not None:
                 answered = dataclasses.replace(answered, board=TargetFacts.of(self.board), outcome=self.report.outcome)
             self._write(answered, settings.record)
@@ -160,10 +175,12 @@ class Trial:
     def _replayed(self, folder: Path) -> tuple[Evidence, Record | None]:
         """Judge a recorded answer again with today's oracle, declaration and comparison."""
         from ethos_hil.harness.run import Answer, judge
+        from ethos_hil.suites.trial.model_fingerprint import read_at_import
         from ethos_hil.suites.trial.recording import RecordedTarget, Recording
 
         path = self._archive(folder)
-        recording = Recording.read(path, self._question(), self.settings.root)
+        today = read_at_import(self.test.origins)
+        recording = Recording.read(path, self._question(), self.settings.root, today)
         artifact = self.artifact = recording.artifact
         problem = self.test.problem(artifact)
         if problem is not None:

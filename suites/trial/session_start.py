@@ -4,5 +4,7 @@ from __future__ import annotations
 
 import time
 
-BEGAN = time.time_ns()
+_SLACK = 50_000_000
+"""File systems take the time of a change from a clock that moves in steps: a change may look that much older, ns."""
+BEGAN = time.time_ns() - _SLACK
 """Nanoseconds since the epoch."""

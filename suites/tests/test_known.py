@@ -1,0 +1,296 @@
+"""What a case depends on beside its own text is noticed.
+
+Every case here is lowered, something that it read is changed, and it must be lowered again. All are in one project,
+and everything is changed at once. So each case has files of its own, and one case depends on nothing of this: it must
+not be lowered again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.suites.tests.session import Session, session
+
+pytestmark = pytest.mark.slow
+
+_CASE = """
+from ethos_hil.suites.declare.case import Operator, case, f32
+
+op = Operator("{name}", aten=("mul.Tensor",), cases=(case("one", {forward}, f32(1, 4)),))
+"""
+_HERE = "from pathlib import Path\nHERE = Path(__file__).parent\n"
+_RECORD = "--record"
+_REPLAY = "--replay"
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A test file, and a change that must be noticed.
+
+    Attributes:
+        before: what the file does before it declares a case.
+        files: texts of other files by name, before the change.
+        changed: texts of files after the change; None for a file that is removed.
+        forward: the case's function, which multiplies by what was found.
+        variables: environment variables after the change; before it there are none.
+    """
+
+    before: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[str, str | None] = field(default_factory=dict)
+    forward: str = "lambda x: x * FACTOR"
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+ATTACKS = {
+    "table": Attack(_HERE + "FACTOR = float((HERE / 't.txt').read_text())\n", {"t.txt": "2.0"}, {"t.txt": "0.5"}),
+    "relative": Attack("FACTOR = float(open('relative/t.txt').read())\n", {"t.txt": "2.0"}, {"t.txt": "0.5"}),
+    "helper": Attack(
+        "from helper_of_helper import FACTOR\n",
+        {
+            "helper_of_helper.py": _HERE + "FACTOR = float((HERE / 'h.txt').read_text())\n",
+            "h.txt": "2.0",
+        },
+        {"h.txt": "0.5"},
+    ),
+    "kept": Attack(  # the first of two files that ask reads it
+        "import keeper\nFACTOR = keeper.factor()\n",
+        {
+            "keeper.py": "import functools\n" + _HERE + "@functools.cache\ndef factor():\n"
+            "    return float((HERE / 'k.txt').read_text())\n",
+            "k.txt": "2.0",
+            "test_again.py": "import keeper\n" + _CASE.format(name="again", forward="lambda x: x * keeper.factor()"),
+        },
+        {"k.txt": "0.5"},
+    ),
+    "packaged": Attack(
+        "import pkgutil\nFACTOR = float(pkgutil.get_data('packaged_data', 'p.txt'))\n",
+        {"packaged_data/__init__.py": "", "packaged_data/p.txt": "2.0"},
+        {"packaged_data/p.txt": "0.5"},
+    ),
+    "absent": Attack(
+        _HERE + "try:\n    FACTOR = float((HERE / 'override.txt').read_text())\nexcept OSError:\n    FACTOR = 2.0\n",
+        {},
+        {"override.txt": "0.5"},
+    ),
+    "listed": Attack(_HERE + "FACTOR = float(len(list(HERE.glob('*.part'))))\n", {"a.part": ""}, {"b.part": ""}),
+    "run": Attack(
+        _HERE + "import runpy\nFACTOR = runpy.run_path(str(HERE / 'script.py'))['FACTOR']\n",
+        {"script.py": "FACTOR = 2.0\n"},
+        {"script.py": "FACTOR = 0.5\n"},
+    ),
+    "spec": Attack(
+        _HERE + "import importlib.util as u\nspec = u.spec_from_file_location('anonymous', HERE / 'plain.py')\n"
+        "module = u.module_from_spec(spec)\nspec.loader.exec_module(module)\nFACTOR = module.FACTOR\n",
+        {"plain.py": "FACTOR = 2.0\n"},
+        {"plain.py": "FACTOR = 0.5\n"},
+    ),
+    "text": Attack(
+        _HERE + "exec((HERE / 'source.py').read_text())\n",
+        {"source.py": "FACTOR = 2.0\n"},
+        {"source.py": "FACTOR = 0.5\n"},
+    ),
+    "lazy": Attack(
+        "def forward(x):\n    import lazily\n    return x * lazily.FACTOR\n",
+        {"lazily.py": "FACTOR = 2.0\n"},
+        {"lazily.py": "FACTOR = 0.5\n"},
+        "forward",
+    ),
+    "link": Attack(
+        _HERE + "FACTOR = float((HERE / 'current').read_text())\n",
+        {"one.txt": "2.0", "two.txt": "0.5", "current": "-> one.txt"},
+        {"current": "-> two.txt"},
+    ),
+    "conftest": Attack(
+        "import table_of_conftest\nFACTOR = table_of_conftest.FACTOR\n",
+        {
+            "table_of_conftest.py": "FACTOR = 2.0\n",
+            "conftest.py": "import table_of_conftest\n" + _HERE + "def pytest_configure(config):\n    pass\n"
+            "table_of_conftest.FACTOR = float((HERE / 'c.txt').read_text())\n",
+            "c.txt": "2.0",
+        },
+        {"c.txt": "0.5"},
+    ),
+    "newcomer": Attack(
+        "import set_by_newcomer\nFACTOR = set_by_newcomer.FACTOR\n",
+        {"set_by_newcomer.py": "FACTOR = 2.0\n"},
+        {"conftest.py": "import set_by_newcomer\nset_by_newcomer.FACTOR = 0.5\n"},
+    ),
+    "variable": Attack("import os\nFACTOR = float(os.environ.get('KNOWN_A', '2.0'))\n", variables={"KNOWN_A": "0.5"}),
+    "getenv": Attack("from os import getenv as g\nFACTOR = float(g('KNOWN_B', '2.0'))\n", variables={"KNOWN_B": "0.5"}),
+    "bytes": Attack("import os\nFACTOR = float(os.environb.get(b'KNOWN_C', b'2.0'))\n", variables={"KNOWN_C": "0.5"}),
+    "late": Attack(
+        "import os\n", forward="lambda x: x * float(os.environ.get('KNOWN_D', '2.0'))", variables={"KNOWN_D": "0.5"}
+    ),
+    "configured": Attack(
+        "import set_in_hook\nFACTOR = set_in_hook.FACTOR\n",
+        {
+            "set_in_hook.py": "FACTOR = 2.0\n",
+            "conftest.py": "import os\nimport set_in_hook\ndef pytest_configure(config):\n"
+            "    set_in_hook.FACTOR = float(os.environ.get('KNOWN_E', '2.0'))\n",
+        },
+        variables={"KNOWN_E": "0.5"},
+    ),
+}
+"""Cases of which all is known: they are lowered again when it changes."""
+UNKNOWN = {
+    "process": Attack(_HERE + "import subprocess as s\nFACTOR = float(s.check_output(['cat', str(HERE / 'u.txt')]))\n",
+                      {"u.txt": "2.0"}, {"u.txt": "0.5"}),
+    "shell": Attack(_HERE + "import os\nFACTOR = float(os.popen(f\"cat {HERE / 'u.txt'}\").read())\n",
+                    {"u.txt": "2.0"}, {"u.txt": "0.5"}),
+    "forward": Attack(_HERE + "import subprocess\n", {"u.txt": "2.0"}, {"u.txt": "0.5"},
+                      "lambda x: x * float(subprocess.check_output(['cat', str(HERE / 'u.txt')]))"),
+    "network": Attack(
+        _HERE + "import socket, threading\nserver = socket.create_server(('127.0.0.1', 0))\n"
+        "def serve():\n    server.accept()[0].sendall((HERE / 'u.txt').read_bytes())\n"
+        "threading.Thread(target=serve, daemon=True).start()\n"
+        "FACTOR = float(socket.create_connection(server.getsockname()).recv(10))\n",
+        {"u.txt": "2.0"}, {"u.txt": "0.5"},
+    ),
+    "host": Attack("import socket\nFACTOR = 2.0 if socket.gethostname() else 1.0\n"),
+    "environment": Attack("import os\nFACTOR = float(dict(os.environ).get('KNOWN_U', '2.0'))\n",
+                          variables={"KNOWN_U": "0.5"}),
+    "system": Attack("FACTOR = 2.0 if open('/proc/uptime').read() else 1.0\n"),
+}  # fmt: skip
+"""Cases that depend on what cannot be known: they are lowered anew in every session."""
+CHANGED = {**ATTACKS, **{name: one for name, one in UNKNOWN.items() if one.changed or one.variables}}
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project, and what sessions of it said.
+
+    Attributes:
+        programs: the digests of the programs, by case, of each session: the first, one without a change, one after it.
+        notes: the notes in the records, by case, of the first session.
+        output: what that session printed.
+        heavy: whether torch was imported, of each session: with all cases that are known, and with the control alone.
+        replayed: a session of replays before the change, and one after it.
+    """
+
+    root: Path
+    programs: tuple[Mapping[str, str], ...]
+    notes: Mapping[str, tuple[str, ...]]
+    output: str
+    heavy: Mapping[str, bool]
+    replayed: tuple[Session, ...]
+
+
+def _write(folder: Path, files: Mapping[str, str | None]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if text is not None and text.startswith("-> "):
+            path.symlink_to(text.removeprefix("-> "))
+        elif text is not None:
+            path.write_text(text)
+
+
+def _records(folder: Path) -> Mapping[str, dict]:
+    (run,) = (folder / "runs").iterdir()
+    found = {}
+    for line in "".join(path.read_text() for path in run.glob("records-*.jsonl")).splitlines():
+        record = json.loads(line)
+        found[record["test"]["operator"]] = record
+    shutil.rmtree(folder / "runs")
+    return found
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    root = tmp_path_factory.mktemp("known")
+    everything = {**ATTACKS, **UNKNOWN}
+    for name, attack in everything.items():
+        _write(root / name, {f"test_{name}.py": attack.before + _CASE.format(name=name, forward=attack.forward)})
+        _write(root / name, attack.files)
+    _write(root / "control", {"test_control.py": _CASE.format(name="control", forward="lambda x: x * 2.0")})
+    (root / "pytest.ini").write_text("[pytest]\n")
+    (root / "conftest.py").write_text(
+        "import sys\ndef pytest_unconfigure(config):\n    open('heavy.txt', 'w').write(str('torch' in sys.modules))\n"
+    )
+    cache = {"ETHOS_HIL_CACHE": str(root / "cache")}
+    variables = {key: value for attack in everything.values() for key, value in attack.variables.items()}
+
+    def run(*arguments: str, environment: Mapping[str, str] = cache) -> Session:
+        return session(root, "--suffix", "MI", *arguments, root=root, environment=environment)
+
+    def heavy() -> bool:
+        return (root / "heavy.txt").read_text() == "True"
+
+    known = [*ATTACKS, "control"]
+    first = run(*known, *UNKNOWN, _RECORD, "recordings")
+    assert first.status == 0, first.output
+    before = _records(root)
+    run(*known)
+    without_change = heavy()
+    same = _records(root)
+    replays = [run(*known, *UNKNOWN, _REPLAY, "recordings")]
+    _records(root)
+    for name, attack in everything.items():
+        _write(root / name, attack.changed)
+    replays.append(run(*known, _REPLAY, "recordings", environment=cache | variables))
+    _records(root)
+    run("control", environment=cache | variables)
+    control = heavy()
+    _records(root)
+    run(*known, *UNKNOWN, environment=cache | variables)
+    after = _records(root)
+    programs = tuple(
+        {name: record["artifact"]["sha256"] for name, record in all.items()} for all in (before, same, after)
+    )
+    return Project(
+        root,
+        programs,
+        {name: tuple(record["notes"]) for name, record in before.items()},
+        first.output,
+        {"again": without_change, "control": control},
+        tuple(replays),
+    )
+
+
+def test_what_did_not_change_is_not_lowered_again(project: Project) -> None:
+    assert not project.heavy["again"]
+    assert not project.heavy["control"]
+    before, same, after = project.programs
+    assert all(before[name] == same[name] for name in same)
+    assert before["control"] == after["control"]
+
+
+@pytest.mark.parametrize("name", [*CHANGED, "again"])
+def test_a_change_is_noticed(project: Project, name: str) -> None:
+    before, _, after = project.programs
+    assert before[name] != after[name]
+
+
+@pytest.mark.parametrize("name", list(UNKNOWN))
+def test_the_record_says_what_is_not_known(project: Project, name: str) -> None:
+    assert any("lowered anew" in note for note in project.notes[name]), project.notes[name]
+
+
+def test_the_summary_counts_them(project: Project) -> None:
+    assert f"lowered anew, as in every session: {len(UNKNOWN)} tests; environment_one: " in project.output
+
+
+@pytest.mark.parametrize("name", [*ATTACKS, "control", "again"])
+def test_a_recording_is_good_until_the_change(project: Project, name: str) -> None:
+    before, after = (replay.tests[f"test_{name}_one_MI"] for replay in project.replayed)
+    assert before.verdict == "verified", before.text
+    if name == "control":
+        assert after.verdict == "verified"
+    else:
+        assert after.verdict == "failed"
+        assert "stale" in after.text
+
+
+@pytest.mark.parametrize("name", list(UNKNOWN))
+def test_a_recording_of_what_is_not_known_proves_nothing(project: Project, name: str) -> None:
+    told = project.replayed[0].tests[f"test_{name}_one_MI"]
+    assert told.properties["kind"] == "stale-recording"
+    assert f"test_{name}.py " in told.text
