@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, call, case, everywhere, f32, i8, i32, integer, u55
 from ethos_hil.suites.ops import reasons
@@ -18,6 +20,15 @@ FIRST_FOR_ALL = Defect(
     kind=FailureKind.MISMATCH,
     says="2 of 3 elements differ from tosa_reference_model",
     link="docs/decisions/0004-where-lowering-departs-from-upstream.md#known-limits",
+)
+NOT_RESCALED = Defect(
+    "a negation whose output has another scale than its input is lowered without a RESCALE",
+    kind=FailureKind.ACCURACY,
+    says="PyTorch's quantised module answers",
+    link="docs/decisions/0004-where-lowering-departs-from-upstream.md#known-limits",
+)
+NOT_RESCALED_IN_TOSA = dataclasses.replace(
+    NOT_RESCALED, kind=FailureKind.MISMATCH, says="3 of 3 elements are too far from PyTorch, quantised"
 )
 
 sum_ = Operator(
@@ -174,4 +185,13 @@ vector_norm = Operator(
         case("euclid", call("linalg.vector_norm", dim=-1), f32(3, 7)),
         case("sum", call("linalg.vector_norm", ord=1, dim=1, keepdim=True), f32(1, 4, 5, 3)),
     ),
+)
+
+negated_amax = Operator(
+    "negated_amax",
+    aten=("neg.default", "amax.default"),
+    fp=("NEGATE", "REDUCE_MAX"),
+    int=("NEGATE", "REDUCE_MAX"),
+    defects={"BI": NOT_RESCALED_IN_TOSA} | dict.fromkeys(("U55_BI", "U65_BI", "U85_BI"), NOT_RESCALED),
+    cases=(case("last", lambda x: -(-x).amax(-1, keepdim=True), f32(3, 7, low=0.2, high=1)),),
 )

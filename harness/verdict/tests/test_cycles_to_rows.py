@@ -64,4 +64,4 @@ def test_a_row_shows_all_lines_that_are_fused_into_it(sources: tuple[str, ...], 
     (row,) = attribute(artifact, run((8, 1)), "modelled")
     assert (row.source, row.sources) == ("net.py:0", sources)
     (column,) = [each for each in ops_table((row,)).columns if each.header == "source"]
-    assert list(column.cells) == [shown]
+    assert list(map(str, column.cells)) == [shown]
