@@ -6,6 +6,7 @@ The small tests run the Makefile's own recipes with locks of three small package
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -160,7 +161,8 @@ def kill(root: Path, came: Callable[[], bool], prefix: Sequence[str] = (), goal:
         time.sleep(0.005)
     for _ in range(3):  # the second time for those that were being started
         for process in _session(started.pid):
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended between the two
+                os.kill(process, signal.SIGKILL)
         time.sleep(0.05)
     started.communicate()
     assert started.returncode == -signal.SIGKILL
