@@ -41,6 +41,12 @@ NET = """
     def empty_slice():
         return of(lambda x: x[:, 2:2] + 1.0, 1, 4)
 
+    def empty_part():
+        return of(lambda x: x.unbind(1)[1][:, :2] * x.split([4, 0], 2)[1].sum(), 1, 2, 4)
+
+    def statistics():
+        return nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)).eval(), (torch.rand(1, 3, 2, 2),)
+
     def empty_rest():
         return of(lambda x: torch.cat([x, x[:, :0]], 1) + 1.0, 1, 4)
 
@@ -72,9 +78,12 @@ def test_so_are_results_and_what_is_dropped_is_not(net: Path, tmp_path: Path) ->
     cache = Cache(tmp_path / "cache")
     with pytest.raises(CompileError, match=r"the result of aten\.slice_copy\.Tensor at net\.py:\d+ has no elements"):
         lower(f"{net}:empty_slice", U55, cache=cache)
+    with pytest.raises(CompileError, match=r"the result of aten\.split_with_sizes_copy\.default at net\.py:\d+ has no"):
+        lower(f"{net}:empty_part", U55, cache=cache)
     with pytest.raises(CompileError, match=r"aten\.mean.*without elements, of shape \[2, 0\]"):
         lower(f"{net}:mean_of_nothing", U55, cache=cache)
     assert lower(f"{net}:empty_rest", U55, cache=cache).npu_ops
+    assert lower(f"{net}:statistics", TosaSpec.parse("TOSA-1.0+FP"), cache=cache).delegates
 
 
 @pytest.mark.slow

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.upstream.export import graphs
@@ -48,17 +49,17 @@ def lowered_parts(program: torch.export.ExportedProgram) -> list[torch.fx.GraphM
 
 
 def empty_shape(node: torch.fx.Node) -> tuple[int, ...] | None:
-    """The shape of what a node gives if it has no elements, else None."""
-    return next((tuple(value.shape) for value in _values(node.meta.get("val")) if 0 in value.shape), None)
+    """The shape of the tensor that a node gives if it has no elements, else None.
 
-
-def _values(value: Any) -> list[Any]:
-    if isinstance(value, tuple | list):
-        return [each for inner in value for each in _values(inner)]
-    return [value] if hasattr(value, "shape") else []
+    A node with several tensors has none: those that are used have a node of their own behind it. A batch norm gives two
+    statistics of shape [0] that nothing uses.
+    """
+    shape = getattr(node.meta.get("val"), "shape", None)
+    return tuple(shape) if shape is not None and 0 in shape else None
 
 
 def _refusal(node: torch.fx.Node, shape: tuple[int, ...], locate: Locate) -> CompileError:
+    node = node.all_input_nodes[0] if node.target is operator.getitem else node
     reader = _computing(node)
     what = "an input" if reader is not node else "the result"
     lines = (locate(each) for each in (reader, *reader.all_input_nodes, *reader.users))

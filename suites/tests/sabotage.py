@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import os
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +44,13 @@ def _replace_compilers(vela: Any, tosa: Any) -> None:
 
 
 def _no_reference() -> None:
-    sys.modules["tosa_reference_model"] = None  # type: ignore[assignment]
+    """Have the worker of the reference model find a module that cannot be imported: it gets this process's path."""
+    from ethos_hil.lowering.testing.broken_reference import MISSING, reference_model_is
+
+    broken = contextlib.ExitStack()
+    atexit.register(broken.close)
+    folder = broken.enter_context(tempfile.TemporaryDirectory())
+    broken.enter_context(reference_model_is(MISSING, Path(folder)))
 
 
 def _no_torch() -> None:

@@ -23,7 +23,17 @@ from ethos_hil.suites.trial.model_fingerprint import (
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def watching() -> Iterator[None]:
+    """Watch as a session that declares something does."""
+    before = WATCH.on
+    WATCH.begin()
+    WATCH.end_of_collection(declared=True)
+    yield
+    WATCH.end_of_collection(declared=before)
+
+
+@pytest.fixture
+def project(watching: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return a package whose test file imports a model, which imports its layers relatively."""
     package = tmp_path / "proj"
     package.mkdir()
@@ -69,6 +79,18 @@ def test_it_is_made_from_what_its_file_imports_and_so_on(project: Path) -> None:
 def test_where_imports_are_computed_every_module_counts(project: Path) -> None:
     (project / "net.py").write_text("import importlib\nlayers = importlib.import_module('proj.' + 'layers')\n")
     assert "unrelated.py" in names(fingerprint([project / "test_net.py"]), project)
+
+
+def test_modules_of_folders_without_init_that_are_not_imported_yet_count(project: Path) -> None:
+    inner = project.parent / "outer/middle/inner"
+    inner.mkdir(parents=True)
+    (inner / "deep.py").write_text("factor = 3\n")
+    (project / "layers.py").write_text(
+        "def twice(x):\n    from outer.middle.inner.deep import factor\n    return factor * x\n"
+    )
+    made_from = fingerprint([project / "test_net.py"])
+    assert "outer" not in sys.modules
+    assert str(inner / "deep.py") in made_from.files
 
 
 def test_packages_of_another_environment_are_no_part_of_it(

@@ -119,11 +119,18 @@ def _found(name: str, search: tuple[str, ...]) -> Iterator[Path | None]:
 
 @functools.lru_cache(maxsize=4000)
 def _spec(name: str, places: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """Return the file and the folders of a module that is not imported, without importing anything."""
+    """Return the file and the folders of a module that is not imported, without importing anything.
+
+    Python itself cannot do so for a package without `__init__.py` below another package: it raises KeyError (CPython
+    3.11, importlib._bootstrap_external._NamespacePath).
+    """
     try:
         spec = PathFinder.find_spec(name, list(places))
     except (ImportError, ValueError, OSError):
         return None, ()
+    except KeyError:
+        folders = (Path(place, name.rpartition(".")[2]) for place in places)
+        return None, tuple(str(folder) for folder in folders if folder.is_dir())
     if spec is None:
         return None, ()
     return (spec.origin if spec.has_location else None), tuple(spec.submodule_search_locations or ())
