@@ -18,7 +18,6 @@ from ethos_hil.lowering.key import model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.lowering.oracle.bounds.worst_case import worst_case
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
@@ -221,6 +220,8 @@ def _compile(
 
 def _with_bounds(artifact: Artifact, progress: Progress) -> Artifact:
     """Return the artifact with how far each of its methods may be from PyTorch."""
+    from ethos_hil.lowering.oracle.bounds.worst_case import worst_case
+
     progress("bounding the distance from PyTorch")
     methods = [replace(method, allowed=worst_case(artifact.of(method.name))) for method in artifact.methods]
     first, *others = methods

@@ -35,7 +35,10 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
     try:
         with Live() as live, _never_exiting():
             live.stage(f"Loading {request.label}")
-            # A late import: this imports numpy and more, and --help should be quick.
+            # Late imports: they take long, and --help should be quick. The reference model starts meanwhile.
+            from ethos_hil.lowering.native.worker import REFERENCE_MODEL
+
+            REFERENCE_MODEL.start()
             from ethos_hil.harness.run import run as run_model
 
             record = run_model(request, reporter=live).record

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,11 +96,7 @@ def _read(elf: bytes) -> Firmware:
         names = None if section is None else section.data().decode("utf-8", "replace").replace("\0", "\n").split()
     except ELFError as error:
         raise ToolError(f"the firmware is not an ELF file: {error}", hint="build it with `make firmware`") from error
-    symbols: dict[str, int] = {}
-    if isinstance(table, SymbolTableSection):
-        for name in _SYMBOLS:
-            for symbol in table.get_symbol_by_name(name) or ():
-                symbols[name] = int(symbol["st_value"])
+    symbols = _symbols(table) if isinstance(table, SymbolTableSection) and file.elfclass == 32 else {}
     return Firmware(
         start=min(loaded, default=None),
         sram=_between(symbols, "__sram_pool_start", "__sram_pool_end"),
@@ -110,6 +107,22 @@ def _read(elf: bytes) -> Firmware:
         package_start=symbols.get("__package_start"),
         doubt=firmware_doubt(elf),
     )
+
+
+def _symbols(table: SymbolTableSection) -> dict[str, int]:
+    """Return the values of the symbols that are asked for.
+
+    The entries are read here (TIS ELF 1.2, Elf32_Sym): pyelftools takes 40 ms for the firmware's 2,500.
+    """
+    order = "<" if table.elffile.little_endian else ">"
+    data, strings = table.data(), table.stringtable.data()
+    wanted = {name.encode(): name for name in _SYMBOLS}
+    found = {}
+    for at, value, _, _, _, _ in struct.iter_unpack(f"{order}IIIBBH", data[: len(data) // 16 * 16]):
+        name = wanted.get(strings[at : strings.find(b"\0", at)])
+        if name is not None:
+            found[name] = value
+    return found
 
 
 def _between(symbols: Mapping[str, int], first: str, last: str) -> int | None:

@@ -23,7 +23,6 @@ from ethos_hil.harness.verdict.accuracy import accuracy
 from ethos_hil.harness.verdict.permutation import permutation
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
-from ethos_hil.lowering.oracle.bounds.tolerance import step_of
 from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind
 
@@ -160,6 +159,10 @@ def _does_not_fit(array: np.ndarray, dtype: np.dtype[Any]) -> tuple[int, ...] | 
 
 
 def _swapped(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
+    if len(artifact.plan.outputs) < 2:
+        return PyTorchFinding()
+    from ethos_hil.lowering.oracle.bounds.tolerance import step_of
+
     steps = [step_of(artifact.plan, index) for index in artifact.plan.outputs]
     order = permutation(artifact.pytorch, outputs, steps)
     if order is None:

@@ -8,8 +8,6 @@ from ethos_hil.harness.model_calls import ModelCalls
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.oracle.bounds.program import bounded_in_turn
-from ethos_hil.lowering.oracle.bounds.value import NoBound, RoundingPolicy
 from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind
 
@@ -56,6 +54,10 @@ def steps_of(
     """
     if not artifact.keeps_state or artifact.quantised:
         return PyTorchFinding()
+    # Late imports: few programs keep state.
+    from ethos_hil.lowering.oracle.bounds.program import bounded_in_turn
+    from ethos_hil.lowering.oracle.bounds.value import NoBound, RoundingPolicy
+
     try:
         bounds = bounded_in_turn(artifact, inputs, RoundingPolicy())
     except NoBound:

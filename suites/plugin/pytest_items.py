@@ -94,11 +94,16 @@ class DeclaredItem(pytest.Item):
 
     def runtest(self) -> None:
         """Lower, run, compare."""
+        settings = self.options.settings
+        if settings.target is not None and settings.replay is None:
+            from ethos_hil.lowering.native.worker import REFERENCE_MODEL
+
+            REFERENCE_MODEL.start()  # it is imported while this process imports the rest
         from ethos_hil.harness.verdict.decide import Evidence, decide
         from ethos_hil.results.record import Failure
         from ethos_hil.suites.trial.run_trial import Trial
 
-        trial = Trial(self.declared(), self.options.settings, pool=self._pool())
+        trial = Trial(self.declared(), settings, pool=self._pool())
         try:
             record = trial.run()
         except (Exception, pytest.fail.Exception) as error:  # pytest-timeout ends a test with the latter

@@ -12,9 +12,9 @@ from pathlib import Path
 
 _SUITES = Path(__file__).resolve().parents[1]
 _ROOT = _SUITES.parent
-_NO_PART = tuple(_ROOT / name for name in ("harness", "results", "lowering", "src/ethos_hil/__init__.py"))
+_NO_PART = tuple(f"{_ROOT}/{name}/" for name in ("harness", "results", "lowering", "src/ethos_hil/__init__.py"))
 """Parts of this package that no model is made of. `lowering` has a digest among the versions."""
-_MACHINERY = (*_NO_PART, *(_SUITES / name for name in ("declare", "plugin", "trial")))
+_MACHINERY = (*_NO_PART, *(f"{_SUITES}/{name}/" for name in ("declare", "plugin", "trial")))
 """Parts of this package whose own reads decide nothing, or are compared in other ways."""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed packages; an environment may see those of another."""
@@ -44,23 +44,33 @@ def installed() -> tuple[Path, ...]:
     return tuple({Path(sysconfig.get_path(n)).resolve() for n in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    return tuple(f"{folder}/" for folder in installed())
+
+
+def _inside(path: Path, roots: tuple[str, ...]) -> bool:
+    """Return whether `path` is one of the roots, which end with a slash, or below one. `is_relative_to` is slower."""
+    return f"{path}/".startswith(roots)
+
+
 def counts(path: Path) -> bool:
     """Return whether a model may be made of this file: it is the project's, or one of this package's models.
 
     Args:
         path: a path without links.
     """
-    if path.is_relative_to(_SUITES):
+    if _inside(path, (f"{_SUITES}/",)):
         return True  # models of ours, also where this is installed: a new build may have the old version
     if not _PACKAGES.isdisjoint(path.parts):
         return False
-    return not any(path.is_relative_to(root) for root in (*installed(), *_NO_PART))
+    return not _inside(path, (*_installed(), *_NO_PART))
 
 
 @functools.cache
 def _beginnings() -> tuple[str, ...]:
     """Return how the paths of installed modules begin. Most modules are told by it; looking for links takes longer."""
-    return tuple(f"{folder}/" for folder in installed() if not _SUITES.is_relative_to(folder))
+    return tuple(folder for folder in _installed() if not _inside(_SUITES, (folder,)))
 
 
 @functools.cache  # torch has thousands of modules, and every case asks again
@@ -68,8 +78,15 @@ def of_project(file: str) -> Path | None:
     """Return a module's file, without links, if a model may be made of it, else None."""
     if not file.startswith("/") or file.startswith(_beginnings()):
         return None
-    path = Path(file).resolve()
+    folder, _, name = file.rpartition("/")
+    path = Path(file).resolve() if Path(file).is_symlink() else _folder(folder) / name
     return path if counts(path) else None
+
+
+@functools.cache
+def _folder(name: str) -> Path:
+    """Return a folder without links. Modules share folders, and to look for links takes long."""
+    return Path(name).resolve()
 
 
 @functools.cache
@@ -80,7 +97,7 @@ def owner_of(file: str) -> tuple[Owner, str]:
     if file.startswith("<"):
         return (Owner.IMPORT if file.startswith("<frozen importlib") else Owner.LIBRARY), ""
     path = Path(file).resolve()
-    if any(path.is_relative_to(part) for part in _MACHINERY):
+    if _inside(path, _MACHINERY):
         return Owner.MACHINERY, ""
     if counts(path):
         return (Owner.PROJECT, str(path)) if path.is_file() else (Owner.LIBRARY, "")
