@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.harness.image.formats import MOST_EXECUTIONS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TARGET = "virtual"
+MOST_SECONDS = 10_000_000
+"""Four months: the longest time limit of a run."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,15 @@ class RunRequest:
         """Check what no other check sees before a target is started.
 
         Raises:
-            UsageError: `repeat` is less than 1, `timeout` is not more than 0, `min_sqnr` is not finite, or a runner is
-                trusted that is not given.
+            UsageError: `repeat` is not from 1 to MOST_EXECUTIONS, `timeout` not above 0 and up to MOST_SECONDS,
+                `min_sqnr` is not finite, or a runner is trusted that is not given.
         """
         if self.trust_elf and self.runner is None:
             raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
-        if self.repeat < 1:
-            raise UsageError(f"repeat is {self.repeat}", hint="let each input set be executed once or more")
-        if not self.timeout > 0:
-            raise UsageError(f"the time limit is {self.timeout:g} s", hint="give more than 0 s")
+        if not 1 <= self.repeat <= MOST_EXECUTIONS:
+            raise UsageError(f"repeat is {self.repeat}", hint=f"let it be a number from 1 to {MOST_EXECUTIONS:,}")
+        if not 0 < self.timeout <= MOST_SECONDS:
+            raise UsageError(f"the time limit is {self.timeout:g} s", hint=f"give up to {MOST_SECONDS:,} s")
         if self.min_sqnr is not None and not math.isfinite(self.min_sqnr):
             raise UsageError(f"the least SQNR is {self.min_sqnr}", hint="give a number of dB, such as 20")
 

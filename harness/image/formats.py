@@ -97,6 +97,8 @@ MAX_RANK = 16
 """ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
 MAX_FRAME_PAYLOAD = 1024
 """Bytes of payload in one frame, before CRC and COBS. Longer data is sent as several DATA frames."""
+MOST_EXECUTIONS = 10_000_000
+"""Executions in a run, of all input sets together. The harness keeps their outputs in memory."""
 EVENT_COUNTERS = 8
 """PMU event counters of an Ethos-U85. An Ethos-U55 or U65 has only the first four."""
 

@@ -19,6 +19,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import (
     EVENT_COUNTERS,
+    MOST_EXECUTIONS,
     PACKAGE_ALIGNMENT,
     PACKAGE_MAGIC,
     PACKAGE_VERSION,
@@ -161,6 +162,8 @@ def _package(
     """Return the header fields without the three that depend on the whole, and the bytes after the header."""
     if len(input_sets) != plan.input_set_count or any(len(tensors) != plan.inputs_per_set for tensors in input_sets):
         raise ValueError("the plan and the input sets disagree")
+    if plan.executions > MOST_EXECUTIONS:
+        raise UsageError(f"{plan.executions:,} executions are more than {MOST_EXECUTIONS:,}", hint="repeat fewer times")
     method = plan.method.encode()
     if len(method) >= 32:
         raise UsageError(f"method name {plan.method!r} is {len(method)} bytes long; the image takes at most 31")

@@ -186,7 +186,9 @@ def test_lower_and_preflight_do_not_run(net: Net, x: torch.Tensor, monkeypatch: 
         ((nn.ReLU(), torch.zeros(1)), {"target": "corstone-3000"}, "corstone-3000"),
         ((nn.ReLU(), torch.zeros(1)), {"memory_mode": "Dedicated_Sram"}, "Dedicated_Sram"),
         ((nn.ReLU(), torch.zeros(1)), {"repeat": 0}, "repeat is 0"),
+        ((nn.ReLU(), torch.zeros(1)), {"repeat": 10**12}, "repeat is 1000000000000"),
         ((nn.ReLU(), torch.zeros(1)), {"timeout": float("nan")}, "the time limit is nan s"),
+        ((nn.ReLU(), torch.zeros(1)), {"timeout": float("inf")}, "the time limit is inf s"),
         (("nowhere.py:net",), {}, "no such file: nowhere.py"),
     ],
 )
