@@ -104,6 +104,13 @@ docs-links: setup ## Try every link to another site; needs a network
 clean: ## Remove what was built; .venv stays
 	rm -rf build dist
 
+# What CMake, ninja or Python's venv cannot have in a path.
+HASH := \#
+TROUBLE := $(strip $(foreach one,$$ " ; $(HASH) \ = :,$(findstring $(one),$(CURDIR))))
+ifneq ($(TROUBLE),)
+$(error the path of this checkout has $(TROUBLE) in it, which CMake or Python's venv cannot have: move it)
+endif
+
 # --- set-up -------------------------------------------------------------------------------------------------------
 # Each step may be killed at any moment, and the next `make setup` mends what it left: what says that a step is done is
 # written last. A step that waits for another make says so.
@@ -160,5 +167,6 @@ build/firmware/%/ethos-hil.elf build/firmware/%/ethos-hil.json: $(shell find fir
 	@$(call lock,build/firmware/$*.lock,the firmware of $*); set -e; \
 	echo "Building the firmware of $*" >&2; \
 	cd firmware; [ -e ../build/firmware/$*/build.ninja ] || rm -rf ../build/firmware/$*; \
-	cmake --preset $* >/dev/null && cmake --build --preset $* >/dev/null; \
+	log=../build/firmware/$*.log; \
+	{ cmake --preset $* && cmake --build --preset $*; } >$$log 2>&1 || { cat $$log >&2; exit 2; }; \
 	cd ../build/firmware/$* && touch ethos-hil.elf && touch ethos-hil.json

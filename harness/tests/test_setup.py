@@ -117,6 +117,43 @@ def setuptools_wheel(folder: Path) -> str:
     return f"setuptools=={found.version} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
+@pytest.mark.parametrize("name", [*'$";#\\=:', "(&,'%+", "a b", "é"])
+def test_a_path_that_a_tool_cannot_have_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / f"x{name}y"
+    folder.mkdir()
+    shutil.copy(ROOT / "Makefile", folder)
+    done = subprocess.run(["make", "help"], cwd=folder, env=QUIET, capture_output=True, text=True, timeout=20)
+    if len(name) == 1 and name.isascii():
+        assert f"the path of this checkout has {name} in it" in done.stderr
+        assert done.returncode == 2
+    else:
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_an_error_of_the_firmwares_compiler_is_shown(tmp_path: Path) -> None:
+    """It is among what ninja writes to stdout, of which a set-up without errors shows nothing."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("firmware", "harness", "lowering", "results", "src", "suites"):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    with (tmp_path / "firmware/runtime/storage.cc").open("a") as source:
+        source.write("int broken(\n")
+    elf = "build/firmware/corstone300/ethos-hil.elf"
+    done = subprocess.run(
+        [*command("-o", "build/.apt", "-o", ".venv/.installed", elf)],
+        cwd=tmp_path,
+        env=QUIET,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 2
+    assert "storage.cc" in done.stderr
+    assert "error: expected" in done.stderr
+    assert not (tmp_path / elf).with_suffix(".json").exists()
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """A checkout without firmware, whose locks hold setuptools and two small packages that lie beside it."""
