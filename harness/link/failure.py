@@ -81,6 +81,6 @@ def reported_fault(payload: bytes, symbols: Symbols) -> TargetError:
     if fault["sfsr"]:
         causes.append(f"SFSR 0x{fault['sfsr']:x}, SFAR 0x{fault['sfar']:08x}")
     # lr is the address after the call, which may already belong to the next line.
-    caller = symbols.describe((fault["lr"] & ~_THUMB_RETURN) - 2)
+    caller = symbols.describe((fault["lr"] & ~_THUMB_RETURN) - 2 & 0xFFFFFFFF)
     message = f"{name} ({', '.join(causes) or 'no cause given'}) in {symbols.describe(fault['pc'])}, lr in {caller}"
     return TargetError(message, kind=FailureKind.FAULT)

@@ -15,6 +15,9 @@ from ethos_hil.results.verdict import FailureKind
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024
 """Bytes kept while no zero byte ends them; a frame is far shorter."""
+_MAX_CONTENT = FrameHeader.size + MAX_FRAME_PAYLOAD + _CRC_BYTES
+_MAX_ENCODED = _MAX_CONTENT + _MAX_CONTENT // 254 + 1
+"""Bytes of the longest frame without its delimiter; COBS adds one byte, and one more for every 254."""
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\a\x1b")
 
 
@@ -61,8 +64,9 @@ class FrameDecoder:
             if chunk:
                 yield from self._chunk(chunk)
         if len(self._buffer) > MAX_TEXT:
-            whole, self._buffer = self._buffer, b""
-            yield _text(whole, self._next_sequence)
+            end = _end_of_text(self._buffer)
+            text, self._buffer = self._buffer[:end], self._buffer[end:]
+            yield _text(text, self._next_sequence)
 
     def close(self) -> Iterator[Text]:
         """Yield the rest, which must be text, after the stream has ended."""
@@ -73,8 +77,9 @@ class FrameDecoder:
     def _chunk(self, chunk: bytes) -> Iterator[Frame | Text]:
         content = _unwrap(chunk)
         if content is None:
-            # Other software may have written text directly in front of a frame.
-            for start in (i + 1 for i, byte in enumerate(chunk) if byte == 0x0A):
+            # Other software may have written text directly in front of a frame. Only so near to the end can it begin.
+            first = max(0, len(chunk) - _MAX_ENCODED - 1)
+            for start in (i + 1 for i in range(first, len(chunk)) if chunk[i] == 0x0A):
                 content = _unwrap(chunk[start:])
                 if content is not None:
                     yield _text(chunk[:start], self._next_sequence)
@@ -136,6 +141,20 @@ def _text(chunk: bytes, sequence: int) -> Text:
             kind=FailureKind.LINK,
         )
     return Text(tuple(line.rstrip("\r") for line in text.splitlines()))
+
+
+def _end_of_text(data: bytes) -> int:
+    """Return how much of a long text without a zero byte is taken from it.
+
+    No line and no character is cut in two, and no frame that may have begun behind it.
+    """
+    last = len(data) - _MAX_ENCODED
+    line = data.rfind(b"\n", 0, last) + 1
+    if line:
+        return line
+    while last > 0 and data[last] & 0xC0 == 0x80:  # a further byte of a character in UTF-8
+        last -= 1
+    return last or len(data)
 
 
 def _excerpt(data: bytes) -> str:

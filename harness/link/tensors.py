@@ -29,6 +29,8 @@ DTYPES: dict[int, np.dtype[Any]] = {
     29: np.dtype("uint64"),
 }
 """NumPy types by ExecuTorch ScalarType (schema/scalar_type.fbs of its wheel); types that NumPy lacks are left out."""
+_MOST_BYTES = 1 << 32
+"""The processor's addresses."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class TensorAnnouncement:
             raise TargetError(
                 f"{label} is announced with {info['nbytes']} bytes; {dtype} {sizes} has {expected}",
                 kind=FailureKind.LINK,
+            )
+        # With a size of 0 the number of bytes says nothing about the others, and NumPy has no array for such a shape.
+        if math.prod(size or 1 for size in sizes) * dtype.itemsize > _MOST_BYTES:
+            raise TargetError(
+                f"{label} is announced with the shape {sizes}, which fits no memory", kind=FailureKind.LINK
             )
         return cls(
             role, info["index"], info["instruction"], dtype, sizes, dim_order, info["nbytes"], info["crc32"]

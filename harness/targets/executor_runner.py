@@ -33,17 +33,20 @@ from ethos_hil.results.verdict import FailureKind
 _FAILURES = re.compile(r"^[EF][: ].*$|^.*Hard fault.*$|^.*Assertion.*$", re.MULTILINE)
 _OWN_KIND = re.compile(r"^E \[executorch:(\w+)[\] ]")
 # arm_perf_monitor.cpp and arm_executor_runner.cpp; the former's format puts a stray sign between colon and number.
-_CYCLES = re.compile(r"\bethosu_pmu_cycle_cntr\s*:\s*%?\s*(\d+)")
-_INFERENCES = re.compile(r"\bNPU Inferences\s*:\s*(\d+)")
+# A runner may write anything. So a number has at most 15 digits, and blanks are matched once (`*+`): else a line of them
+# would take minutes.
+_NUMBER = r"([0-9]{1,15})(?![0-9])"
+_CYCLES = re.compile(rf"\bethosu_pmu_cycle_cntr\s*+:\s*+%?\s*+{_NUMBER}")
+_INFERENCES = re.compile(rf"\bNPU Inferences\s*+:\s*+{_NUMBER}")
 _MEMORY = {
-    "planned_bytes": re.compile(r"\bmethod_allocator_planned:\s*(\d+) bytes"),
+    "planned_bytes": re.compile(rf"\bmethod_allocator_planned:\s*+{_NUMBER} bytes"),
     # Only our own firmware logs these.
-    "fast_scratch_bytes": re.compile(r"\bfast_scratch:\s*(\d+)"),
-    "sram_used": re.compile(r"\bsram_pool_used:\s*(\d+)"),
-    "ddr_used": re.compile(r"\bddr_pool_used:\s*(\d+)"),
-    "stack_size": re.compile(r"\bstack_used:\s*\d+ / (\d+)"),
+    "fast_scratch_bytes": re.compile(rf"\bfast_scratch:\s*+{_NUMBER}"),
+    "sram_used": re.compile(rf"\bsram_pool_used:\s*+{_NUMBER}"),
+    "ddr_used": re.compile(rf"\bddr_pool_used:\s*+{_NUMBER}"),
+    "stack_size": re.compile(rf"\bstack_used:\s*+[0-9]++ / {_NUMBER}"),
 }
-_STACK = re.compile(r"\bstack_used:\s*(\d+)")
+_STACK = re.compile(rf"\bstack_used:\s*+{_NUMBER}")
 TELLING = re.compile(
     "|".join(pattern.pattern for pattern in (_FAILURES, _CYCLES, _INFERENCES, *_MEMORY.values(), _STACK)), re.MULTILINE
 )

@@ -180,7 +180,10 @@ class GuestFiles:
         if not name or b"\0" in name:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         path = self._root / os.fsdecode(name)
-        whole = path.resolve() if follow else path.parent.resolve() / path.name
+        try:
+            whole = path.resolve() if follow else path.parent.resolve() / path.name
+        except RuntimeError as error:  # links that lead in a circle, or through hundreds of others
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from error
         if self._root == Path("/"):
             raise self._refuse(what, name, "its folder is /, which holds every file of this computer", errno.EACCES)
         if not whole.is_relative_to(self._root):

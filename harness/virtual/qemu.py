@@ -19,6 +19,7 @@ import errno
 import functools
 import mmap
 import os
+import resource
 import secrets
 import select
 import shutil
@@ -326,12 +327,14 @@ def _available(descriptor: int) -> tuple[bytes, int]:
 def _prepare_child(parent: int) -> Callable[[], None]:
     """Return the function to call in the child: it dies with `parent`, and ignores signals that ask it to end.
 
-    QEMU ends with status 0 on such a signal, as if the guest had succeeded.
+    QEMU ends with status 0 on such a signal, as if the guest had succeeded. It writes no core file: a guest can make it
+    abort, and the file would be in the guest's folder, with gigabytes of memory and this user's environment.
     """
     ask = dies_with(parent)
 
     def prepare() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         ask()
 
     return prepare

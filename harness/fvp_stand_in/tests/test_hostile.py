@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,18 @@ def test_a_call_that_does_not_exist_ends_the_run(hostile: Board) -> None:
     ended = hostile.run("unknown")
     assert ended.status == 1
     assert "crashed" in ended.stderr
+
+
+def test_what_ends_qemu_leaves_no_core_file(hostile: Board) -> None:
+    """It would be in the program's folder, with gigabytes of memory and the user's environment."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        files = set(hostile.folder.iterdir())
+        assert "crashed" in hostile.run("unknown").stderr
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+    assert set(hostile.folder.iterdir()) == files
 
 
 def test_one_that_never_stops_asking_ends_at_its_limit(hostile: Board) -> None:

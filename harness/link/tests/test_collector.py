@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import struct
 
 import numpy as np
 import pytest
@@ -54,6 +55,12 @@ def one(*body: Message) -> list[Message]:
     """Return a conversation about ONE with these messages between LOADED and END."""
     messages = [hello(), loaded(), *body]
     return [*messages, end(len(messages), runs=1)]
+
+
+def huge_and_empty() -> Message:
+    """A TENSOR with more elements than a number of 64 bits counts, but for one size of 0."""
+    kind, payload = tensor(np.zeros((2, 2, 2, 0), np.float32), 6)[0]
+    return kind, payload[:-16] + struct.pack("<4I", 1 << 31, 1 << 31, 1 << 31, 0)
 
 
 def test_a_complete_conversation_makes_an_outcome() -> None:
@@ -190,6 +197,7 @@ def test_messages_out_of_order_are_noticed(messages: list[Message], says: str) -
         ([run_begin(0, 0), *tensor(OUTPUT, 6, crc32=1)], "do not match their CRC-32"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, nbytes=4)], "announced with 4 bytes"),
         ([run_begin(0, 0), *tensor(OUTPUT, 1)], "announced with"),
+        ([run_begin(0, 0), huge_and_empty()], "fits no memory"),
         ([run_begin(0, 0), *tensor(OUTPUT, 99)], "dtype 99"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, rank=3)], "is malformed"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, role=7)], "is malformed"),
@@ -261,6 +269,10 @@ def test_a_fault_names_exception_cause_and_place() -> None:
     assert failure.kind == "fault"
     assert "UsageFault (UNDEFINSTR) in 0x10000400" in failure.message
     assert "lr in 0x100001fe" in failure.message
+
+
+def test_a_fault_without_a_caller_has_no_negative_address() -> None:
+    assert "lr in 0xfffffffe" in refused([hello(), fault(exception=3)]).message
 
 
 def test_a_fault_inside_a_tensor_is_reported_as_such() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -63,7 +64,10 @@ def test_a_frame_right_behind_text_is_found() -> None:
 
 
 def test_endless_text_is_passed_on() -> None:
-    assert decode(b"x" * (MAX_TEXT + 1)) == [Text(("x" * (MAX_TEXT + 1),))]
+    first, rest = decode(b"x" * (MAX_TEXT + 1))
+    assert isinstance(first, Text)
+    assert isinstance(rest, Text)
+    assert "".join(first.lines + rest.lines) == "x" * (MAX_TEXT + 1)
     refused(b"\x01" * (MAX_TEXT + 1))
 
 
@@ -119,3 +123,26 @@ def test_noise_is_noticed() -> None:
 
 def test_the_header_has_the_size_the_decoder_assumes() -> None:
     assert FrameHeader.size == 4
+
+
+def test_much_text_is_cut_between_lines_or_characters() -> None:
+    lines = ["größe " * 100] * 300
+    assert [line for text in decode("\n".join(lines).encode()) for line in text.lines] == lines  # type: ignore[union-attr]
+    (*parts, _) = decode("é".encode() * MAX_TEXT + b"\0")
+    assert "".join(line for part in parts for line in part.lines).strip("é") == ""  # type: ignore[union-attr]
+
+
+def test_a_frame_behind_much_text_is_found() -> None:
+    for rest in range(0, 2000, 100):
+        text = b"boot\n" * (MAX_TEXT // 5) + b"x" * rest + b"\n"
+        decoder = FrameDecoder()
+        wire = text + encode(FRAMES[0])
+        items = [item for at in range(0, len(wire), 500) for item in decoder.feed(wire[at : at + 500])]
+        assert items[-1] == FRAMES[0]
+
+
+def test_lines_without_end_cost_no_more_than_their_bytes() -> None:
+    """A frame may follow a line, but not each of 200,000."""
+    started = time.process_time()
+    decode(b"\n" * 200_000 + b"\0")
+    assert time.process_time() - started < 3

@@ -226,6 +226,21 @@ def test_an_exit_status_fails_even_with_right_outputs(fake: Fake, tmp_path: Path
     assert "so long" in str(error.hint)
 
 
+def test_lines_made_to_be_searched_for_ever_are_searched_once(fake: Fake, tmp_path: Path) -> None:
+    fake(f'{answers(tmp_path)}; awk \'BEGIN {{ for (; i < 2000; i++) printf "ethosu_pmu_cycle_cntr:%3900s\\n", "" }}\'')
+    started = time.monotonic()
+    assert run().runs[0].counted is None
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("word", ["ethosu_pmu_cycle_cntr :", "stack_used: 1 /", "sram_pool_used:", "stack_used:"])
+def test_a_number_of_thousands_of_digits_is_none(fake: Fake, tmp_path: Path, word: str) -> None:
+    fake(f"{answers(tmp_path)}; printf '{word} %03900d\\n' 7")
+    outcome = run()
+    assert (outcome.runs[0].counted, outcome.runs[0].stack_used) in ((None, 0), (None, 1))
+    assert outcome.memory == {}
+
+
 def test_a_missing_output_is_of_its_own_kind(fake: Fake) -> None:
     fake("exit 0")
     error = fails()

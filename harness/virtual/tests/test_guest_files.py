@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -83,6 +83,24 @@ def test_a_folder_that_becomes_a_link_is_not_followed(files: GuestFiles, monkeyp
     with pytest.raises(OSError) as caught:
         files.open(b"sub/secret", READ)
     assert caught.value.errno in (errno.ELOOP, errno.ENOTDIR)
+
+
+def test_links_in_a_circle_and_too_many_links_are_an_error(files: GuestFiles) -> None:
+    (files.folder / "circle").symlink_to("circle")
+    (files.folder / "link0").write_text("the end")
+    for number in range(1, 1200):
+        (files.folder / f"link{number}").symlink_to(f"link{number - 1}")
+    calls: list[Callable[[], object]] = [
+        lambda: files.open(b"circle", READ),
+        lambda: files.open(b"circle/more", WRITE),
+        lambda: files.open(b"link1199", READ),
+        lambda: files.remove(b"circle/more"),
+        lambda: files.rename(b"link0", b"link1199/more"),
+    ]
+    for call in calls:
+        with pytest.raises(OSError) as caught:
+            call()
+        assert caught.value.errno == errno.ELOOP
 
 
 def test_control_characters_of_a_name_are_shown_escaped(files: GuestFiles) -> None:

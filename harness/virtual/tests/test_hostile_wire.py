@@ -1,0 +1,173 @@
+"""A recorded session that somebody changes: an error of the link, or the same outputs; never another pass, never a hang."""
+
+from __future__ import annotations
+
+import random
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import FrameType
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.link.frames import Frame, FrameDecoder, encode
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.verify import verify
+from ethos_hil.harness.virtual.tests.programs import NPU, load
+from ethos_hil.lowering.oracle.reference import ReferenceRun
+
+MakeImage = Callable[..., Image]
+MUTANTS = 3000
+"""Of each kind."""
+REPORTED = {"fault", "unsupported", "out-of-memory", "npu-mismatch", "timeout"}
+"""What frames that became ERROR or FAULT report."""
+EXTREMES = (b"\0\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x80", b"\xff\xff\xff\x7f", b"\1\0\0\0", bytes(8), b"\xff" * 8)
+
+
+@pytest.fixture(scope="module")
+def session(make_image: MakeImage) -> tuple[Image, bytes]:
+    """An image and what the board answered to it."""
+    heard: list[bytes] = []
+
+    def keep(data: bytes) -> bytes:
+        heard.append(data)
+        return data
+
+    image = make_image("add", repeat=2)
+    target = VirtualTarget(NPU, wire=keep)
+    target.load(image)
+    target.run(timeout=60)
+    return image, b"".join(heard)
+
+
+def judged(image: Image, data: bytes, chance: random.Random) -> str:
+    """Return "verified", "mismatch", or the kind of the error."""
+    collector = Collector(image)
+    try:
+        start = 0
+        while start < len(data):
+            size = chance.choice((1, 7, 100, 5000))
+            collector.feed(data[start : start + size])
+            start += size
+        collector.close()
+        outcome = collector.outcome({})
+    except TargetError as error:
+        return str(error.kind) if len(str(error)) < 20_000 else "a message of 20,000 letters"
+    call = outcome.runs[0].delegates[0].instruction if outcome.runs[0].delegates else 0
+    recorded = load("add")
+    right = ReferenceRun(recorded.outputs, {call: recorded.delegate_outputs})
+    if verify(outcome, [right]).difference is not None:
+        return "mismatch"
+    for run in outcome.runs:
+        for found, expected in zip(run.outputs, recorded.outputs, strict=True):
+            np.testing.assert_array_equal(found, expected, strict=True)
+    return "verified"
+
+
+def frames_of(data: bytes) -> list[Frame]:
+    return [item for item in FrameDecoder().feed(data) if isinstance(item, Frame)]
+
+
+def numbered(frames: list[Frame]) -> bytes:
+    """Frames as they go over the wire, with the sequence numbers and CRCs that they need."""
+    return b"".join(encode(Frame(frame.type, number & 0xFFFF, frame.payload)) for number, frame in enumerate(frames))
+
+
+def changed_bytes(data: bytes, chance: random.Random) -> bytes:
+    mutant = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        at = chance.randrange(len(mutant))
+        match chance.randrange(7):
+            case 0:
+                mutant[at] ^= 1 << chance.randrange(8)
+            case 1:
+                del mutant[at : at + chance.choice((1, 3, 200))]
+            case 2:
+                mutant[at:at] = chance.randbytes(chance.choice((1, 4, 300)))
+            case 3:
+                del mutant[at:]
+            case 4:
+                mutant[at:at] = mutant[at : at + chance.choice((1, 40, 2000))]
+            case 5:
+                mutant[at:at] = b"\n" * 500 + b"E: text\r\n" + bytes(mutant[:200])
+            case _:
+                mutant[at:at] = chance.choice(
+                    (b"\0", b"\0\0\0", b"\xff" * 70_000, b"a" * 70_000, "é\n".encode() * 30_000)
+                )
+        if not mutant:
+            break
+    return bytes(mutant)
+
+
+def changed_frames(data: bytes, chance: random.Random) -> bytes:
+    """Frames in another order, or with other contents, but valid each."""
+    frames = list(frames_of(data))
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        at, other = chance.randrange(len(frames)), chance.randrange(len(frames))
+        frame = frames[at]
+        match chance.randrange(7):
+            case 0:
+                frames[at], frames[other] = frames[other], frame
+            case 1:
+                frames.insert(other, frame)
+            case 2 if len(frames) > 1:
+                del frames[at]
+            case 3:
+                frames[at] = Frame(FrameType(chance.choice(list(FrameType))), 0, frame.payload)
+            case 4:
+                frames[at] = Frame(frame.type, 0, frame.payload[: chance.randrange(len(frame.payload) + 1)])
+            case _:
+                payload = bytearray(frame.payload)
+                place, value = chance.randrange(len(payload) + 1), chance.choice(EXTREMES)
+                payload[place : place + len(value)] = value
+                frames[at] = Frame(frame.type, 0, bytes(payload[:1024]))
+    if chance.random() < 0.5:  # so that more of them are believed
+        frames = [frame for frame in frames if frame.type is not FrameType.END]
+        last = bytearray(next(frame for frame in frames_of(data) if frame.type is FrameType.END).payload)
+        last[8:12] = (len(frames) + 1).to_bytes(4, "little")
+        frames.append(Frame(FrameType.END, 0, bytes(last)))
+    return numbered(frames)
+
+
+def test_unchanged_it_is_verified(session: tuple[Image, bytes]) -> None:
+    image, data = session
+    assert judged(image, data, random.Random(0)) == "verified"
+    assert judged(image, numbered(frames_of(data)), random.Random(0)) == "verified"
+
+
+@pytest.mark.parametrize("change", [changed_bytes, changed_frames])
+def test_a_changed_session_is_an_error_or_the_same(
+    session: tuple[Image, bytes], change: Callable[[bytes, random.Random], bytes]
+) -> None:
+    image, data = session
+    kinds: dict[str, int] = {}
+    slowest = 0.0
+    for seed in range(MUTANTS):
+        chance = random.Random(seed)
+        mutant = change(data, chance)
+        started = time.process_time()
+        kind = judged(image, mutant, chance)
+        slowest = max(slowest, time.process_time() - started)
+        kinds[kind] = kinds.get(kind, 0) + 1
+    assert kinds.keys() <= {"link", "mismatch", "verified", "stale-output", "wrong-program", *REPORTED}, kinds
+    assert kinds["link"] > MUTANTS // 3, kinds
+    assert slowest < 5, "seconds"
+
+
+def test_memory_is_that_of_what_was_sent(session: tuple[Image, bytes]) -> None:
+    """A size that is announced takes none."""
+    image, data = session
+    frames = frames_of(data)
+    at = next(number for number, frame in enumerate(frames) if frame.type is FrameType.TENSOR)
+    payload = frames[at].payload
+    for value in (b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\0\0\0\x80"):
+        for place in range(0, len(payload) - 3, 4):
+            frames[at] = Frame(FrameType.TENSOR, 0, payload[:place] + value + payload[place + 4 :])
+            tracemalloc.start()
+            judged(image, numbered(frames), random.Random(0))
+            assert tracemalloc.get_traced_memory()[1] < 8 << 20
+            tracemalloc.stop()
