@@ -33,8 +33,8 @@ from ethos_hil.results.verdict import FailureKind
 _FAILURES = re.compile(r"^[EF][: ].*$|^.*Hard fault.*$|^.*Assertion.*$", re.MULTILINE)
 _OWN_KIND = re.compile(r"^E \[executorch:(\w+)[\] ]")
 # arm_perf_monitor.cpp and arm_executor_runner.cpp; the former's format puts a stray sign between colon and number.
-# A runner may write anything. So a number has at most 15 digits, and blanks are matched once (`*+`): else a line of them
-# would take minutes.
+# A runner may write anything. So a number has at most 15 digits, and blanks are matched once (`*+`): else a line of
+# them would take minutes.
 _NUMBER = r"([0-9]{1,15})(?![0-9])"
 _CYCLES = re.compile(rf"\bethosu_pmu_cycle_cntr\s*+:\s*+%?\s*+{_NUMBER}")
 _INFERENCES = re.compile(rf"\bNPU Inferences\s*+:\s*+{_NUMBER}")

@@ -198,15 +198,11 @@ class Gdb:
 
         Nothing happens where the guest gave an address without memory.
         """
-        commands = [command for address, data in writes for command in _writes(address, data)]
-        for start in range(0, len(commands), _AT_ONCE):
-            some = commands[start : start + _AT_ONCE]
-            last = packet(payload) if start + _AT_ONCE >= len(commands) else b""
-            self._send(b"".join(map(packet, some)) + last)
-            for _ in some:
-                self._receive(deadline)
-        if not commands:
-            self._send(packet(payload))
+        self._write_where_memory_is(writes, packet(payload), deadline)
+
+    def write_where_memory_is(self, writes: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
+        """Write memory. Nothing happens where there is none."""
+        self._write_where_memory_is(writes, b"", deadline)
 
     def poll_stop(self) -> Stop | FileCall | None:
         """Return the stop reply or call if it has arrived, else None."""
@@ -219,6 +215,18 @@ class Gdb:
         """Send one command to a stopped guest and return the reply's payload."""
         self._send(packet(payload))
         return self._receive(deadline)
+
+    def _write_where_memory_is(self, writes: Sequence[tuple[int, bytes]], last: bytes, deadline: Deadline) -> None:
+        commands = [command for address, data in writes for command in _writes(address, data)]
+        for start in range(0, len(commands), _AT_ONCE):
+            if deadline.passed:  # QEMU always answers at once, so that nothing else notices
+                raise TimeoutError("the deadline has passed")
+            some = commands[start : start + _AT_ONCE]
+            self._send(b"".join(map(packet, some)) + (last if start + _AT_ONCE >= len(commands) else b""))
+            for _ in some:
+                self._receive(deadline)
+        if last and not commands:
+            self._send(last)
 
     def _ok(self, payload: bytes, deadline: Deadline) -> None:
         self._send(packet(payload))

@@ -13,6 +13,8 @@ from ethos_hil.harness.virtual.mps3_an547 import DDR
 
 _SHORT = 64 << 10
 """Bytes up to which gdb is as good as any other way; finding QEMU's own memory takes milliseconds."""
+_MOST_HELD = 1 << 20
+"""Bytes to write that are held until the call is answered. A guest may read gigabytes to an address without memory."""
 
 
 class ProcessorMemory:
@@ -55,6 +57,8 @@ class ProcessorMemory:
             self._memory.write(place, data)
             return
         self._writes.append((address, data))
+        if sum(len(data) for _, data in self._writes) > _MOST_HELD:
+            self._gdb.write_where_memory_is(self.take_writes(), self._deadline)
 
     def _direct(self, address: int, size: int) -> RamAddress | None:
         """Return the place of memory that is reached past QEMU, or None where gdb is the way."""

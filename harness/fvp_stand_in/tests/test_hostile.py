@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import resource
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -113,3 +115,21 @@ def test_one_that_never_stops_asking_ends_at_its_limit(hostile: Board) -> None:
     assert ended.status == 1
     assert "time has been exceeded" in ended.stdout
     assert len(ended.stderr.splitlines()) <= 4
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(60, 0), (1, 1)])
+def test_what_it_reads_to_no_memory_is_not_kept_and_takes_no_more_than_its_time(
+    hostile: Board, seconds: int, status: int
+) -> None:
+    """The largest process is the launcher: 64 MB of file were 200 MB of it."""
+    code = (
+        "import resource, subprocess, sys\n"
+        "done = subprocess.run(sys.argv[1:], capture_output=True)\n"
+        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)"
+    )
+    before = time.monotonic()
+    command = [sys.executable, "-c", code, *hostile.command("hoard", seconds=seconds)]
+    found, megabytes = subprocess.run(command, capture_output=True, check=True, timeout=100).stdout.split()
+    assert int(found) == status
+    assert int(megabytes) < 120
+    assert time.monotonic() - before < seconds + 10

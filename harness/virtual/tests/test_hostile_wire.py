@@ -1,4 +1,4 @@
-"""A recorded session that somebody changes: an error of the link, or the same outputs; never another pass, never a hang."""
+"""A recorded session that somebody changes: an error, or the same outputs; never another pass, never a hang."""
 
 from __future__ import annotations
 

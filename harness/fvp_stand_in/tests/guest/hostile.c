@@ -170,10 +170,21 @@ static void others(void) {
   call(WRITE0, "\n");
 }
 
+/* Read a file with a hole of 64 MB to where there is no memory. */
+static int hoard(void) {
+  int file = open_file("big.txt", W_PLUS);
+  call3(SEEK, file, 64 << 20, 0);
+  call3(WRITE, file, (uint32_t)"x", 1);
+  call3(SEEK, file, 0, 0);
+  call3(READ, file, 0x02000000, PLENTY);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "background") == 0)
     return run_command("setsid sleep 1000 & echo $! > pid.txt");
   if (argc > 1 && strcmp(argv[1], "unknown") == 0) return call(0x99, NULL);
+  if (argc > 1 && strcmp(argv[1], "hoard") == 0) return hoard();
   if (argc > 1 && strcmp(argv[1], "endless") == 0)
     for (;;) call3(OPEN, (uint32_t)"../x", R, 4);
   names();
