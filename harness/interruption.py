@@ -15,8 +15,23 @@ _SAME_SECONDS = 1.0
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
+def undo_inherited() -> Mapping[signal.Signals, Handler]:
+    """Undo what the program that started this one may have left behind. Only the main thread can call it.
+
+    Where SIGCHLD is ignored, the kernel throws away how children end, and Python takes every child for a success. A
+    signal that is blocked ends nothing; nobody blocks one on purpose for another program, as `nohup` ignores one.
+
+    Returns:
+        As `end_on_signals`.
+    """
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, *_SIGNALS))
+    if signal.getsignal(signal.SIGCHLD) != signal.SIG_IGN:
+        return {}
+    return {signal.SIGCHLD: signal.signal(signal.SIGCHLD, signal.SIG_DFL)}
+
+
 def end_on_signals() -> Mapping[signal.Signals, Handler]:
-    """Raise KeyboardInterrupt at SIGTERM, SIGHUP and SIGQUIT. Only the main thread can call it.
+    """Raise KeyboardInterrupt at SIGTERM, SIGHUP and SIGQUIT, and `undo_inherited`. Only the main thread can call it.
 
     A signal that is ignored stays ignored (`nohup`), and one that has a handler keeps it. SIGINT is Python's own.
 
@@ -32,7 +47,7 @@ def end_on_signals() -> Mapping[signal.Signals, Handler]:
         if not again:
             raise KeyboardInterrupt
 
-    before: dict[signal.Signals, Handler] = {}
+    before = dict(undo_inherited())
     for number in _SIGNALS:
         if signal.getsignal(number) == signal.SIG_DFL:
             before[number] = signal.signal(number, interrupt)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, parse
+from ethos_hil.harness.interruption import undo_inherited
 from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.standard_streams import open_closed
@@ -37,6 +38,7 @@ def main(executable: str, arguments: Sequence[str], engine: EngineFactory | None
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _raise)
+    undo_inherited()
     open_closed()
     try:
         status = _run(MODELS[executable], arguments, engine)

@@ -22,6 +22,8 @@ _WRITE0 = " movs r0, #4\n ldr r1, =text\n bkpt 0xab\n"
 _EXIT = " movs r0, #0x18\n ldr r1, =0x20026\n bkpt 0xab\n b .\n .ltorg\n"
 SAYS = _WRITE0 + _EXIT
 """Print the text and end well."""
+ENDS_WITH_3 = " movs r0, #0x20\n ldr r1, =block\n bkpt 0xab\n b .\n .balign 4\nblock: .word 0x20026, 3\n .ltorg\n"
+"""End with the status 3."""
 FOR_EVER = "again:\n" + _WRITE0 + " b again\n .ltorg\n"
 """Print the text for ever."""
 HANGS = _WRITE0 + " b .\n .ltorg\n"

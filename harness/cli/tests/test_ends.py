@@ -18,7 +18,7 @@ import pytest
 import typer
 
 from ethos_hil.harness.cli import main
-from ethos_hil.harness.cli.tests.guests import FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
+from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
 from ethos_hil.harness.fvp_stand_in.tests.conftest import alive, children
 
 MODEL = """
@@ -273,6 +273,52 @@ def started(pid: int, here: Path) -> set[int]:
             return children(pid)
         time.sleep(0.02)
     raise AssertionError("it did not start")
+
+
+def inherits(handler: signal.Handlers, masked: bool) -> None:
+    """Be a parent that is careless with signals."""
+    at_default()
+    signal.signal(signal.SIGCHLD, handler)
+    if masked:
+        signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP})
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("launcher", [False, True])
+def test_how_children_end_is_known_where_the_parent_ignored_it(here: Path, masked: bool, launcher: bool) -> None:
+    elf = str(guest(here, ENDS_WITH_3))
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", "net.pte", "--runner", elf]
+    if launcher:
+        model = "FVP_Corstone_SSE-300_Ethos-U55"
+        options = ["-C", "cpu0.semihosting-enable=1", "--timelimit", "60"]
+        command = [sys.executable, "-m", "ethos_hil.harness.fvp_stand_in", model, *options, "-a", elf]
+    done = subprocess.run(
+        command,
+        cwd=here,
+        env=environment(here),
+        capture_output=True,
+        preexec_fn=lambda: inherits(signal.SIG_IGN, masked),
+    )
+    assert done.returncode == (3 if launcher else 1), done.stderr
+    assert launcher or b"the runner exited with status 3" in done.stderr
+
+
+def test_a_signal_ends_a_run_whose_parent_had_blocked_it(here: Path) -> None:
+    elf = guest(here, HANGS, "started\\n")
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", "net.pte", "--runner", str(elf)]
+    with subprocess.Popen(
+        command,
+        cwd=here,
+        env=environment(here),
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: inherits(signal.SIG_DFL, True),
+    ) as process:
+        running = started(process.pid, here)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert list((here / "tmp").iterdir()) == []
+    assert not [pid for pid in running if alive(pid)]
 
 
 def test_an_ignored_hangup_stays_ignored(here: Path) -> None:

@@ -184,6 +184,32 @@ def test_it_does_not_outlive_its_parent(tool: NativeTool, tmp_path: Path, busy: 
     assert not running(pid)
 
 
+CARELESS = """
+    import signal
+    for number in (signal.SIGIO, signal.SIGXCPU):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO, signal.SIGXCPU})
+"""
+
+
+def test_its_limits_hold_where_the_parent_ignored_their_signals(tool: NativeTool, tmp_path: Path) -> None:
+    code = textwrap.dedent(CARELESS + PARENT).replace(".encode()])", ".encode()], seconds=1)")
+    command = [sys.executable, "-c", code, str(tmp_path), "while True: pass"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "did not end within 1 seconds of CPU time" in done.stderr
+    with subprocess.Popen(
+        [*command[:2], textwrap.dedent(CARELESS + PARENT), *command[3:]], stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        time.sleep(0.3)
+        os.kill(parent.pid, signal.SIGKILL)
+    ends = time.monotonic() + 10
+    while running(pid) and time.monotonic() < ends:
+        time.sleep(0.02)
+    assert not running(pid)
+
+
 def running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
