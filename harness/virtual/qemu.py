@@ -239,7 +239,11 @@ class Qemu:
         """End and reap QEMU. May be called in any state, and again."""
         if self.process is not None:
             # SIGKILL also ends a process that is stopped or hung; QEMU has nothing to save.
-            self.process.kill()
+            # It has a group of its own, with more members where a script calls QEMU. Once it was reaped, its number may
+            # be another's.
+            if self.process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(_STOP_SECONDS)
             self.process = None
             if self._mark:
@@ -276,6 +280,7 @@ def _has_sandbox(executable: str) -> bool:
 def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
     """Return the error for a QEMU that did not start, with its own messages. Call it before `stop`."""
     status = qemu.exit_status(1.0)
+    qemu.hand_console_to_guest()  # what it holds is QEMU's, since no guest ran
     reason = qemu.reason() or "it printed no message"
     if status is None:
         outcome = what

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -12,9 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.image.segments import segments
+from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.virtual.board import QemuBoard
+from ethos_hil.harness.virtual.machine import Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu, _available, find_qemu
-from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.virtual.semihosting import Semihosting
+from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, qemu_processes
 
 # A harness with a guest that never ends.
 _HANGING = """
@@ -111,6 +118,49 @@ def test_a_wrong_executable_is_not_available(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("ETHOS_HIL_QEMU", str(text))
     with pytest.raises(TargetNotAvailable, match="Exec format error"):
         Qemu(b"")
+
+
+def wrapper(folder: Path, text: str) -> str:
+    """A script in place of QEMU, in which `$QEMU` is the real one."""
+    path = folder / "wrapper"
+    path.write_text(f"#!/bin/sh\nQEMU={find_qemu()}\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_what_a_script_starts_ends_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, assemble: Callable[[str], bytes]
+) -> None:
+    monkeypatch.setenv(
+        "ETHOS_HIL_QEMU", wrapper(tmp_path, f'trap "" TERM; sleep 1000 & echo $! > {tmp_path}/pid\n$QEMU "$@"')
+    )
+    board = QemuBoard(CORSTONE_300, Qemu(assemble("park:\n b park\n")))
+    inner = qemu_processes(board.qemu.pid) | {int((tmp_path / "pid").read_text())}
+    assert len(inner) == 2
+    board.stop()
+    assert wait_for(lambda: all(not Path(f"/proc/{pid}").exists() or _is_zombie(pid) for pid in inner))
+
+
+@pytest.mark.parametrize("semihosting", [None, Semihosting("", Path())], ids=["firmware", "runner"])
+def test_what_a_qemu_that_does_not_start_says_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, semihosting: Semihosting | None
+) -> None:
+    monkeypatch.setenv("ETHOS_HIL_QEMU", wrapper(tmp_path, 'echo "qemu: -x: invalid option" >&2; exit 1'))
+    with pytest.raises(TargetNotAvailable, match="it exited with status 1: qemu: -x: invalid option"):
+        QemuBoard(CORSTONE_300, Qemu(b"", semihosting=semihosting))
+
+
+def test_noise_and_delay_of_a_script_change_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, assemble: Callable[[str], bytes]
+) -> None:
+    script = 'echo hello; echo "qemu: fatal: no" >&2; sleep 1; exec $QEMU "$@"'
+    monkeypatch.setenv("ETHOS_HIL_QEMU", wrapper(tmp_path, script))
+    elf = assemble(" movs r0, #0x18\n ldr r1, =0x20026\n bkpt 0xab\n b .\n")
+    semihosting = Semihosting("", tmp_path)
+    answered = semihosting.answered(io.BytesIO(elf), segments(io.BytesIO(elf)))
+    board = QemuBoard(CORSTONE_300, Qemu(elf, semihosting=semihosting))
+    with Machine(board, Configuration.parse("ethos-u55-128"), Deadline(20), answered=answered) as machine:
+        assert machine.wait() == Exit(0)
 
 
 def test_qemu_is_looked_up_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
