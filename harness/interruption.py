@@ -10,7 +10,8 @@ from typing import Any
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _SAME_SECONDS = 1.0
-"""A closed terminal sends SIGHUP twice: the kernel does, and the shell. The second one must not end the cleaning."""
+"""A closed terminal sends SIGHUP twice: the kernel does, and the shell. The second one must not end the cleaning, and
+no more must Ctrl-C from a hand that presses it several times."""
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -31,9 +32,11 @@ def undo_inherited() -> Mapping[signal.Signals, Handler]:
 
 
 def end_on_signals() -> Mapping[signal.Signals, Handler]:
-    """Raise KeyboardInterrupt at SIGTERM, SIGHUP and SIGQUIT, and `undo_inherited`. Only the main thread can call it.
+    """Raise KeyboardInterrupt at SIGTERM, SIGHUP and SIGQUIT, as Python does at SIGINT, and `undo_inherited`. Only the
+    main thread can call it.
 
-    A signal that is ignored stays ignored (`nohup`), and one that has a handler keeps it. SIGINT is Python's own.
+    Further ones within a second of the last have no effect. A signal that is ignored stays ignored (`nohup`), and one
+    that has a handler keeps it.
 
     Returns:
         The handlers of before, of the signals that have another one now.
@@ -48,10 +51,16 @@ def end_on_signals() -> Mapping[signal.Signals, Handler]:
             raise KeyboardInterrupt
 
     before = dict(undo_inherited())
-    for number in _SIGNALS:
-        if signal.getsignal(number) == signal.SIG_DFL:
+    for number in (signal.SIGINT, *_SIGNALS):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             before[number] = signal.signal(number, interrupt)
     return before
+
+
+def ignore_further() -> None:
+    """Have no signal but SIGKILL change how this process ends. Call it last."""
+    for number in (signal.SIGINT, *_SIGNALS):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def restore(handlers: Mapping[signal.Signals, Handler]) -> None:

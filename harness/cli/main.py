@@ -18,7 +18,7 @@ import typer
 
 from ethos_hil.harness.cli import completion
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.interruption import end_on_signals
+from ethos_hil.harness.interruption import end_on_signals, ignore_further
 from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.standard_streams import StandardStreams
 from ethos_hil.lowering.errors import EthosHilError, UsageError
@@ -378,6 +378,8 @@ def guard(body: Callable[[], object]) -> NoReturn:
     if lost is not None:
         status = _fail(lost, lost.message, status or lost.exit_status)
         streams.finish()
+    if status == INTERRUPTED:
+        ignore_further()
     sys.exit(status)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import BinaryIO
 
 # Layouts of ELF32 little-endian (System V ABI, chapters 4 and 5).
@@ -11,6 +12,10 @@ _EHDR = struct.Struct("<16sHHIIIIIHHHHHH")
 _PHDR = struct.Struct("<IIIIIIII")
 _IDENTIFICATION = b"\x7fELF\x01\x01"
 _EM_ARM, _PT_LOAD, _PF_X = 40, 1, 1
+
+
+_MOST_SEGMENTS = 1000
+"""Linkers make a handful; a file has room for 65,535, each with the same megabytes."""
 
 
 class ElfError(Exception):
@@ -47,7 +52,8 @@ def segments(file: BinaryIO) -> tuple[Segment, ...]:
     """Return the loadable segments of `file`, without those that are empty in memory.
 
     Raises:
-        ElfError: it is not a 32-bit little-endian ELF for Arm, is cut off, or has nothing to load.
+        ElfError: it is not a 32-bit little-endian ELF for Arm, is cut off, has nothing to load, has too many segments, or
+            two that load to the same addresses.
     """
     file.seek(0, 2)
     length = file.tell()
@@ -71,4 +77,10 @@ def segments(file: BinaryIO) -> tuple[Segment, ...]:
         found.append(Segment(offset, address, load_address, file_size, memory_size, bool(flags & _PF_X)))
     if not found:
         raise ElfError("it has no loadable segment")
+    if len(found) > _MOST_SEGMENTS:
+        raise ElfError(f"it has {len(found):,} loadable segments, at most {_MOST_SEGMENTS:,} are loaded")
+    in_file = sorted((segment for segment in found if segment.file_size), key=lambda segment: segment.load_address)
+    for one, following in pairwise(in_file):
+        if following.load_address < one.load_address + one.file_size:
+            raise ElfError(f"two of its segments load to 0x{following.load_address:08x}")
     return tuple(found)

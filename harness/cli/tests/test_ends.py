@@ -245,7 +245,9 @@ def at_default() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("numbers", [*([one] for one in STOPS), [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM]])
+@pytest.mark.parametrize(
+    "numbers", [*([one] for one in STOPS), [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], [signal.SIGINT] * 20]
+)
 def test_a_signal_in_a_run_with_a_runner_leaves_no_folder_and_no_process(
     here: Path, numbers: list[signal.Signals]
 ) -> None:
@@ -257,6 +259,7 @@ def test_a_signal_in_a_run_with_a_runner_leaves_no_folder_and_no_process(
         running = started(process.pid, here)
         for number in numbers:
             process.send_signal(number)
+            time.sleep(0.01)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 130, said
     assert said.decode().splitlines()[-1] == "ethos-hil: interrupted"
@@ -332,16 +335,17 @@ def test_an_ignored_hangup_stays_ignored(here: Path) -> None:
     assert subprocess.run(command, env=environment(here), preexec_fn=at_default).returncode == 130
 
 
-def test_a_second_hangup_does_not_end_the_cleaning(here: Path) -> None:
-    """The kernel sends one when a terminal closes, and the shell sends another."""
-    code = """
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_a_second_signal_does_not_end_the_cleaning(here: Path, number: signal.Signals) -> None:
+    """The kernel sends SIGHUP when a terminal closes, and the shell sends another. A hand presses Ctrl-C twice."""
+    code = f"""
 import os, signal
 from ethos_hil.harness.cli.main import guard
 def body():
     try:
-        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), {int(number)})
     finally:
-        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), {int(number)})
         open("cleaned", "w").close()
 guard(body)
 """

@@ -46,6 +46,17 @@ def test_bytes_that_are_no_instruction_are_not_taken() -> None:
     assert calls(CALL, executable=False) == []
 
 
+def many(count: int, apart: int) -> bytes:
+    """An ELF with segments of four bytes."""
+    header = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 40, 1, 0, 52, 0, 0, 52, 32, count, 40, 0, 0)
+    entries = (0x10000000 + apart * number for number in range(count))
+    return header + b"".join(struct.pack("<IIIIIIII", 1, 0, at, at, 4, 4, 5, 4) for at in entries)
+
+
+def test_many_segments_side_by_side_are_loaded() -> None:
+    assert len(segments(io.BytesIO(many(1000, 4)))) == 1000
+
+
 def elf(program_headers: int = 1, machine: int = 40, offset: int = 84, size: int = 4, memory: int = 4) -> bytes:
     header = struct.pack(
         "<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, machine, 1, 0, 52, 0, 0, 52, 32, program_headers, 40, 0, 0
@@ -73,6 +84,9 @@ def test_segments_of_an_elf() -> None:
         (elf(memory=3), "reaches past the end of the file"),
         (elf(offset=0xFFFFFFFF), "reaches past the end of the file"),
         (elf(memory=0, size=0), "no loadable segment"),
+        (many(2, 3), "two of its segments load to 0x10000003"),
+        (many(2, 0), "two of its segments load to 0x10000000"),
+        (many(65_535, 4), "it has 65,535 loadable segments, at most 1,000"),
     ],
 )
 def test_damaged_elf_is_named(data: bytes, message: str) -> None:
