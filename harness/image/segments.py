@@ -52,8 +52,8 @@ def segments(file: BinaryIO) -> tuple[Segment, ...]:
     """Return the loadable segments of `file`, without those that are empty in memory.
 
     Raises:
-        ElfError: it is not a 32-bit little-endian ELF for Arm, is cut off, has nothing to load, has too many segments, or
-            two that load to the same addresses.
+        ElfError: it is not a 32-bit little-endian ELF for Arm, is cut off, has nothing to load or too much, or has two
+            segments that load to the same addresses.
     """
     file.seek(0, 2)
     length = file.tell()

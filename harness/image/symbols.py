@@ -12,15 +12,28 @@ from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ethos_hil.harness.clock import Deadline
+
+_SECONDS = 3.0
+"""For a name or a line. The ELF may be anybody's; in our firmware a look-up takes a tenth of a second."""
+_MOST_SECTIONS = 10_000
+_SECTION_HEADER = 40
+"""Bytes of a section's header in a 32-bit ELF. With 0 a file has four billion sections."""
+_MOST_LINE_BYTES = 8 << 20
+"""Of the line tables, which are read in one piece."""
+_MOST_DEBUG_BYTES = 64 << 20
+"""Of any other section for debuggers: a compressed one may be a thousand times larger than the file."""
+
 
 class Symbols:
     """Looks up addresses in one ELF. It reads the ELF at the first look-up."""
 
     def __init__(self, elf: bytes) -> None:
         self._elf = elf
+        self._deadline = Deadline(_SECONDS)
 
     def describe(self, address: int) -> str:
-        """Return "function at 0x10000400 (file.cc:12)", or the known part of it. Never raises."""
+        """Return "function at 0x10000400 (file.cc:12)", or the known part of it. Never raises; takes seconds at most."""
         try:
             function, line = self.function(address), self.line(address)
         except Exception:
@@ -34,6 +47,7 @@ class Symbols:
 
     def function(self, address: int) -> str | None:
         """Return the name of the function that contains `address`, or None."""
+        self._deadline = Deadline(_SECONDS)
         starts, functions = self._functions
         index = bisect.bisect_right(starts, address & ~1) - 1
         if index < 0:
@@ -44,30 +58,42 @@ class Symbols:
 
     def line(self, address: int) -> str | None:
         """Return "file.cc:12", the statement that contains `address`, or None."""
+        self._deadline = Deadline(_SECONDS)
         dwarf = self._dwarf
         for unit in dwarf.iter_CUs() if dwarf is not None else ():
             found = _line_in(dwarf, unit, address & ~1)
-            if found is not None:
+            if found is not None or self._deadline.passed:
                 return found
         return None
 
     @functools.cached_property
     def _file(self) -> ELFFile | None:
         try:
-            return ELFFile(io.BytesIO(self._elf))
+            file = ELFFile(io.BytesIO(self._elf))
         except ELFError:
             return None
+        ordinary = file["e_shentsize"] == _SECTION_HEADER and file.num_sections() <= _MOST_SECTIONS
+        return file if ordinary else None
 
     @functools.cached_property
     def _dwarf(self) -> DWARFInfo | None:
-        return self._file.get_dwarf_info() if self._file is not None and self._file.has_dwarf_info() else None
+        if self._file is None or not self._file.has_dwarf_info():
+            return None
+        for section in self._file.iter_sections():
+            most = _MOST_LINE_BYTES if section.name == ".debug_line" else _MOST_DEBUG_BYTES
+            # The old form of compression does not say the size where it can be checked.
+            if section.name.startswith(".zdebug") or (section.name.startswith(".debug") and section.data_size > most):
+                return None
+        return self._file.get_dwarf_info()
 
     @functools.cached_property
     def _functions(self) -> tuple[list[int], list[tuple[str, int]]]:
         table = self._file.get_section_by_name(".symtab") if self._file is not None else None
         found: dict[int, tuple[str, int]] = {}
         if isinstance(table, SymbolTableSection):
-            for symbol in table.iter_symbols():
+            for number, symbol in enumerate(table.iter_symbols()):
+                if number % 1000 == 0 and self._deadline.passed:
+                    break
                 if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
                     found.setdefault(symbol["st_value"] & ~1, (_demangle(symbol.name), symbol["st_size"]))
         starts = sorted(found)

@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -30,6 +31,8 @@ _LEAST_MEMORY_BYTES = 1 << 30
 _REASON = re.compile(r"error|assert|terminate|what\(\)|failed|alloc", re.IGNORECASE)
 """In a line of a tool's output that may say why it ended."""
 _LINE_LENGTH = 200
+_SILENT_SECONDS = 2.0
+"""After so long without an answer its process is looked at."""
 _NOTE_BYTES = 4000
 _LISTING_BYTES = 64 << 20
 
@@ -81,6 +84,7 @@ class _Process:
     """A running worker."""
 
     def __init__(self, tool: str) -> None:
+        self.tool = tool
         said = os.memfd_create(tool)
         try:
             fcntl.fcntl(said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
@@ -121,10 +125,31 @@ class _Process:
 
     def receive(self) -> tuple[dict[str, Any], tuple[bytes, ...]]:
         """Return the answer. Raise NativeCrash if the process ends without one."""
+        self._wait()
         header: dict[str, Any] = json.loads(self._read(*struct.unpack("<I", self._read(4))))
         blocks = tuple(self._read(length) for length in header.pop("blocks"))
         self.idle = True
         return header, blocks
+
+    def _wait(self) -> None:
+        """Wait for an answer. A process that was stopped by a signal gives none and takes no CPU time: tell it once."""
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN)
+        told = False
+        while not poll.poll(_SILENT_SECONDS * 1000):
+            if not told and self._is_stopped():
+                told = True
+                number = self.process.pid
+                remedy = f"`kill -CONT {number}` lets it go on, `kill -KILL {number}` ends it"
+                sys.stderr.write(f"ethos-hil: waiting for {self.tool}, whose process {number} is stopped; {remedy}\n")
+                sys.stderr.flush()
+
+    def _is_stopped(self) -> bool:
+        try:
+            state = Path(f"/proc/{self.process.pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+        except OSError:
+            return False
+        return state[:1] in (["T"], ["t"])
 
     def _read(self, length: int) -> bytes:
         data: bytes = self._answers.read(length)

@@ -117,6 +117,19 @@ def test_one_that_was_killed_while_idle_is_started_again(tool: NativeTool) -> No
     assert do(tool, "") == b"abc"
 
 
+def test_one_that_is_stopped_is_named_and_goes_on(tool: NativeTool, capfd: pytest.CaptureFixture[str]) -> None:
+    """The limits are CPU time, of which it takes none."""
+    do(tool, "")
+    pid = pid_of(tool)
+    timer = threading.Timer(4, lambda: os.kill(pid, signal.SIGCONT))
+    timer.start()
+    assert do(tool, "os.kill(os.getpid(), signal.SIGSTOP)") == b"abc"
+    timer.join()
+    said = capfd.readouterr().err
+    assert said.count("is stopped") == 1
+    assert f"`kill -CONT {pid}` lets it go on" in said
+
+
 def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool) -> None:
     do(tool, "")
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
