@@ -33,7 +33,7 @@ class Symbols:
         self._deadline = Deadline(_SECONDS)
 
     def describe(self, address: int) -> str:
-        """Return "function at 0x10000400 (file.cc:12)", or the known part of it. Never raises; takes seconds at most."""
+        """Return "function at 0x10000400 (file.cc:12)", or the known part of it. Never raises; takes seconds."""
         try:
             function, line = self.function(address), self.line(address)
         except Exception:
