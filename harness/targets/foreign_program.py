@@ -69,7 +69,7 @@ def boot(
         except TimeoutError as error:
             where = machine.where() or "an unknown place"
             raise TargetError(
-                f"no end within {timeout:g} s: the program is in {where}",
+                f"no end within {timeout:.3g} s: the program is in {where}",
                 kind=FailureKind.TIMEOUT,
                 console=console.lines() + _refusals(machine),
             ) from error

@@ -116,7 +116,7 @@ class FileServer:
             raise
         except OSError as error:
             return failure(error.errno or errno.EIO)
-        except (KeyError, TypeError):  # a call, or a number of arguments, that this QEMU does not send
+        except (KeyError, TypeError, ValueError, OverflowError):  # a call or numbers that this QEMU does not send
             return failure(errno.ENOSYS)
 
     def _open(self, address: int, size: int, flags: int, _mode: int) -> int:

@@ -110,7 +110,16 @@ def test_control_characters_of_a_name_are_shown_escaped(files: GuestFiles) -> No
 
 
 @pytest.mark.parametrize(
-    "payload", [b"gettimeofday,0,0", b"open,1/2", b"nonsense", b"close,1,2,3", b"lseek,ff,ffffffffffffffff,0"]
+    "payload",
+    [
+        b"gettimeofday,0,0",
+        b"open,1/2",
+        b"nonsense",
+        b"close,1,2,3",
+        b"lseek,ff,0,0",
+        b"lseek,3,ffffffffffffffff,0",
+        b"lseek,3,-1,0",
+    ],
 )
 def test_a_call_that_no_guest_can_make_is_an_error(files: GuestFiles, payload: bytes) -> None:
     class Nothing:
@@ -120,5 +129,6 @@ def test_a_call_that_no_guest_can_make_is_an_error(files: GuestFiles, payload: b
         def write(self, address: int, data: bytes) -> None:
             raise AssertionError
 
+    files.open(b"a.txt", WRITE)
     server = FileServer(files, Nothing(), lambda data: None)
     assert server.serve(FileCall.parse(payload)).startswith(b"F-1,")
