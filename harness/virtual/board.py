@@ -52,6 +52,7 @@ class QemuBoard:
         qemu, gdb, qtest, qmp: the process and its connections.
         blocks: its memory.
         elf: the image in it.
+        code: the addresses of the image's own code.
     """
 
     def __init__(self, soc: Soc, qemu: Qemu | None = None, *, guarded: bool = False) -> None:
@@ -71,6 +72,7 @@ class QemuBoard:
         self._guards = _guards(soc) if guarded else []
         try:
             self.elf = self.qemu.elf
+            self.code = _code(self.elf)
             self.gdb = Gdb(self.qemu.gdb)
             self.qtest = Qtest(self.qemu.qtest)
             self.blocks = RamBlocks(self.qemu, self.gdb)
@@ -101,6 +103,7 @@ class QemuBoard:
         deadline = Deadline(_START_SECONDS)
         image = _contents(elf)
         self.elf = elf
+        self.code = _code(elf)
         try:
             if self._used:
                 self.qmp.reset(deadline)
@@ -185,6 +188,14 @@ def _contents(elf: bytes) -> dict[int, bytes]:
         raise TargetNotAvailable(f"the image cannot be loaded: {error}", hint="pack it again") from error
     contents = ((segment.load_address, segment.read(file)) for segment in loaded if segment.file_size)
     return {at if at in _DDR else at | SECURE_ALIAS: data for at, data in contents}
+
+
+def _code(elf: bytes) -> tuple[range, ...]:
+    try:
+        loaded = segments(io.BytesIO(elf))
+    except ElfError:  # no image yet, or one that cannot be loaded
+        return ()
+    return tuple(range(part.address, part.address + part.memory_size) for part in loaded if part.executable)
 
 
 def _guards(soc: Soc) -> list[range]:

@@ -376,7 +376,13 @@ class Machine:
         self._registers = before, after
 
     def _code(self, pc: int) -> bytes:
-        """Return the four bytes at `pc`. Read their surroundings too, once a run: accesses lie close together."""
+        """Return the four bytes at `pc`.
+
+        Within the image's own code their surroundings are read too, once a run: accesses lie close together. Elsewhere
+        a program has written what it executes, and may write something else there.
+        """
+        if not any(pc in part for part in self._board.code):
+            return self._gdb.read_memory(pc, 4, self._deadline)
         found = b""
         for address in (pc, pc + 2):
             start = address & -MEMORY_CHUNK

@@ -75,6 +75,11 @@ def test_npu_job_driven_by_interrupt(board: Board, name: str, place: str) -> Non
     assert words[2:4] == ["interrupts", "1"]
 
 
+def test_an_instruction_that_a_program_wrote_is_carried_out_as_it_is_now(board: Board) -> None:
+    ended = board.run("change")
+    assert (ended.status, ended.stdout.splitlines()[0]) == (0, "1 1"), ended
+
+
 @pytest.mark.parametrize("name", ["add", "convolutions"])
 def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: Path) -> None:
     """The values that the test above compares do come from the NPU."""

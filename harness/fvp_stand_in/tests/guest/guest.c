@@ -130,6 +130,17 @@ static int npu_job(const char *place, const char *output) {
   return 0;
 }
 
+/* Load from the NPU by an instruction that was written there, then by another in its place. */
+static void change_code(void) {
+  static uint16_t code[2] __attribute__((aligned(4))) = {0x6800, 0x4770}; /* ldr r0, [r0]; bx lr */
+  uint32_t (*load)(uint32_t) = (uint32_t(*)(uint32_t))((uint32_t)code | 1);
+  uint32_t first = load(NPU_BASE);
+  *(volatile uint16_t *)code = 0x6A80; /* ldr r0, [r0, #0x28] */
+  __asm volatile("dsb\n isb");
+  uint32_t second = load(NPU_BASE);
+  printf("%d %d\n", first == NPU(0), second == NPU(0x28));
+}
+
 /* --- everything else --- */
 
 static void lock_up(void) {
@@ -173,6 +184,8 @@ int main(int argc, char **argv) {
   } else if (strcmp(what, "lockup") == 0) {
     printf("before\n");
     lock_up();
+  } else if (strcmp(what, "change") == 0) {
+    change_code();
   } else if (strcmp(what, "poke") == 0) {
     NPU(0xFFC) = 1;
   } else if (strcmp(what, "npu") == 0) {
