@@ -51,7 +51,11 @@ def boards(pid: int) -> set[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one", "xdist"])
-@pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGHUP, signal.SIGHUP]], ids=["TERM", "HUP"])
+@pytest.mark.parametrize(
+    "numbers",
+    [[signal.SIGTERM], [signal.SIGHUP, signal.SIGHUP], [signal.SIGINT] * 3],
+    ids=["TERM", "HUP", "Ctrl-C thrice"],
+)
 def test_a_signal_to_a_session_leaves_nothing(
     tmp_path: Path, numbers: list[signal.Signals], workers: tuple[str, ...]
 ) -> None:
@@ -70,6 +74,7 @@ def test_a_signal_to_a_session_leaves_nothing(
         all_of_it = children(process.pid)
         for number in numbers:
             process.send_signal(number)
+            time.sleep(0.02)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 2, out
     assert "KeyboardInterrupt" in out
