@@ -7,6 +7,11 @@ SHELL := /bin/bash
 PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# What a shell may have set for other work, such as one of ROS or conda: packages would be installed elsewhere, other ones
+# imported, or the firmware built with other flags than its manifest says.
+unexport PYTHONHOME PYTHONPATH PYTHONUSERBASE PIP_TARGET PIP_PREFIX PIP_ROOT PIP_USER PIP_PYTHON
+unexport CC CXX CFLAGS CXXFLAGS LDFLAGS ASM ASMFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH \
+	GCC_EXEC_PREFIX CMAKE_TOOLCHAIN_FILE CMAKE_GENERATOR CMAKE_BUILD_TYPE
 # The boards of harness/socs: what the firmware's build has to know of each is generated (harness/socs/firmware_files.py).
 BOARDS := $(patsubst firmware/boards/%/soc.h,%,$(sort $(wildcard firmware/boards/*/soc.h)))
 ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)

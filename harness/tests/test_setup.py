@@ -131,6 +131,27 @@ def test_a_path_that_a_tool_cannot_have_is_refused(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.slow
+def test_variables_of_other_work_change_nothing(small: Path) -> None:
+    """The packages went to PIP_TARGET, and the set-up ended well without them."""
+    elsewhere = small.parent / "elsewhere"
+    (elsewhere / "pip").mkdir(parents=True)
+    (elsewhere / "pip/__init__.py").write_text("raise SystemExit('the wrong pip')\n")
+    done = run(small, "setup", PIP_TARGET=str(elsewhere), PIP_USER="1", PYTHONPATH=str(elsewhere))
+    assert done.returncode == 0, done.stderr
+    assert whole(small)
+    assert [path.name for path in elsewhere.iterdir()] == ["pip"]
+
+
+def test_variables_of_other_compilers_do_not_reach_the_firmware() -> None:
+    flags = dict.fromkeys(("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH"), "-nonsense")
+    done = subprocess.run(
+        ["make", "--eval", "show: ; @env", "show"], cwd=ROOT, env={**QUIET, **flags}, capture_output=True, text=True,
+        timeout=20, check=True,
+    )  # fmt: skip
+    assert "-nonsense" not in done.stdout
+
+
+@pytest.mark.slow
 def test_an_error_of_the_firmwares_compiler_is_shown(tmp_path: Path) -> None:
     """It is among what ninja writes to stdout, of which a set-up without errors shows nothing."""
     shutil.copy(ROOT / "Makefile", tmp_path)
