@@ -327,7 +327,7 @@ class Artifact:
                 memory_mode=MemoryMode.parse(manifest["memory_mode"]) if manifest["memory_mode"] else None,
                 tosa=TosaSpec.parse(manifest["tosa"]) if manifest["tosa"] else None,
             )
-        except (KeyError, TypeError, ValueError, OSError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
             raise UsageError(f"{folder}: not a usable artifact: {error}") from None
 
     @classmethod

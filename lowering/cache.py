@@ -8,6 +8,7 @@ exceed a limit, the least recently used ones are deleted (`ethos_hil.lowering.ca
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from ethos_hil.lowering.file_lock import locked
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.verdict import FailureKind
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_KEY = 1000
 """Bytes of a file that holds a key."""
 
@@ -98,9 +100,10 @@ class Cache:
         try:
             yield
         except OSError as error:
+            full = error.errno in _NO_SPACE
             raise ToolError(
                 f"the cache in {self.root} cannot be written: {error.strerror or error}",
-                hint=f"free some space, or set {CACHE_VARIABLE} to another folder",
+                hint=f"{'free some space, or ' if full else ''}set {CACHE_VARIABLE} to a folder that you can write",
                 kind=FailureKind.CACHE,
             ) from error
 

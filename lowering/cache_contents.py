@@ -55,15 +55,17 @@ class CacheEntry:
 
     @classmethod
     def read(cls, path: Path) -> CacheEntry:
-        """Return the entry at `path`. If another process removes it meanwhile, only the files seen so far count."""
+        """Return the entry at `path`. What cannot be examined does not count: another process may remove it meanwhile,
+        it may be another user's, and no folder may be there.
+        """
         size = 0
-        with contextlib.suppress(FileNotFoundError), os.scandir(path) as files:
+        with contextlib.suppress(OSError), os.scandir(path) as files:
             for file in files:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     size += -(-file.stat().st_size // _BLOCK) * _BLOCK
         try:
             return cls(path, size, path.stat().st_mtime_ns)
-        except FileNotFoundError:
+        except OSError:
             return cls(path, 0, 0)
 
 
@@ -116,7 +118,21 @@ class CacheContents:
         self._size = folder / "size"
 
     def entries(self) -> list[CacheEntry]:
-        """Return every whole entry, the least recently used first."""
+        """Return every whole entry, the least recently used first.
+
+        Raises:
+            ToolError: the folder cannot be read.
+        """
+        try:
+            return self._entries()
+        except OSError as error:
+            raise ToolError(
+                f"the cache in {self.folder} cannot be read: {error.strerror or error}",
+                hint="are its permissions right?",
+                kind=FailureKind.CACHE,
+            ) from error
+
+    def _entries(self) -> list[CacheEntry]:
         found = [CacheEntry.read(path) for path in self._artifacts() if _KEY.fullmatch(path.name)]
         return sorted(found, key=lambda entry: entry.used)
 
@@ -133,7 +149,7 @@ class CacheContents:
             if known is not None and known <= limit:
                 write_small(self._size, f"{known}\n")
                 return Removed()
-            entries = self.entries()
+            entries = self._entries()
             if sum(entry.size for entry in entries) <= limit:
                 write_small(self._size, f"{sum(entry.size for entry in entries)}\n")
                 return Removed()
@@ -152,7 +168,7 @@ class CacheContents:
         try:
             with locked(self.folder / "size.lock"):
                 self._sweep()
-                return self._shrink(self.entries(), limit, None)
+                return self._shrink(self._entries(), limit, None)
         except OSError as error:
             raise ToolError(
                 f"the cache in {self.folder} cannot be written: {error.strerror or error}",

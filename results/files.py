@@ -13,10 +13,11 @@ from pathlib import Path
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: the old content stays until the new content is on disk.
 
-    A path that is not a regular file (a pipe, /dev/stdout) is written directly.
+    A path that is not a regular file (a pipe, /dev/stdout) is written directly. A link is replaced; what it leads to
+    stays as it is.
 
     Raises:
-        OSError: the folder is missing, the disk is full, ...
+        OSError: the folder is missing, the disk is full, nobody reads the named pipe, ...
     """
     write_all({path: content.encode() if isinstance(content, str) else content})
 
@@ -32,9 +33,9 @@ def write_all(files: Mapping[Path, bytes]) -> None:
         for path, data in files.items():
             try:
                 if path.exists() and not path.is_file():
-                    path.write_bytes(data)
+                    _write_directly(path, data)
                     continue
-                descriptor, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
+                descriptor, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=_hidden(path))
                 fresh[path] = Path(name)
                 with os.fdopen(descriptor, "wb") as file:
                     file.write(data)
@@ -61,7 +62,7 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    fresh = Path(tempfile.mkdtemp(dir=path.parent, prefix=_hidden(path)))
     before = fresh.with_name(f"{fresh.name}.before")
     try:
         for name, data in files.items():
@@ -76,6 +77,24 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
             before.rename(path)
         raise
     shutil.rmtree(before, ignore_errors=True)
+
+
+def _write_directly(path: Path, data: bytes) -> None:
+    """Write to a pipe or a device. A named pipe that nobody reads is an error: it would keep us waiting."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO and path.is_fifo():
+            raise OSError(errno.ENXIO, "it is a named pipe that no program reads", str(path)) from error
+        raise
+    with os.fdopen(descriptor, "wb") as stream:
+        os.set_blocking(descriptor, True)
+        stream.write(data)
+
+
+def _hidden(path: Path) -> str:
+    """Return how the names of our temporary files for a path begin. A name may have no more than 255 bytes."""
+    return f".{path.name[:50]}."
 
 
 def _permissions(mode: int) -> int:

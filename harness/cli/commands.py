@@ -31,6 +31,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
         EthosHilError: the first error; its record is kept all the same.
     """
     failure: EthosHilError | None = None
+    _check_files(request, json_file)
     keep_torchs_files()
     try:
         with Live() as live, _never_exiting():
@@ -69,7 +70,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
         live.stage(f"Loading {order.model}")
         from ethos_hil.harness.cli import lower
 
-        done = lower.lower(order, live)
+        done = lower.lower(order, live, json_file=json_file)
     if json_file is not None:
         _write(json_file, done.document)
     for path in () if json_file == _STDOUT else (*done.files, *done.looked_into):
@@ -84,6 +85,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
+    _check_files(request, json_file)
     keep_torchs_files()
     with Live() as live, _never_exiting():
         live.stage(f"Loading {request.label}")
@@ -137,6 +139,16 @@ def _never_exiting() -> Iterator[None]:
         raise UsageError(
             f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"
         ) from end
+
+
+def _check_files(request: RunRequest, json_file: Path | None) -> None:
+    """Raise UsageError if a file is to be written over another one of this run."""
+    from ethos_hil.harness.cli.destinations import check_distinct, model_file
+
+    model = model_file(request.model) if isinstance(request.model, str) else None
+    inputs = request.inputs if isinstance(request.inputs, Path) else None
+    written = {"--json": json_file, "--trace": request.trace}
+    check_distinct(written, {"MODEL": model, "--inputs": inputs, "--runner": request.runner})
 
 
 def _failed(request: RunRequest, error: EthosHilError) -> Record:

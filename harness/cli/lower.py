@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.cli.arguments import LowerArguments
+from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file, unwritable
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.export_files import MANIFEST, PRODUCTS, Product, artefacts, products
+from ethos_hil.lowering.export_files import PRODUCTS, Product, artefacts, products
 from ethos_hil.lowering.lower import lower as lower_model
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, load_model
@@ -81,8 +82,13 @@ class Lowered:
         }
 
 
-def lower(order: LowerArguments, reporter: Reporter) -> Lowered:
+def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None = None) -> Lowered:
     """Lower the model and write its files.
+
+    Args:
+        order: what to lower, and where to.
+        reporter: is told of each stage.
+        json_file: where the caller writes the result afterwards; here it is only checked.
 
     Raises:
         UsageError: the arguments contradict one another, or a file cannot be written; CompileError, ToolError as
@@ -92,8 +98,11 @@ def lower(order: LowerArguments, reporter: Reporter) -> Lowered:
     target, mode = _target(order, product)
     path = _path(order, product)
     _check_file(path)
+    written = {"--output": path, "--json": json_file}
+    if not order.model.endswith(".pte"):  # it is refused below, with a better reason
+        check_distinct(written, {"MODEL": model_file(order.model)})
     if order.artefacts is not None:
-        _check_folder(order.artefacts)
+        check_folder(order.artefacts, written)
     model = load_model(order.model, trust=order.trust_model)
     if isinstance(model, ProgramFile):
         raise UsageError(f"{order.model} is compiled already", hint="give the model it was made from")
@@ -107,17 +116,19 @@ def lower(order: LowerArguments, reporter: Reporter) -> Lowered:
         progress=lambda stage: reporter.stage(f"{what}: {stage}"),
     )
     files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
+    if order.artefacts is not None:
+        check_folder(order.artefacts, written)  # lowering takes long enough to put a file there
     looked_into = artefacts(artifact) if order.artefacts is not None else {}
     try:
         write_all(files)
     except OSError as error:
-        raise _unwritable(error.filename2 or path, error) from error
+        raise unwritable(error.filename2 or path, error) from error
     if order.artefacts is None:
         return Lowered(artifact, product, tuple(files))
     try:
-        write_folder(order.artefacts, looked_into)
+        write_folder(order.artefacts.resolve(), looked_into)
     except OSError as error:
-        raise _unwritable(order.artefacts, error) from error
+        raise unwritable(order.artefacts, error) from error
     return Lowered(artifact, product, tuple(files), tuple(order.artefacts / name for name in sorted(looked_into)))
 
 
@@ -162,18 +173,4 @@ def _numbered(path: Path, ending: str) -> Path:
 
 def _check_file(path: Path) -> None:
     if not path.parent.is_dir():
-        raise _unwritable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder with files that are not ours. Our folder is replaced, so that two lowerings are never mixed."""
-    if folder.exists() and not folder.is_dir():
-        raise _unwritable(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
-        raise UsageError(
-            f"--artifacts {folder} has files that were not written by ethos-hil", hint="name an empty or a new folder"
-        )
-
-
-def _unwritable(path: Path | str, error: OSError) -> UsageError:
-    return UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")
+        raise unwritable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))

@@ -111,6 +111,9 @@ def test_the_artefacts_can_be_run_again(ethos_hil: Run, here: Path) -> None:
 
 def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path) -> None:
     written(ethos_hil("lower", "net.py:net", "--artifacts", "look"))
+    manifest = json.loads((here / "look/lowering.json").read_text())
+    manifest["files"].append("stale.txt")
+    (here / "look/lowering.json").write_text(json.dumps(manifest))
     (here / "look/stale.txt").write_text("of another model")
     written(ethos_hil("lower", "net.py:net", "--artifacts", "look", "--npu", "ethos-u55-256"))
     assert "stale.txt" not in files(here / "look")

@@ -1,0 +1,109 @@
+"""The places that a command writes to: none is the place of another one, or of what the command reads.
+
+A file that is written is renamed into its place, and the folder of artefacts is replaced as a whole. So whatever was in
+that place is gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.export_files import MANIFEST
+from ethos_hil.results.regular_file import read_text
+
+_STDOUT = Path("-")
+_MOST_MANIFEST = 10 << 20
+"""Largest size of a manifest, bytes."""
+
+
+def check_distinct(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
+    """Check that no file is written over another one of the same command.
+
+    A path that is a pipe or a device is not replaced, so it may be named several times.
+
+    Args:
+        written: the files that the command writes, by the option that names them; None for one that is not given.
+        read: the files that it reads, in the same way. They may be missing.
+
+    Raises:
+        UsageError: two are the same; it names both.
+    """
+    known = {_place(path): name for name, path in read.items() if path is not None}
+    for name, path in written.items():
+        if path is None or path == _STDOUT or (path.exists() and not path.is_file()):
+            continue
+        other = known.setdefault(_place(path), name)
+        if other != name:
+            raise UsageError(f"{name} and {other} are the same file, {path}", hint=f"name another file for {name}")
+
+
+def model_file(model: str) -> Path | None:
+    """Return the file that a MODEL on the command line names, or None for a module."""
+    name = model if model.endswith((".pte", ".pt2")) else model.rpartition(":")[0]
+    return Path(name) if name.endswith((".py", ".pte", ".pt2")) else None
+
+
+def check_folder(folder: Path, written: Mapping[str, Path | None]) -> None:
+    """Check that the folder of artefacts can be replaced without a loss.
+
+    Args:
+        folder: the folder, or a link to it; it may be missing.
+        written: the files that the command writes beside it, as for `check_distinct`.
+
+    Raises:
+        UsageError: it has other files than those that we wrote there, or others are to be written there; or it cannot
+            be replaced.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise unwritable(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+    place = folder.resolve()
+    for name, path in written.items():
+        if path is not None and path != _STDOUT and _place(path).is_relative_to(place):
+            raise UsageError(
+                f"{name} {path} lies in the folder --artifacts {folder}, which is replaced as a whole",
+                hint=f"name another place for {name}; the program is there as model.pte in any case",
+            )
+    if Path.cwd().is_relative_to(place) or place.is_mount():
+        what = "a mounted file system" if place.is_mount() else "the working directory, or has it inside"
+        raise UsageError(
+            f"--artifacts {folder} is replaced as a whole, and it is {what}", hint="name a new folder in it"
+        )
+    foreign = _foreign(place)
+    if foreign is not None:
+        raise UsageError(
+            f"--artifacts {folder} has files that were not written by ethos-hil, such as {foreign}",
+            hint="name an empty or a new folder",
+        )
+
+
+def unwritable(path: Path | str, error: OSError) -> UsageError:
+    """Return the error of a file or folder that cannot be written."""
+    return UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")
+
+
+def _place(path: Path) -> Path:
+    """Return where a file is: the folder without links, and the name. A link is replaced, not what it leads to."""
+    return path.parent.resolve() / path.name
+
+
+def _foreign(folder: Path) -> str | None:
+    """Return the name of something in a folder that its manifest does not list, or None."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    ours = _listed(folder / MANIFEST) if found else frozenset()
+    return next((path.name for path in found if path.name not in ours or not path.is_file()), None)
+
+
+def _listed(manifest: Path) -> frozenset[str]:
+    """Return the files that a manifest of ours lists; none if it is another program's."""
+    try:
+        document = json.loads(read_text(manifest, most=_MOST_MANIFEST))
+        files = document["files"]
+        ours = {"schema_version", "sha256", "versions", "missing"} <= document.keys() and isinstance(files, list)
+        return frozenset(each for each in files if isinstance(each, str)) if ours else frozenset()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return frozenset()

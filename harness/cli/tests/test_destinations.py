@@ -1,0 +1,143 @@
+"""What a command writes never takes the place of a file of the user's, nor of another one that it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file
+from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.export_files import MANIFEST
+from ethos_hil.results.files import write_folder, write_whole
+
+__all__ = ["ethos_hil", "here"]
+
+
+def ours(folder: Path, *names: str) -> Path:
+    """Make a folder as we write it, with these files."""
+    document = {"schema_version": 1, "sha256": "", "versions": {}, "missing": [], "files": [*names, MANIFEST]}
+    write_folder(folder, dict.fromkeys(names, b"") | {MANIFEST: json.dumps(document).encode()})
+    return folder
+
+
+def test_our_folder_may_be_replaced(tmp_path: Path) -> None:
+    check_folder(ours(tmp_path / "look", "model.pte", "listing.txt"), {})
+    check_folder(tmp_path / "absent", {})
+    (tmp_path / "empty").mkdir()
+    check_folder(tmp_path / "empty", {"--json": Path("-"), "--output": tmp_path / "net.pte"})
+
+
+@pytest.mark.parametrize("manifest", ['{"mine": 1}', "[]", "no JSON", "[" * 100_000, '{"files": ["thesis.txt"]}'])
+def test_a_manifest_of_another_program_is_not_ours(tmp_path: Path, manifest: str) -> None:
+    (tmp_path / MANIFEST).write_text(manifest)
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"not written by ethos-hil, such as lowering\.json"):
+        check_folder(tmp_path, {})
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "link", "folder of our name"])
+def test_a_file_of_the_users_in_our_folder_is_not_lost(tmp_path: Path, what: str) -> None:
+    look = ours(tmp_path / "look", "model.pte")
+    name = "model.pte" if what == "folder of our name" else "notes"
+    if what == "file":
+        (look / name).write_text("years of work")
+    elif what == "link":
+        (look / name).symlink_to("nowhere")
+    else:
+        (look / name).unlink(missing_ok=True)
+        (look / name).mkdir()
+    with pytest.raises(UsageError, match=f"not written by ethos-hil, such as {name}"):
+        check_folder(look, {})
+
+
+@pytest.mark.parametrize("option", ["--output", "--json"])
+def test_no_file_is_written_into_the_folder_that_is_replaced(tmp_path: Path, option: str) -> None:
+    (tmp_path / "look").mkdir()
+    (tmp_path / "link").symlink_to("look")
+    for folder in ("look", "link"):
+        with pytest.raises(UsageError, match=f"{option} .*lies in the folder --artifacts"):
+            check_folder(tmp_path / folder, {option: tmp_path / "look/net.pte"})
+
+
+def test_the_working_directory_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "look/deeper").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "look/deeper")
+    for folder in (Path(), Path(".."), tmp_path / "look"):
+        with pytest.raises(UsageError, match="is the working directory, or has it inside"):
+            check_folder(folder, {})
+    with pytest.raises(UsageError, match="a mounted file system"):
+        check_folder(Path("/proc"), {})
+
+
+@pytest.mark.parametrize("name", ["a", "./a", "sub/../a", "link/a"])
+def test_two_names_of_one_file_are_the_same(tmp_path: Path, name: str) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to(".")
+    with pytest.raises(UsageError, match="--json and --trace are the same file"):
+        check_distinct({"--trace": tmp_path / "a", "--json": tmp_path / name}, {})
+    with pytest.raises(UsageError, match="--json and MODEL are the same file"):
+        check_distinct({"--json": tmp_path / name}, {"MODEL": tmp_path / "a"})
+
+
+def test_what_is_not_replaced_may_be_named_twice(tmp_path: Path) -> None:
+    check_distinct({"--json": Path("-"), "--trace": Path("-")}, {})
+    check_distinct({"--json": Path("/dev/null"), "--trace": Path("/dev/null"), "--output": None}, {"--inputs": None})
+    (tmp_path / "link").symlink_to("net.py")  # the link is replaced, not the model
+    (tmp_path / "net.py").write_text("")
+    check_distinct({"--json": tmp_path / "link"}, {"MODEL": tmp_path / "net.py"})
+
+
+def test_a_model_names_a_file_or_a_module() -> None:
+    assert model_file("some/net.py:net") == Path("some/net.py")
+    assert model_file("net.pt2") == Path("net.pt2")
+    assert model_file("package.module:net") is None
+
+
+def test_a_link_to_the_folder_stays_a_link(ethos_hil: Run, here: Path) -> None:
+    (here / "real").mkdir()
+    (here / "link").symlink_to("real")
+    (here / "new").symlink_to("dangling")
+    for name in ("link", "new"):
+        assert ethos_hil("lower", "net.py:net", "--artifacts", name).status == 0
+        assert (here / name).is_symlink()
+        assert (here / name / "model.pte").is_file()
+    assert not [path.name for path in here.iterdir() if path.name.startswith(".")], "nothing is left over"
+
+
+def test_the_command_refuses_before_it_lowers(ethos_hil: Run, here: Path) -> None:
+    (here / "out").mkdir()
+    model = (here / "net.py").read_text()
+    for arguments, words in (
+        (["lower", "net.py:net", "-o", "out", "--artifacts", "out"], "--output out/net.pte lies in the folder"),
+        (["lower", "net.py:net", "--json", "out/x", "--artifacts", "out"], "--json out/x lies in the folder"),
+        (["lower", "net.py:net", "-o", "x", "--json", "x"], "--json and --output are the same file, x"),
+        (["lower", "net.py:net", "-o", "net.py"], "--output and MODEL are the same file, net.py"),
+        (["run", "net.py:net", "--json", "x", "--trace", "x"], "--trace and --json are the same file, x"),
+        (["run", "net.py:net", "--trace", "net.py"], "--trace and MODEL are the same file, net.py"),
+        (["preflight", "net.py:net", "--json", "net.py"], "--json and MODEL are the same file, net.py"),
+    ):
+        result = ethos_hil(*arguments)
+        assert_one_clear_line(result, 2, words)
+        assert "Lowering" not in result.err
+    assert (here / "net.py").read_text() == model
+    assert list((here / "out").iterdir()) == []
+
+
+def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="a named pipe that no program reads"):
+        write_whole(tmp_path / "pipe", "text")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(tmp_path / "pipe", "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+
+
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
+    write_whole(tmp_path / ("n" * 255), "text")
+    write_folder(tmp_path / ("f" * 255), {"a": b""})
+    assert {len(path.name) for path in tmp_path.iterdir()} == {255}
