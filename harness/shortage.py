@@ -10,9 +10,11 @@ from ethos_hil.lowering.errors import ToolError, causes
 _REMEDIES = {
     errno.ENOSPC: "free some space, or set TMPDIR to a folder with more",
     errno.EDQUOT: "free some space, or set TMPDIR to a folder with more",
+    errno.EFBIG: "raise the limit of the sizes of files: ulimit -f unlimited",
     errno.EROFS: "set TMPDIR to a folder that can be written",
     errno.EAGAIN: "end other processes, or raise the limit: ulimit -u",
     errno.ENOMEM: "end other processes, or raise the limit: ulimit -v",
+    errno.ENOSYS: "the kernel, or a sandbox around this program, lacks a system call; --debug shows which",
     errno.EIO: "look for a defect of the disk or of the terminal",
 }
 _DESCRIPTORS = (errno.EMFILE, errno.ENFILE)

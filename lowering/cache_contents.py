@@ -63,10 +63,11 @@ class CacheEntry:
             for file in files:
                 with contextlib.suppress(OSError):
                     size += -(-file.stat().st_size // _BLOCK) * _BLOCK
+        size = max(size, _BLOCK)  # whatever is there takes space, also where its files cannot be seen
         try:
             return cls(path, size, path.stat().st_mtime_ns)
         except OSError:
-            return cls(path, 0, 0)
+            return cls(path, size if path.is_symlink() else 0, 0)
 
 
 @dataclass(frozen=True)

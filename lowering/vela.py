@@ -8,6 +8,8 @@ takes seconds. Either way Vela runs in a process of its own (`ethos_hil.lowering
 from __future__ import annotations
 
 import csv
+import errno
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.errors import CompileError, ToolError
 from ethos_hil.lowering.formats.tosa import TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -36,6 +38,9 @@ DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
 _CRASH_HINT = (
     "change that operation or its shapes, or leave it to the CPU (Method.leave); Vela should have refused the program"
 )
+_NO_SPACE = re.compile(rf"\[Errno ({errno.ENOSPC}|{errno.EDQUOT}|{errno.EFBIG})\]")
+"""In the message of an OSError that is the machine's fault, not the program's."""
+_SPACE_HINT = "check the space in TMPDIR, and the limit of the sizes of files: ulimit -f"
 _SUMMARY_TEXTS = ("accelerator_configuration", "system_config", "memory_mode")
 _SUMMARY_NUMBERS = (
     "core_clock", "sram_memory_used", "dram_memory_used", "on_chip_flash_memory_used", "off_chip_flash_memory_used",
@@ -127,6 +132,7 @@ def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
         VelaRefusal: the NPU cannot run the program.
         VelaCrash: Vela's process ends.
         CompileError: Vela fails in another way.
+        ToolError: there is no space for its files.
     """
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name:
         folder = Path(name)
@@ -137,6 +143,8 @@ def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
             if error.name == "RuntimeError":  # the only exception of its back end
                 raise VelaRefusal(" ".join(error.text.split())) from error
             lines = [*error.text.splitlines(), ""]
+            if _NO_SPACE.match(error.text):
+                raise ToolError(f"Vela could not write its files: {lines[0]}", hint=_SPACE_HINT) from error
             raise CompileError(f"Vela failed with {error.name}: {lines[0]}") from error
         if answer.header["status"]:
             said = " ".join(answer.listing.split())[-300:]
@@ -161,6 +169,8 @@ def call_vela(arguments: Sequence[str]) -> ToolAnswer:
     try:
         return VELA.call({"arguments": list(arguments)})
     except NativeCrash as crash:
+        if _NO_SPACE.search(crash.said):
+            raise ToolError(f"Vela {crash.how}{crash.said}", hint=_SPACE_HINT) from crash
         program = next(argument for argument in arguments if argument.endswith(".tosa"))
         tosa = Path(program).read_bytes()
         raise VelaCrash(crash, crashing_operator(tosa, lambda part: _crashes(part, arguments, program))) from crash

@@ -31,6 +31,7 @@ from pathlib import Path
 
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.process import dies_with, end_marked, interrupts_deferred
+from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
@@ -137,8 +138,10 @@ class Qemu:
                 )
         except OSError as error:
             self.stop()
+            lacking = shortage(error)
             raise TargetNotAvailable(
-                f"{executable} could not be started: {error.strerror}", hint=QEMU_REMEDY
+                f"{executable} could not be started: {error.strerror}",
+                hint=QEMU_REMEDY if lacking is None else lacking.hint,
             ) from error
         except BaseException:
             self.stop()
@@ -288,7 +291,8 @@ def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
         outcome = f"it was ended by {signal.Signals(-status).name}"
     else:
         outcome = f"it exited with status {status}"
-    return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=QEMU_REMEDY)
+    hint = QEMU_REMEDY if Path("/proc/self/fd").is_dir() else "mount /proc: QEMU is given its memories through it"
+    return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=hint)
 
 
 def _loader_options(kernel: Path | None, data: Sequence[tuple[Path, int]]) -> list[str]:

@@ -200,8 +200,11 @@ class _Process:
 
 def _memory() -> int:
     """Return the memory that a call may take, in bytes: three quarters of what is available, but not too much."""
-    with Path("/proc/meminfo").open() as file:
-        available = next((int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:")), 0)
+    try:
+        with Path("/proc/meminfo").open() as file:
+            available = next((int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:")), 0)
+    except OSError:  # such as a sandbox without /proc; caches that could be given up are not counted then
+        available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return max(_LEAST_MEMORY_BYTES, min(MEMORY_BYTES, available * 3 // 4))
 
 

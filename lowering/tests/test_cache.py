@@ -327,8 +327,49 @@ def test_a_disk_that_takes_no_more_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ToolError, match="cannot be written"):
+    with pytest.raises(ToolError, match="cannot be written") as caught:
         Cache(tmp_path / "file" / "cache").get_or_make(KEY, make_artifact)
+    assert caught.value.hint == "set ETHOS_HIL_CACHE to a folder that you can write", "space is not what it lacks"
+
+
+MANIFESTS = [
+    ("npu", 5),
+    ("npu", [[]]),
+    ("memory_mode", True),
+    ("tosa", 1.5),
+    ("methods", None),
+    ("methods", []),
+    ("methods", [None]),
+    ("notes", 5),
+    ("vela_flags", None),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), MANIFESTS)
+def test_an_entry_whose_digests_are_right_may_still_be_no_artifact(tmp_path: Path, field: str, value: object) -> None:
+    """Another program, or another person, may have written it."""
+    make_artifact().save(tmp_path)
+    manifest = json.loads((tmp_path / "artifact.json").read_text())
+    replace_manifest(tmp_path, json.dumps({**manifest, field: value}))
+    with pytest.raises(UsageError, match="not a usable artifact"):
+        Artifact.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", "5", "no JSON", '"text"'])
+def test_a_manifest_may_be_anything(tmp_path: Path, text: str) -> None:
+    make_artifact().save(tmp_path)
+    replace_manifest(tmp_path, text)
+    with pytest.raises(UsageError, match="not a usable artifact"):
+        Artifact.load(tmp_path)
+
+
+def replace_manifest(entry: Path, text: str) -> None:
+    """Give an entry another manifest, with the right digest."""
+    (entry / "artifact.json").write_text(text)
+    sums = (entry / "SHA256SUMS").read_text().splitlines()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    kept = [line for line in sums if not line.endswith("  artifact.json")]
+    (entry / "SHA256SUMS").write_text("\n".join([f"{digest}  artifact.json", *kept]) + "\n")
 
 
 def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

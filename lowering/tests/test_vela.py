@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.errors import CompileError, ToolError
 from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaRefusal, flags, run_vela
@@ -82,3 +85,19 @@ def test_other_failures_are_no_refusals(
         run_vela(tosa, [*flags(U55, MemoryMode("Shared_Sram")), *more])
     assert not isinstance(caught.value, VelaRefusal)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_full_disk_is_not_the_programs_fault() -> None:
+    VELA.require()
+    assert VELA._process is not None
+    pid = VELA._process.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (10, before[1]))  # bytes: no file of Vela's is as small
+    try:
+        with pytest.raises(ToolError, match="File too large") as caught:
+            run_vela(products(), flags(U55, MemoryMode("Shared_Sram")))
+    finally:
+        VELA.stop()
+    assert caught.value.hint is not None
+    assert "TMPDIR" in caught.value.hint
+    assert run_vela(products(), flags(U55, MemoryMode("Shared_Sram"))).blob

@@ -179,6 +179,8 @@ def guarded(error: BaseException) -> int:
         (MemoryError(), "out of memory"),
         (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), "No space left on device: /tmp/x"),
         (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+        (OSError(errno.EFBIG, "File too large"), "ulimit -f"),
+        (OSError(errno.ENOSYS, "Function not implemented"), "lacks a system call"),
     ],
 )
 def test_a_shortage_is_no_defect(error: BaseException, words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,6 +207,15 @@ def test_a_working_directory_that_was_removed_is_one_line(here: Path, arguments:
     done = shell(here, f"cd gone; rmdir ../gone; E {arguments.format(here)}")
     assert done.returncode == 2
     clear_line(done, "working directory", "No such file or directory")
+
+
+def test_a_machine_without_proc_is_named(here: Path) -> None:
+    hide = 'unshare -rm sh -c \'mount -t tmpfs none /proc && exec "$0" "$@"\''
+    if shell(here, f"{hide} true").returncode:
+        pytest.skip("unshare may not mount anything here")
+    done = shell(here, f"{hide} {shlex.quote(sys.executable)} -m ethos_hil.harness.cli.main run net.pte")
+    assert done.returncode == 3, done.stderr
+    clear_line(done, "QEMU did not start", "mount /proc")
 
 
 @pytest.mark.parametrize(
