@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.lowering.bytecode import check_bytecode, imported_files
 from ethos_hil.lowering.error_text import summary, user_line
 from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
@@ -167,7 +168,10 @@ def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
         module = _import_module(place, text)
         file = getattr(module, "__file__", None)  # modules that are part of Python have none
         sources = Sources(Path(file).parent if file else None)
-    return _call(_function(module, function_name, place), text, sources)
+    loaded = _call(_function(module, function_name, place), text, sources)
+    if sources.root is not None:
+        check_bytecode(imported_files(sources.root))
+    return loaded
 
 
 def from_module(

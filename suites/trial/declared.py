@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.bytecode import check_bytecode
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -88,7 +89,11 @@ class Declared(abc.ABC):
         return EthosUToolchain(target, MemoryMode.chosen(memory_mode, target), self.scheme).key
 
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-        """Return its artifact, from the cache if possible, and what the model was made from."""
+        """Return its artifact, from the cache if possible, and what the model was made from.
+
+        Raises:
+            UsageError: what ran is not what the sources say; and as `ethos_hil.lowering.lower.lower`.
+        """
         key = self.key(memory_mode)
         place = f"{self.file}::{self.name}"
         found = artifact_memo.find(cache, place, key, read_at_import(self.origins))
@@ -102,6 +107,7 @@ class Declared(abc.ABC):
             artifact = lower(self.build(), target, memory_mode=mode, scheme=self.scheme, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         found = Found(artifact, fingerprint(self.origins, built))
+        check_bytecode(Path(file) for file in found.made_from.files if file.endswith(".py"))
         artifact_memo.keep(cache, place, key, found)
         return found
 
