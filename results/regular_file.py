@@ -36,7 +36,11 @@ def check_regular(path: Path) -> os.stat_result:
         NotAFile: something else is there.
         OSError: nothing is there, or it cannot be looked at.
     """
-    return _checked(path.stat(), path)
+    try:
+        found = path.stat()
+    except ValueError as error:  # a NUL in its name
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+    return _checked(found, path)
 
 
 @contextmanager

@@ -1,15 +1,17 @@
 """TOSA flatbuffers of Arm's backend: operators, tensors, and where each operator came from.
 
-They are read with the `tosa` package of tosa-tools, whose classes are generated from the format's schema. The
-flatbuffers read here are made in this process or come from our own cache, which checks their digest; unlike a .pte they
-are trusted.
+They are read with the `tosa` package of tosa-tools, whose classes are generated from the format's schema and check
+nothing. A flatbuffer may come from a recording or a cache of another person, so it may be damaged: then reading it
+raises one error, and takes time and memory in proportion to its size.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +22,10 @@ from tosa.Op import Op
 from tosa.TosaGraph import TosaGraph as Buffer
 from tosa.WhileLoopAttribute import WhileLoopAttribute
 
+from ethos_hil.lowering.errors import UsageError
+
+_MOST_TEXT = 8
+"""The length of all texts, at most, in lengths of the program. A program may share texts; those of Arm's do not."""
 _OPS: dict[int, str] = {value: name for name, value in vars(Op).items() if not name.startswith("_")}
 _DTYPES: dict[int, str] = {value: name for name, value in vars(DType).items() if not name.startswith("_")}
 
@@ -101,22 +107,24 @@ class TosaGraph:
     @classmethod
     @functools.lru_cache(maxsize=4)  # parsing takes milliseconds, and callers parse the same program again
     def parse(cls, data: bytes) -> TosaGraph:
-        """Return the main block of a program."""
-        return cls._of(Buffer.GetRootAs(data, 0).Regions(0).Blocks(0))
+        """Return the main block of a program. Raises UsageError if it is damaged."""
+        with _damage_named():
+            return cls._of(Buffer.GetRootAs(data, 0).Regions(0).Blocks(0), _Texts(data))
 
     @classmethod
     def regions(cls, data: bytes) -> dict[str, TosaGraph]:
-        """Return the block of each region by the region's name, the main one first."""
-        buffer = Buffer.GetRootAs(data, 0)
-        found = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
-        return {region.Name().decode(): cls._of(region.Blocks(0)) for region in found}
+        """Return the block of each region by the region's name, the main one first. Raises UsageError, as `parse`."""
+        with _damage_named():
+            buffer, text = Buffer.GetRootAs(data, 0), _Texts(data)
+            found = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
+            return {text(region.Name()): cls._of(region.Blocks(0), text) for region in found}
 
     @classmethod
-    def _of(cls, block: Any) -> TosaGraph:
+    def _of(cls, block: Any, text: _Texts) -> TosaGraph:
         tensors: dict[str, TosaTensor] = {}
         for index in range(block.TensorsLength()):
             tensor = block.Tensors(index)
-            name = tensor.Name().decode()
+            name = text(tensor.Name())
             shape = tuple(tensor.ShapeAsNumpy().tolist()) if tensor.ShapeLength() else ()
             tensors[name] = TosaTensor(name, shape, _DTYPES.get(tensor.Type(), str(tensor.Type())))
         operators = []
@@ -126,14 +134,14 @@ class TosaGraph:
                 TosaOperator(
                     index=index,
                     op=_OPS.get(raw.Op(), str(raw.Op())),
-                    inputs=tuple(raw.Inputs(j).decode() for j in range(raw.InputsLength())),
-                    outputs=tuple(raw.Outputs(j).decode() for j in range(raw.OutputsLength())),
-                    location=_location(raw.Location()),
-                    bodies=_bodies(raw),
+                    inputs=tuple(text(raw.Inputs(j)) for j in range(raw.InputsLength())),
+                    outputs=tuple(text(raw.Outputs(j)) for j in range(raw.OutputsLength())),
+                    location=_location(raw.Location(), text),
+                    bodies=_bodies(raw, text),
                 )
             )
-        inputs = tuple(tensors[block.Inputs(index).decode()] for index in range(block.InputsLength()))
-        outputs = tuple(tensors[block.Outputs(index).decode()] for index in range(block.OutputsLength()))
+        inputs = tuple(tensors[text(block.Inputs(index))] for index in range(block.InputsLength()))
+        outputs = tuple(tensors[text(block.Outputs(index))] for index in range(block.OutputsLength()))
         return cls(tuple(operators), inputs, outputs, tensors)
 
     def producers(self) -> dict[str, TosaOperator]:
@@ -141,24 +149,50 @@ class TosaGraph:
         return {name: operator for operator in self.operators for name in operator.outputs}
 
 
-def _bodies(raw: Any) -> tuple[str, ...]:
+class _Texts:
+    """Decodes the texts of a program, as long as they are not much longer together than the program."""
+
+    def __init__(self, data: bytes) -> None:
+        self._left = _MOST_TEXT * len(data)
+
+    def __call__(self, raw: bytes) -> str:
+        self._left -= len(raw) + 1
+        if self._left < 0:
+            raise ValueError("its texts are longer than it is: they lie in one another")
+        return raw.decode()
+
+
+@contextmanager
+def _damage_named() -> Iterator[None]:
+    try:
+        yield
+    except (
+        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error
+    ) as error:  # fmt: skip
+        raise UsageError(
+            f"a TOSA program is damaged: {type(error).__name__}: {error}",
+            hint="lower the model again, after `ethos-hil cache clear`; or record it again",
+        ) from error
+
+
+def _bodies(raw: Any, text: _Texts) -> tuple[str, ...]:
     table = raw.Attribute()
     if raw.Op() == Op.COND_IF:
         branches = CondIfAttribute()
         branches.Init(table.Bytes, table.Pos)
-        return branches.ThenGraph().decode(), branches.ElseGraph().decode()
+        return text(branches.ThenGraph()), text(branches.ElseGraph())
     if raw.Op() == Op.WHILE_LOOP:
         loop = WhileLoopAttribute()
         loop.Init(table.Bytes, table.Pos)
-        return loop.CondGraph().decode(), loop.BodyGraph().decode()
+        return text(loop.CondGraph()), text(loop.BodyGraph())
     return ()
 
 
-def _location(raw: Any) -> Location | None:
-    text = raw.Text() if raw is not None else None
-    if not text or not text.strip():
+def _location(raw: Any, text: _Texts) -> Location | None:
+    found = raw.Text() if raw is not None else None
+    if not found or not found.strip():
         return None
-    content = json.loads(text)
+    content = json.loads(text(found))
     torch_info = content["torch_info"]
     # Upstream writes a sentence in place of a list or a dictionary it doesn't have.
     stack = torch_info["nn_module_stack"]

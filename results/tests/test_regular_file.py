@@ -59,3 +59,8 @@ def test_a_folder_and_a_missing_file_are_other_errors(tmp_path: Path) -> None:
         check_regular(tmp_path)
     with pytest.raises(FileNotFoundError):
         read_bytes(tmp_path / "absent")
+
+
+def test_a_name_that_no_file_can_have_is_an_error_of_the_file() -> None:
+    with pytest.raises(OSError, match="embedded null byte"):
+        read_bytes(Path("net\0.py"))
