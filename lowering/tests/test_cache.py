@@ -289,6 +289,46 @@ a.write_synced = dying
 """
 
 
+# Dies at an operation on files of the cache, by number: before it opens, makes, renames or removes something there.
+DIES = """
+import os, sys
+from pathlib import Path
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.tests.test_cache import KEY, make_artifact
+root, moment, count = sys.argv[1], int(sys.argv[2]), 0
+def hook(event, arguments):
+    global count
+    if event in ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir") and str(arguments[0]).startswith(root):
+        count += 1
+        if count == moment:
+            os.kill(os.getpid(), 9)
+sys.addaudithook(hook)
+Cache(Path(root)).get_or_make(KEY, make_artifact)
+print(count)
+"""
+
+
+def test_a_process_killed_at_any_moment_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    def run(folder: Path, moment: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", DIES, str(folder), str(moment)]
+        return subprocess.run(command, timeout=60, capture_output=True, text=True, check=False)
+
+    operations = int(run(tmp_path / "whole", 0).stdout)
+    assert operations >= 20
+    for moment in range(1, operations + 1, operations // 10):
+        folder = tmp_path / str(moment)
+        assert run(folder, moment).returncode == -signal.SIGKILL
+        cache = Cache(folder)
+        found = cache.get(KEY)
+        assert found is None or same(found, make_artifact())
+        artifact, _ = cache.get_or_make(KEY, make_artifact)
+        assert same(artifact, make_artifact())
+        if found is None:
+            assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY], moment
+        CacheContents(folder).clear()
+        assert not [path for path in cache.root.rglob("*") if path.is_file()], moment
+
+
 def test_a_process_killed_while_making_frees_the_lock(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = subprocess.Popen([sys.executable, "-c", MAKER, str(tmp_path / "cache"), str(log), "60"])
