@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,6 +146,23 @@ def test_a_file_that_was_changed_since_the_session_began_is_not_trusted(project:
     changed = str(project / "__init__.py")
     assert changed_in_session([model_fingerprint.__file__, changed]) == changed
     assert changed_in_session([model_fingerprint.__file__, str(tmp_path / "absent")]) is None
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 4_000_000_000])
+def test_a_file_may_have_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    """An archive, or a clock that was wrong, gives times in the future. Recording would be refused for ever."""
+    file = tmp_path / "net.py"
+    file.write_text("x = 1")
+    os.utime(file, (seconds, seconds))
+    time.sleep(0.02)  # the clock of a file system moves in steps
+    monkeypatch.setattr(model_fingerprint, "BEGAN", time.time_ns())
+    before = state_of(file)
+    assert changed_in_session([str(file)]) is None
+    time.sleep(0.02)
+    file.write_text("x = 2")
+    os.utime(file, (seconds, seconds))
+    assert changed_in_session([str(file)]) == str(file)
+    assert state_of(file) != before, "size and time are the same, the text is not"
 
 
 def test_a_file_that_was_moved_there_since_the_session_began_is_not_trusted(project: Path) -> None:

@@ -16,6 +16,7 @@ import functools
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,8 +118,9 @@ def changed_in_session(files: Iterable[str]) -> str | None:
             continue  # its state is "missing"
         except OSError:
             return path
-        # A file that is renamed keeps the time of its modification.
-        if max(status.st_mtime_ns, status.st_ctime_ns) >= BEGAN:
+        # A file that is renamed keeps the time of its modification, but not that of its change. Anybody can give a file
+        # a time of modification in the future; it tells nothing.
+        if status.st_ctime_ns >= BEGAN or BEGAN <= status.st_mtime_ns <= time.time_ns():
             return path
     return None
 
