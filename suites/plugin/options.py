@@ -156,7 +156,7 @@ class Options:
                 strict=bool(given("--strict-waits")),
                 record=_folder(given("--record")),
                 replay=replay,
-                root=config.rootpath,
+                root=_root(config),
             ),
             artifacts=_folder(given("--artifacts")),
             runs=Path(given("--runs") or DEFAULT_ROOT).absolute(),
@@ -166,6 +166,16 @@ class Options:
 
 _PARSED = pytest.StashKey[Options]()
 """Key of the options in pytest's configuration."""
+
+
+def _root(config: pytest.Config) -> Path:
+    """Return the folder that the places of recordings are relative to.
+
+    Without a configuration file, pytest's root depends on which of the arguments exist as folders, and so on whether
+    `--record` has made its own.
+    """
+    decided = config.inipath is not None or config.getoption("rootdir", default=None) is not None
+    return config.rootpath if decided else config.invocation_params.dir
 
 
 def _folder(text: str | None) -> Path | None:

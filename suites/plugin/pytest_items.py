@@ -142,7 +142,7 @@ class DeclaredItem(pytest.Item):
                 from ethos_hil.suites.trial import failure_dump
                 from ethos_hil.suites.trial.run_trial import place
 
-                folder = place(trial.test, options.artifacts, self.config.rootpath)
+                folder = place(trial.test, options.artifacts, options.settings.root)
                 failure_dump.keep(folder, trial, self.record, error)
                 self._kept = folder
             self._run_folder().append(self.record)

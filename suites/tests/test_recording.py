@@ -8,6 +8,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -231,3 +233,25 @@ def test_a_hostile_recording_is_damaged_and_writes_nothing(
     kind, message = failure_of(replay("U55_BI"))
     assert kind == "damaged-recording"
     assert {"bomb": "unpacks to", "pipe": "named pipe", "link": "is a link", "outside": "is called"}[how] in message
+
+
+@pytest.mark.slow
+def test_where_a_recording_is_does_not_depend_on_what_there_was_before(tmp_path: Path) -> None:
+    """Without a configuration file pytest's root is a folder above the arguments that exist; `--record` makes one."""
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/test_twice.py").write_text(
+        "from ethos_hil.suites.declare.case import Operator, case, f32\n"
+        "twice = Operator('twice', aten=('mul.Tensor',), cases=(case('one', lambda x: x * 2.0, f32(1, 4)),))\n"
+    )
+    os.utime(tmp_path / "below/test_twice.py", (0, 0))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--runs", str(tmp_path / "runs")]
+    for how in ("--record", "--replay"):
+        done = subprocess.run(
+            [*command, str(tmp_path / "below"), "--suffix", "U55_BI", how, str(tmp_path / "recordings")],
+            cwd="/",
+            env={**os.environ, "PYTEST_ADDOPTS": ""},
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert "1 verified" in done.stdout, done.stdout + done.stderr
