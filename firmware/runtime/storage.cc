@@ -17,6 +17,8 @@ Storage::Storage(const Program& program, const pte::ExecutionPlan& plan, Memory&
     if (size < 0) fail(ErrorKind::PROGRAM, Text() << "planned buffer " << i << " has " << size << " bytes");
     buffers_[i].data = memory.allocate(static_cast<std::uint64_t>(size), "planned memory", place);
     buffers_[i].size = static_cast<std::uint32_t>(size);
+    // State without an initial value begins at zero, also on a board whose memory keeps the run before.
+    std::memset(buffers_[i].data, 0, buffers_[i].size);
     planned_bytes_ += buffers_[i].size;
   }
 }

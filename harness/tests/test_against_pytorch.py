@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 import ethos_hil
 from ethos_hil.harness.api import OpenTarget
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.lowering.errors import OracleError, UsageError
 from ethos_hil.lowering.model import Method, TorchModel, from_module
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -61,6 +63,10 @@ class Heads(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         y = self.body(x).mean((2, 3))
         return self.one(y), self.two(y)
+
+
+SRAM_POOL = 0x3100_0000
+"""Where the Corstone-300's pool of SRAM begins; firmware/boards/corstone/board.ld."""
 
 
 class Counter(nn.Module):
@@ -289,6 +295,18 @@ def test_a_program_that_keeps_its_state_is_compared_step_by_step(board: OpenTarg
     # A board that stays up starts the next program with zeros as well.
     again = board.run(on_cpu(Sum(), X))
     np.testing.assert_array_equal(again.outputs[0], 2 * X.numpy())
+
+
+def test_state_begins_at_zero_whatever_the_memory_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a board that was reset, and not switched off, after another run."""
+    real = QemuBoard._fill
+
+    def with_leftovers(board: QemuBoard, image: Mapping[int, bytes], deadline: Deadline) -> None:
+        real(board, image, deadline)
+        board.qtest.write(SRAM_POOL, b"B" * (1 << 20), deadline)  # 48.6 as float32
+
+    monkeypatch.setattr(QemuBoard, "_fill", with_leftovers)
+    assert ethos_hil.run(on_cpu(Sum(), X), repeat=3).verified
 
 
 @pytest.mark.usefixtures("own_cache")
