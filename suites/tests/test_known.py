@@ -24,6 +24,16 @@ from ethos_hil.suites.declare.case import Operator, case, f32
 
 op = Operator("{name}", aten=("mul.Tensor",), cases=(case("one", {forward}, f32(1, 4)),))
 """
+_SEEDED = """
+import datetime, random, time
+import numpy as np
+random.seed(3)
+FACTOR = random.uniform(1, 2) + np.random.default_rng(4).random() + random.Random(5).random()
+BEGAN = time.perf_counter()
+def day():
+    return datetime.date.today()
+"""
+"""What asks for nothing that is unknown."""
 _HERE = "from pathlib import Path\nHERE = Path(__file__).parent\n"
 _RECORD = "--record"
 _REPLAY = "--replay"
@@ -156,6 +166,14 @@ UNKNOWN = {
     "host": Attack("import socket\nFACTOR = 2.0 if socket.gethostname() else 1.0\n"),
     "environment": Attack("import os\nFACTOR = float(dict(os.environ).get('KNOWN_U', '2.0'))\n",
                           variables={"KNOWN_U": "0.5"}),
+    "clock": Attack("import time\nFACTOR = 1.0 + time.time() % 1\n"),
+    "today": Attack("from datetime import datetime as Moment\nFACTOR = float(Moment.now().year)\n"),
+    "date": Attack("import datetime\n", forward="lambda x: x * float(datetime.date.today().year)"),
+    "stamp": Attack("import time\ndef now():\n    return time.time()\n", forward="lambda x: x * float(now() // 1e9)"),
+    "random": Attack("import random\nFACTOR = random.uniform(1, 2)\n"),
+    "entropy": Attack("import numpy as np\nFACTOR = 1.0 + np.random.default_rng().random()\n"),
+    "weights": Attack("import torch\nLAYER = torch.nn.Linear(4, 4)\n", forward="lambda x: LAYER(x).detach() * x"),
+    "unique": Attack("import uuid\n", forward="lambda x: x * (2.0 if uuid.uuid4() else 1.0)"),
     "system": Attack("FACTOR = 2.0 if open('/proc/uptime').read() else 1.0\n"),
 }  # fmt: skip
 """Cases that depend on what cannot be known: they are lowered anew in every session."""
@@ -211,6 +229,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         _write(root / name, {f"test_{name}.py": attack.before + _CASE.format(name=name, forward=attack.forward)})
         _write(root / name, attack.files)
     _write(root / "control", {"test_control.py": _CASE.format(name="control", forward="lambda x: x * 2.0")})
+    _write(root / "control", {"test_seeded.py": _SEEDED + _CASE.format(name="seeded", forward="lambda x: x * FACTOR")})
     (root / "pytest.ini").write_text("[pytest]\n")
     (root / "conftest.py").write_text(
         "import sys\ndef pytest_unconfigure(config):\n    open('heavy.txt', 'w').write(str('torch' in sys.modules))\n"
@@ -275,7 +294,7 @@ def test_the_record_says_what_is_not_known(project: Project, name: str) -> None:
 
 
 def test_the_summary_counts_them(project: Project) -> None:
-    assert f"lowered anew, as in every session: {len(UNKNOWN)} tests; environment_one: " in project.output
+    assert f"lowered anew, as in every session: {len(UNKNOWN)} tests; clock_one: " in project.output
 
 
 @pytest.mark.parametrize("name", [*ATTACKS, "control", "again"])

@@ -23,6 +23,7 @@ LIGHT = {
     "ethos_hil.suites.plugin.options",
     "ethos_hil.suites.plugin.shared_names",
     "ethos_hil.suites.trial",
+    "ethos_hil.suites.trial.chance",
     "ethos_hil.suites.trial.code_watch",
     "ethos_hil.suites.trial.project_files",
     "ethos_hil.suites.trial.session_start",

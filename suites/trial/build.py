@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import random
 import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,6 +33,18 @@ class Function(nn.Module):
         return self.function(*inputs, **self.options)
 
 
+def seed(name: str) -> None:
+    """Seed the common generators of torch, NumPy and Python, so that they give the same numbers in every session.
+
+    Args:
+        name: name of the case; decides the seed.
+    """
+    number = zlib.crc32(name.encode())
+    torch.manual_seed(number)
+    np.random.seed(number)
+    random.seed(number)
+
+
 def build(name: str, case: Case, root: Path) -> TorchModel:
     """Return the model of a case. All its random values come from its own seed.
 
@@ -39,7 +53,7 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
         case: the case.
         root: folder of the file that declares it; its source lines are named relative to it.
     """
-    torch.manual_seed(zlib.crc32(name.encode()))
+    seed(name)
     forward = case.forward
     if isinstance(forward, Layer):
         module = _layer(forward)

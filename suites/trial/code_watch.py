@@ -27,14 +27,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 
-from ethos_hil.suites.trial import watched_environment
+from ethos_hil.suites.trial import chance, watched_environment
 from ethos_hil.suites.trial.project_files import Owner, owner_of
 
 UNSET = ""
 """In place of the digest of a variable that is not set."""
 _IGNORED = frozenset({"ETHOS_HIL_CACHE", "ETHOS_HIL_CACHE_LIMIT"})
 """Variables that say where artifacts are kept: they decide no artifact."""
-_OWN_FILES = frozenset({__file__, watched_environment.__file__})
+_OWN_FILES = frozenset({__file__, watched_environment.__file__, chance.__file__})
 _NETWORK = "uses the network"
 _PROCESS = "starts a process"
 
@@ -205,6 +205,12 @@ class CodeWatch:
 
     def _named_host(self, _arguments: tuple[object, ...]) -> None:
         self._caused("asks for the name of the host")
+
+    def asked(self, what: str) -> None:
+        """Note that the project's code asks for the time, or for random numbers."""
+        stack = _stack()
+        if stack is not None and stack.direct:
+            self._unknown(stack, what)
 
     def _caused(self, what: str) -> None:
         stack = _stack()

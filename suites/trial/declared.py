@@ -24,6 +24,7 @@ from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import Profile
 from ethos_hil.suites.trial import artifact_memo
 from ethos_hil.suites.trial.artifact_memo import Found
+from ethos_hil.suites.trial.chance import calls_noticed
 from ethos_hil.suites.trial.code_watch import WATCH
 from ethos_hil.suites.trial.expectation import BORDER, Expectation
 from ethos_hil.suites.trial.imported_files import file_of_module
@@ -100,11 +101,15 @@ class Declared(abc.ABC):
         if found is not None:
             return found
         from ethos_hil.lowering.lower import lower
+        from ethos_hil.suites.trial.build import seed
 
         target = self.profile.target
         mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, NpuName) else None
         with WATCH.building() as built:
-            artifact = lower(self.build(), target, memory_mode=mode, scheme=self.scheme, cache=cache)
+            seed(self.name)
+            with calls_noticed(WATCH.asked):
+                model = self.build()
+            artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         found = Found(artifact, fingerprint(self.origins, built))
         check_bytecode(Path(file) for file in found.made_from.files if file.endswith(".py"))

@@ -14,6 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
+from ethos_hil.suites.trial.chance import asked_by_statements
 from ethos_hil.suites.trial.project_files import of_project
 
 _DYNAMIC = frozenset({"import_module", "__import__"})
@@ -41,7 +42,7 @@ def imported_by(path: Path, package: str, folder: Path | None = None) -> tuple[s
     """
     if path.suffix != ".py":
         return set(), False
-    names, dynamic = _names(path, path.stat().st_mtime_ns)
+    names, dynamic, _ = _source(path, path.stat().st_mtime_ns)
     search = (str(folder), *sys.path) if folder is not None else tuple(sys.path)
     return {file for name in names for file in _files_of_name(name, package, search)}, dynamic
 
@@ -57,16 +58,22 @@ def file_of_module(name: str, folder: Path) -> Path | None:
     return last
 
 
+def asked_at_import(path: Path) -> frozenset[str]:
+    """Return what importing a file asks of clocks and generators of random numbers, as ends of sentences."""
+    return _source(path, path.stat().st_mtime_ns)[2]
+
+
 @functools.lru_cache(maxsize=1000)
-def _names(path: Path, _modified: int) -> tuple[frozenset[str], bool]:
-    """Return the names of modules, or possible modules, that a file imports anywhere, and whether it imports by other
-    means.
+def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset[str]]:
+    """Return the names of modules, or possible modules, that a file imports anywhere; whether it imports by other
+    means; and what `asked_at_import` returns.
 
     Relative names begin with dots. What is imported for type checkers only does not count.
     """
     names: set[str] = set()
     dynamic = False
-    waiting: list[ast.AST] = [ast.parse(path.read_bytes())]
+    tree = ast.parse(path.read_bytes())
+    waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and _type_checking(node.test):
@@ -80,7 +87,7 @@ def _names(path: Path, _modified: int) -> tuple[frozenset[str], bool]:
         elif isinstance(node, ast.Name | ast.Attribute):
             dynamic |= (node.id if isinstance(node, ast.Name) else node.attr) in _DYNAMIC
         waiting += ast.iter_child_nodes(node)
-    return frozenset(names), dynamic
+    return frozenset(names), dynamic, asked_by_statements(tree)
 
 
 def _type_checking(test: ast.expr) -> bool:

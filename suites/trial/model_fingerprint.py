@@ -182,6 +182,10 @@ def _reads_of(files: set[Path], *, shared: bool) -> Reads:
     for path in sorted(files):
         if path.suffix == ".py" and path in loaded and not _seen(path):
             found.unknown.add(f"{path.name} was imported before its reads could be noted")
+        if path.suffix == ".py" and path not in _BUILDERS:
+            found.unknown |= {
+                f"{path.name} {what} when it is imported" for what in imported_files.asked_at_import(path)
+            }
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if shared else None):
             if reads is not None:
                 found.add(reads)

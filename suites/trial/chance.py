@@ -1,0 +1,121 @@
+"""Clocks and random numbers: they decide a result, and no digest of a file tells.
+
+Python reports neither. So calls in a module's own statements are found in its source, and calls while a model is built
+by a profile function, which sees the functions written in C that Python code calls.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import datetime
+import posix
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from types import FrameType
+
+_CLOCKS = frozenset({
+    "time.time", "time.time_ns", "time.localtime", "time.gmtime", "time.ctime", "time.strftime",
+    "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow", "datetime.date.today",
+})  # fmt: skip
+_ENTROPY = frozenset({"os.urandom", "os.getrandom", "random.SystemRandom", "uuid.uuid1", "uuid.uuid4"})
+_SEEDED_BY_ARGUMENT = frozenset({"random.Random", "numpy.random.default_rng", "numpy.random.RandomState"})
+_SEEDS = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch": "torch.manual_seed"}
+"""What seeds the common generator of a module."""
+_TORCHS_DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "bernoulli", "rand_like", "randn_like"})
+_NO_DRAWS = frozenset({"seed", "Generator", "PCG64", "SeedSequence", "get_state", "getstate", "set_state", "setstate"})
+_IN_C = frozenset({"time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "now", "today", "utcnow", "urandom",
+                   "getrandom"})  # fmt: skip
+
+
+def asked_by_statements(tree: ast.Module) -> frozenset[str]:
+    """Return what a module's statements ask for when it is imported, as ends of sentences. Its functions are left out.
+
+    Args:
+        tree: its source.
+    """
+    names: dict[str, str] = {}
+    calls: dict[str, bool] = {}
+    waiting: list[ast.AST] = [tree]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.name if alias.asname else alias.name.partition(".")[0]
+                names[alias.asname or bound] = bound
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call):
+            name = _dotted(node.func, names)
+            calls[name] = calls.get(name, True) and bool(node.args or node.keywords)
+        waiting += ast.iter_child_nodes(node)
+    return frozenset(filter(None, (_asked(name, given, calls.keys()) for name, given in calls.items())))
+
+
+def _dotted(node: ast.expr, names: dict[str, str]) -> str:
+    """Return the full name of a function, or "" if it is not that of an imported module."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id not in names:
+        return ""
+    return ".".join([names[node.id], *reversed(parts)])
+
+
+def _asked(name: str, given: bool, called: Collection[str]) -> str | None:
+    """Return what a call asks for, or None.
+
+    Args:
+        name: the function's full name.
+        given: whether it has arguments, in every call.
+        called: the names of all functions that the module's statements call.
+    """
+    if name in _CLOCKS:
+        return f"asks for the time ({name})"
+    if name in _ENTROPY or name.startswith("secrets.") or (name in _SEEDED_BY_ARGUMENT and not given):
+        return f"draws random numbers without a seed ({name})"
+    seed = _SEEDS.get(_generator(name))
+    return f"draws random numbers without {seed} ({name})" if seed is not None and seed not in called else None
+
+
+def _generator(name: str) -> str:
+    """Return the module from whose common generator a function draws, or ""."""
+    owner, _, last = name.rpartition(".")
+    if owner in ("random", "numpy.random") and name not in _SEEDED_BY_ARGUMENT and last not in _NO_DRAWS:
+        return owner
+    layer = owner == "torch.nn" and last[:1].isupper()  # with random weights
+    return "torch" if layer or (owner == "torch" and last in _TORCHS_DRAWS) else ""
+
+
+@contextlib.contextmanager
+def calls_noticed(note: Callable[[str], None]) -> Iterator[None]:
+    """Call `note` with what Python code asks for inside the block, as the end of a sentence.
+
+    Where a profiler is at work, nothing is noticed.
+    """
+    if sys.getprofile() is not None:
+        yield
+        return
+
+    def hear(frame: FrameType, event: str, function: object) -> None:
+        name = getattr(function, "__name__", "") if event == "c_call" else ""
+        if name not in _IN_C or frame.f_globals.get("__name__") == "logging":
+            return
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, type) and issubclass(owner, datetime.date):
+            note(f"asks for the time (datetime.{owner.__name__}.{name})")
+        elif owner is time:
+            note(f"asks for the time (time.{name})")
+        elif owner is posix:
+            note(f"draws random numbers without a seed (os.{name})")
+
+    sys.setprofile(hear)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
