@@ -234,7 +234,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     (root / "conftest.py").write_text(
         "import sys\ndef pytest_unconfigure(config):\n    open('heavy.txt', 'w').write(str('torch' in sys.modules))\n"
     )
-    cache = {"ETHOS_HIL_CACHE": str(root / "cache")}
+    # Python writes bytecode into the folders, as it does for most users.
+    cache = {"ETHOS_HIL_CACHE": str(root / "cache"), "PYTHONDONTWRITEBYTECODE": ""}
     variables = {key: value for attack in everything.values() for key, value in attack.variables.items()}
 
     def run(*arguments: str, environment: Mapping[str, str] = cache) -> Session:

@@ -22,13 +22,13 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 
 from ethos_hil.suites.trial import chance, watched_environment
-from ethos_hil.suites.trial.project_files import Owner, owner_of
+from ethos_hil.suites.trial.project_files import Owner, names_in, owner_of
 
 UNSET = ""
 """In place of the digest of a variable that is not set."""
@@ -97,6 +97,8 @@ class CodeWatch:
     Attributes:
         own: what each of the project's modules asked for while it was imported, by its file.
         shared: what functions of a file took part in, by that file.
+        listings: digests of the names in each folder, by its path, before the project listed it first; "" for one that
+            cannot be listed.
         heard: the files whose code began to run while this watched.
         count: a number that changes with every report that is kept.
         on: whether it watches.
@@ -105,6 +107,7 @@ class CodeWatch:
     def __init__(self) -> None:
         self.own: dict[str, Reads] = {}
         self.shared: dict[str, Reads] = {}
+        self.listings: dict[str, str] = {}
         self.heard: set[str] = set()
         self.count = 0
         self.on = False
@@ -180,8 +183,13 @@ class CodeWatch:
     def _listed(self, arguments: tuple[object, ...]) -> None:
         path = _path("." if arguments[0] is None else arguments[0])
         stack = _stack(of_listing=True) if path is not None else None
-        if path is not None and stack is not None:
-            self._keep(stack, lambda reads: reads.folders.add(path))
+        if path is None or stack is None:
+            return
+        if path not in self.listings:
+            self.listings[path] = ""
+            with suppress(OSError):
+                self.listings[path] = names_in(path)
+        self._keep(stack, lambda reads: reads.folders.add(path))
 
     def _executed(self, arguments: tuple[object, ...]) -> None:
         code = arguments[0]

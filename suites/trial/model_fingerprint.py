@@ -24,7 +24,7 @@ from pathlib import Path
 from ethos_hil.results.regular_file import opened
 from ethos_hil.suites.trial import imported_files
 from ethos_hil.suites.trial.code_watch import WATCH, Reads, digest_of_value
-from ethos_hil.suites.trial.project_files import counts
+from ethos_hil.suites.trial.project_files import counts, names_in
 from ethos_hil.suites.trial.session_start import BEGAN
 
 _SUITES = Path(__file__).resolve().parents[1]
@@ -32,7 +32,6 @@ _BUILDERS = (_SUITES / "trial/build.py", *(_SUITES / "declare").glob("*.py"))
 """The parts of this package that turn a declaration into a model, with all that they import of it."""
 _MISSING = "missing"
 """In place of the digest of a file that was looked for and is not there."""
-_NO_PART_OF_A_FOLDER = frozenset({"__pycache__", ".pytest_cache"})
 
 
 @dataclass(frozen=True)
@@ -118,6 +117,11 @@ def changed_in_session(files: Iterable[str]) -> str | None:
             continue  # its state is "missing"
         except OSError:
             return path
+        listed = WATCH.listings.get(path)
+        if listed is not None:  # bytecode that is written into a folder changes its time, too
+            if listed != state_of(path):
+                return path
+            continue
         # A file that is renamed keeps the time of its modification, but not that of its change. Anybody can give a file
         # a time of modification in the future; it tells nothing.
         if status.st_ctime_ns >= BEGAN or BEGAN <= status.st_mtime_ns <= time.time_ns():
@@ -132,8 +136,7 @@ def state_of(path: str | Path) -> str:
         if stat.S_ISREG(status.st_mode):
             return _digest(str(path), status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
         if stat.S_ISDIR(status.st_mode):
-            names = sorted(each.name for each in Path(path).iterdir() if each.name not in _NO_PART_OF_A_FOLDER)
-            return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+            return names_in(path)
     except FileNotFoundError:
         return _MISSING
     except OSError as error:

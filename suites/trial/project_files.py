@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import hashlib
 import sysconfig
 from pathlib import Path
 
@@ -18,6 +19,9 @@ _MACHINERY = (*_NO_PART, *(f"{_SUITES}/{name}/" for name in ("declare", "plugin"
 """Parts of this package whose own reads decide nothing, or are compared in other ways."""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed packages; an environment may see those of another."""
+
+
+_NO_PART_OF_A_FOLDER = frozenset({"__pycache__", ".pytest_cache"})
 
 
 class Owner(enum.Enum):
@@ -104,3 +108,13 @@ def owner_of(file: str) -> tuple[Owner, str]:
     if not _PACKAGES.isdisjoint(path.parts):
         return (Owner.CALLER if path.parent.name == "pluggy" else Owner.PACKAGE), ""
     return (Owner.QUOTING if path.name == "linecache.py" else Owner.LIBRARY), ""
+
+
+def names_in(folder: str | Path) -> str:
+    """Return the digest of the names in a folder. What Python and pytest write there themselves does not count.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    names = sorted(each.name for each in Path(folder).iterdir() if each.name not in _NO_PART_OF_A_FOLDER)
+    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
