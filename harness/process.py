@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import select
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -89,3 +91,22 @@ def _marked(mark: bytes) -> tuple[list[int], bool]:
             elif not variables:
                 doubtful |= bool((folder / "exe").readlink())
     return found, doubtful
+
+
+def wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait until a child has ended, and reap it. `Popen.wait` with a limit looks at intervals, and is up to 50 ms late.
+
+    Raises:
+        subprocess.TimeoutExpired: it has not ended within `seconds`.
+    """
+    until = time.monotonic() + seconds
+    if process.poll() is None:
+        with contextlib.suppress(OSError):  # before Linux 5.3, or without a free descriptor
+            descriptor = os.pidfd_open(process.pid)
+            try:
+                watch = select.poll()
+                watch.register(descriptor, select.POLLIN)
+                watch.poll(seconds * 1000)
+            finally:
+                os.close(descriptor)
+    process.wait(max(0.0, until - time.monotonic()))

@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ethos_hil.harness.errors import TargetNotAvailable
-from ethos_hil.harness.process import dies_with, end_marked, interrupts_deferred
+from ethos_hil.harness.process import dies_with, end_marked, interrupts_deferred, wait_for_end
 from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.semihosting import Semihosting
@@ -247,7 +247,7 @@ class Qemu:
             if self.process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(_STOP_SECONDS)
+            wait_for_end(self.process, _STOP_SECONDS)
             self.process = None
             if self._mark:
                 end_marked(GUEST_VARIABLE, self._mark)
