@@ -24,6 +24,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,11 +125,17 @@ class CacheContents:
         Raises:
             ToolError: the folder cannot be read.
         """
-        try:
+        with self._may_be("read"):
             return self._entries()
+
+    @contextlib.contextmanager
+    def _may_be(self, done: str) -> Iterator[None]:
+        """Make an error of the file system inside a ToolError, which says that the folder cannot be read or written."""
+        try:
+            yield
         except OSError as error:
             raise ToolError(
-                f"the cache in {self.folder} cannot be read: {error.strerror or error}",
+                f"the cache in {self.folder} cannot be {done}: {error.strerror or error}",
                 hint="are its permissions right?",
                 kind=FailureKind.CACHE,
             ) from error
@@ -166,16 +173,9 @@ class CacheContents:
         """
         if not self.folder.is_dir():
             return Removed()
-        try:
-            with locked(self.folder / "size.lock"):
-                self._sweep()
-                return self._shrink(self._entries(), limit, None)
-        except OSError as error:
-            raise ToolError(
-                f"the cache in {self.folder} cannot be written: {error.strerror or error}",
-                hint="are its permissions right?",
-                kind=FailureKind.CACHE,
-            ) from error
+        with self._may_be("written"), locked(self.folder / "size.lock"):
+            self._sweep()
+            return self._shrink(self._entries(), limit, None)
 
     def clear(self) -> Removed:
         """Remove all entries, and the memos about them.
