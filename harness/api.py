@@ -20,6 +20,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, from_exported, from_module, load_model
 from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions
 
 if TYPE_CHECKING:
     import os
@@ -44,6 +45,7 @@ def run(
     target: str = DEFAULT_TARGET,
     calibrate: Sequence[Any] | None = None,
     memory_mode: str | None = None,
+    vela: VelaOptions = NOTHING_ASKED,
     scheme: Scheme = "a8w8",
     method: str | None = None,
     repeat: int = 1,
@@ -68,6 +70,7 @@ def run(
         target: name of the target; `ethos-hil run --help` lists the names.
         calibrate: input sets to calibrate the quantisation with; by default those in `inputs`, or the model's own.
         memory_mode: "Shared_Sram", "Sram_Only" or "Dedicated_Sram"; by default ExecuTorch's for the NPU.
+        vela: what Vela is asked beyond that, such as VelaOptions(optimise="Size").
         scheme: "a8w8", or "a16w8" for activations in 16 bits.
         method: the method to run; by default forward, or the first.
         repeat: executions of each input set.
@@ -93,7 +96,15 @@ def run(
     from ethos_hil.harness.run import run as run_request
 
     request = _request(
-        model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method
+        model,
+        inputs,
+        calibrate,
+        trust=trust_model,
+        npu=npu,
+        memory_mode=memory_mode,
+        vela=vela,
+        scheme=scheme,
+        method=method,
     )
     request = dataclasses.replace(
         request,
@@ -116,13 +127,14 @@ def lower(
     npu: str = DEFAULT_NPU,
     calibrate: Sequence[Any] | None = None,
     memory_mode: str | None = None,
+    vela: VelaOptions = NOTHING_ASKED,
     scheme: Scheme = "a8w8",
     trust_model: bool = False,
 ) -> Artifact:
     """Lower a model without running it.
 
     Args:
-        model, inputs, npu, calibrate, memory_mode, scheme, trust_model: as for `run`.
+        model, inputs, npu, calibrate, memory_mode, vela, scheme, trust_model: as for `run`.
 
     Returns:
         The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with their source lines, and
@@ -133,8 +145,10 @@ def lower(
     """
     from ethos_hil.lowering.lower import lower as lower_model
 
-    request = _request(model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, scheme=scheme)
-    return lower_model(request.model, request.npu_name, memory_mode=request.mode, scheme=scheme)
+    request = _request(
+        model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, vela=vela, scheme=scheme
+    )
+    return lower_model(request.model, request.npu_name, vela=request.setup, scheme=scheme)
 
 
 def preflight(
@@ -145,6 +159,7 @@ def preflight(
     target: str = DEFAULT_TARGET,
     calibrate: Sequence[Any] | None = None,
     memory_mode: str | None = None,
+    vela: VelaOptions = NOTHING_ASKED,
     scheme: Scheme = "a8w8",
     method: str | None = None,
     trust_model: bool = False,
@@ -152,7 +167,7 @@ def preflight(
     """Check whether a model can run on a target, without running it.
 
     Args:
-        model, inputs, npu, target, calibrate, memory_mode, scheme, method, trust_model: as for `run`.
+        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, method, trust_model: as for `run`.
 
     Returns:
         The checks; `Survey.ok` is True if all of them passed.
@@ -163,7 +178,15 @@ def preflight(
     from ethos_hil.harness.survey import survey
 
     request = _request(
-        model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, scheme=scheme, method=method
+        model,
+        inputs,
+        calibrate,
+        trust=trust_model,
+        npu=npu,
+        memory_mode=memory_mode,
+        vela=vela,
+        scheme=scheme,
+        method=method,
     )
     return survey(dataclasses.replace(request, target=target))
 
@@ -184,6 +207,7 @@ class OpenTarget:
         *,
         calibrate: Sequence[Any] | None = None,
         memory_mode: str | None = None,
+        vela: VelaOptions = NOTHING_ASKED,
         scheme: Scheme = "a8w8",
         method: str | None = None,
         repeat: int = 1,
@@ -202,6 +226,7 @@ class OpenTarget:
             trust=trust_model,
             npu=self.npu,
             memory_mode=memory_mode,
+            vela=vela,
             scheme=scheme,
             method=method,
         )

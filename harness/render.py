@@ -77,6 +77,8 @@ def summary(record: Record) -> RenderableType:
         add_row(facts, metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
     if record.memory_mode:
         add_row(facts, "memory mode", record.memory_mode)
+    if record.system_config:
+        add_row(facts, "system config", record.system_config)
     parts: list[RenderableType] = [head, facts]
     if record.ops:
         parts += ["", ops_table(record.ops)]

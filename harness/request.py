@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.image.formats import MOST_EXECUTIONS
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions, VelaSetup
 
 if TYPE_CHECKING:
     from ethos_hil.harness.image.inputs import InputSet
@@ -33,6 +33,7 @@ class RunRequest:
         npu: NPU to compile for and run on, by name ("ethos-u55-128").
         target: name of the target.
         memory_mode: Vela's name of the memory mode to compile for; None for ExecuTorch's default for the NPU.
+        vela: what Vela is asked beyond that.
         scheme: bits of activations and weights.
         method: the method to run; None for forward, or the first.
         inputs: an .npz file, input sets (each a tuple of arrays, one for each input), or None for the model's example
@@ -52,6 +53,7 @@ class RunRequest:
     npu: str = DEFAULT_NPU
     target: str = DEFAULT_TARGET
     memory_mode: str | None = None
+    vela: VelaOptions = NOTHING_ASKED
     scheme: Scheme = "a8w8"
     method: str | None = None
     inputs: Path | tuple[InputSet, ...] | None = None
@@ -96,10 +98,13 @@ class RunRequest:
         return NpuName.parse(self.npu)
 
     @property
-    def mode(self) -> MemoryMode | None:
-        """The requested memory mode, or None.
+    def setup(self) -> VelaSetup | None:
+        """What Vela is asked, memory mode included; None where nothing is said that a compiled program could
+        contradict.
 
         Raises:
-            UsageError: no mode has this name, or the NPU does not support it.
+            UsageError: no mode has this name, the NPU does not support it, or Vela could not be asked the rest.
         """
-        return None if self.memory_mode is None else MemoryMode.chosen(self.memory_mode, self.npu_name)
+        if self.memory_mode is None and not self.vela.given:
+            return None
+        return self.vela.setup(self.npu_name, self.memory_mode)

@@ -37,12 +37,15 @@ from ethos_hil.harness.verdict.divergence import localise
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.state import state_of, steps_of
 from ethos_hil.harness.verdict.verify import verify
+from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import Method, TorchModel, load_model
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results import environment
 from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
@@ -143,7 +146,7 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
     """
     reporter = reporter or Silent()
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
-    npu, mode = request.npu_name, request.mode
+    npu, setup = request.npu_name, request.setup
     request.check_numbers()
     board = make_target(
         request.target, npu, strict=request.strict, fast=request.fast, trust_elf=request.trust_elf, pool=pool
@@ -166,7 +169,7 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
     artifact = lower(
         source,
         npu,
-        memory_mode=mode,
+        vela=setup,
         scheme=request.scheme,
         progress=lambda text: reporter.stage(f"{what}: {text}"),
     ).of(request.method)
@@ -233,6 +236,8 @@ def _run_artifact(
     own = None if isinstance(firmware, Runner) else Firmware.read(firmware)
     raise_if_failed(examine(artifact, Destination(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
 
+    system = compiled_for.system(artifact)
+    follows = board.compiled_for(system)
     reporter.stage("Computing the reference with tosa_reference_model")
     reference = Reference(artifact)
     references = []
@@ -259,14 +264,26 @@ def _run_artifact(
             outcome = board.run(timeout=request.timeout, progress=reporter.step)
     finally:
         board.reset()
+    doubts = () if follows or board.cycle_provenance != "modelled" else _of_default_memories(artifact, board)
     runner = firmware if isinstance(firmware, Runner) else None
     calls = None if method is None else call_model(method, artifact, input_sets, request.repeat)
     answer = Answer(artifact, board, input_sets, tuple(references), outcome, runner, calls, request.min_sqnr)
     report = judge(answer, request.label, reporter=reporter, seconds=seconds)
-    if own is None or own.doubt is None:
-        return report
-    notes = (own.doubt, *report.record.notes)
-    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
+    if own is not None and own.doubt is not None:
+        doubts = (own.doubt, *doubts)
+    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=(*doubts, *report.record.notes)))
+
+
+def _of_default_memories(artifact: Artifact, board: Target) -> tuple[str, ...]:
+    """Return a note where cycles are modelled with other memories than those that the program is compiled for."""
+    name = compiled_for.system_name(artifact)
+    if not name or not artifact.delegates:
+        return ()
+    default = VelaSetup.default(NpuName.parse(board.npu)).system.name
+    return (
+        f"the cycles are modelled with the memories of {default}: the program is compiled for {name}, whose numbers "
+        "are not in it",
+    )
 
 
 def image_of(
@@ -332,6 +349,7 @@ def judge(
         notes=(*artifact.notes, *finding.notes),
         console=outcome.console,
         memory_mode=str(artifact.memory_mode or ""),
+        system_config=compiled_for.system_name(artifact),
         method=artifact.method,
         runner=_runner_info(runner) if runner is not None else None,
     )
@@ -380,7 +398,9 @@ def describe(board: Target) -> TargetInfo:
 
 def info(artifact: Artifact) -> ArtifactInfo:
     """Return the artifact's description for a record."""
-    return ArtifactInfo(artifact.sha256, len(artifact.pte), len(artifact.npu_ops), artifact.cpu_ops)
+    return ArtifactInfo(
+        artifact.sha256, len(artifact.pte), len(artifact.npu_ops), artifact.cpu_ops, artifact.vela_flags
+    )
 
 
 def _runner_info(runner: Runner) -> RunnerInfo:

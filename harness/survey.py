@@ -45,7 +45,7 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
         UsageError, ToolError: as `ethos_hil.harness.run.run`.
     """
     reporter = reporter or Silent()
-    npu, mode = request.npu_name, request.mode
+    npu, setup = request.npu_name, request.setup
     board = make_target(request.target, npu)
     firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
     if request.runner is not None:
@@ -58,9 +58,10 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     if isinstance(source, ProgramFile):
         artifact = lower(source, Artifact.of_program(source.data, source.label).npu or npu)
     else:
-        artifact = lower(source, npu, memory_mode=mode, scheme=request.scheme)
+        artifact = lower(source, npu, vela=setup, scheme=request.scheme)
     artifact = artifact.of(request.method)
     sets = given.input_sets(artifact.plan.input_tensors) if isinstance(given, InputFile) else given
     place = Destination(str(npu), board.soc, firmware)
-    checks = examine(artifact, place, Footprint.of(artifact), input_sets=1 if sets is None else len(sets), asked=mode)
+    asked = None if setup is None else setup.mode
+    checks = examine(artifact, place, Footprint.of(artifact), input_sets=1 if sets is None else len(sets), asked=asked)
     return Survey(describe(board), checks)

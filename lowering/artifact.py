@@ -28,7 +28,7 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
 
@@ -130,6 +130,7 @@ class Artifact:
         pte: the program.
         versions: versions of the tools that made it.
         vela_flags: Vela's arguments.
+        vela_ini: the text of the user's configuration file that they name; "" where it is the one in Vela's wheel.
         notes: a sentence for each departure from upstream, without which lowering would have failed.
         method: the method that the following attributes describe.
         delegates: in the order of their calls; empty when nothing could be delegated.
@@ -158,6 +159,7 @@ class Artifact:
     input_names: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     vela_flags: tuple[str, ...] = ()
+    vela_ini: str = ""
     notes: tuple[str, ...] = ()
     memory_mode: MemoryMode | None = None
     tosa: TosaSpec | None = None
@@ -239,11 +241,12 @@ class Artifact:
             "key": self.key,
             "model": self.model,
             "npu": self.npu.name if self.npu else None,
-            "memory_mode": self.memory_mode.name if self.memory_mode else None,
+            "memory_mode": asdict(self.memory_mode) if self.memory_mode else None,
             "tosa": str(self.tosa) if self.tosa else None,
             "sha256": self.sha256,
             "versions": dict(self.versions),
             "vela_flags": self.vela_flags,
+            "vela_ini": self.vela_ini,
             "notes": self.notes,
             "methods": [
                 {
@@ -323,8 +326,9 @@ class Artifact:
                 pte=files["model.pte"],
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
+                vela_ini=manifest["vela_ini"],
                 notes=tuple(manifest["notes"]),
-                memory_mode=MemoryMode.parse(manifest["memory_mode"]) if manifest["memory_mode"] else None,
+                memory_mode=MemoryMode(**manifest["memory_mode"]) if manifest["memory_mode"] else None,
                 tosa=TosaSpec.parse(manifest["tosa"]) if manifest["tosa"] else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
@@ -337,7 +341,7 @@ class Artifact:
         The command streams state the NPU, the compile specs the memory mode. Raises UsageError when they disagree or a
         delegate is not for an Ethos-U.
         """
-        methods, npus, modes = [], set(), set()
+        methods, npus, modes, flags = [], set(), set(), set()
         for plan in Program.parse(pte, model).plans:
             delegates = []
             for at, call in plan.delegate_calls:
@@ -349,27 +353,28 @@ class Artifact:
                     )
                 blob = VelaBlob.parse(entry.data, where)
                 npus.add(NpuName.from_config_word(blob.config_word))
-                modes.add(_memory_mode(entry.compile_specs))
+                flags.add(_vela_flags(entry.compile_specs))
+                modes.add(MemoryMode.of_flags(_vela_flags(entry.compile_specs)))
                 delegates.append(Delegate(call.delegate, at, None, entry.data))
             methods.append(LoweredMethod(plan.name, tuple(delegates)))
         for found in (npus, modes):
             if len(found) > 1:
                 raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, found)))}")
         npu, mode = next(iter(npus), None), next(iter(modes), None)
-        return cls.of_methods(methods, key="", model=model, npu=npu, pte=pte, memory_mode=mode)
+        common = flags.pop() if len(flags) == 1 else ()
+        return cls.of_methods(methods, key="", model=model, npu=npu, pte=pte, memory_mode=mode, vela_flags=common)
 
     def called(self, model: str) -> Artifact:
         """Return the same artifact under the user's present name for it."""
         return replace(self, model=model)
 
 
-def _memory_mode(compile_specs: Mapping[str, bytes]) -> MemoryMode | None:
+def _vela_flags(compile_specs: Mapping[str, bytes]) -> tuple[str, ...]:
     # ArmCompileSpec of executorch 1.4.1 stores Vela's arguments in the program, separated by blanks.
-    return MemoryMode.of_flags(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())
+    return tuple(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())
 
 
-def _prefix(number: int, method: str) -> str:
-    """Return the prefix of the names of a method's files; it is empty for the first method."""
+def _prefix(number: int, method: str) -> str:  # of the names of its files
     return f"{method}." if number else ""
 
 

@@ -33,6 +33,7 @@ from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.state import lost, written_buffers
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
+from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.lowering.versions import check_source_unchanged, versions
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def lower(
     target: NpuName | TosaSpec,
     *,
     memory_mode: MemoryMode | None = None,
+    vela: VelaSetup | None = None,
     scheme: Scheme = "a8w8",
     whole: bool = False,
     cache: Cache | None = None,
@@ -62,6 +64,7 @@ def lower(
         target: the NPU to compile for, or the TOSA to lower to; a .pte must be compiled for it.
         memory_mode: where the program's parts are placed, by default ExecuTorch's choice for that NPU; if it is given,
             a .pte must be compiled for it.
+        vela: what Vela is asked, the NPU and the memory mode included; by default what ExecuTorch asks.
         scheme: how to quantise; a float TOSA is not quantised.
         whole: delegate all of each method, by the backend's id (`ethos_hil.lowering.upstream.delegation`); a quantised
             method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
@@ -84,7 +87,12 @@ def lower(
     if isinstance(model, ProgramFile):
         if isinstance(target, TosaSpec):
             raise UsageError(f"{model.label} is compiled already", hint="give the model it was made from")
-        return _from_program(model, target, memory_mode, cache)
+        if vela is not None and vela.key:
+            raise UsageError(
+                f"{model.label} is compiled already, so {' '.join(vela.told)} says nothing",
+                hint="leave it out, or give the model it was made from",
+            )
+        return _from_program(model, target, memory_mode if vela is None else vela.mode, cache)
     left = {name: method.leave for name, method in model.methods.items() if method.leave}
     if whole and left:
         names = ", ".join(f"{name} leaves {', '.join(operators)}" for name, operators in left.items())
@@ -92,7 +100,7 @@ def lower(
     toolchain = (
         TosaToolchain(target, scheme)
         if isinstance(target, TosaSpec)
-        else EthosUToolchain(target, memory_mode or MemoryMode.default(target), scheme)
+        else EthosUToolchain(vela or VelaSetup.default(target, memory_mode), scheme)
     )
     progress("exporting")
     # Patches of torchao come later: they import it, and nothing else does if the artifact is in the cache.
@@ -207,12 +215,13 @@ def _compile(
         methods,
         key=key,
         model=model.label,
-        npu=ethosu.npu if ethosu is not None else None,
-        memory_mode=ethosu.memory_mode if ethosu is not None else None,
+        npu=ethosu.vela.npu if ethosu is not None else None,
+        memory_mode=ethosu.vela.mode if ethosu is not None else None,
         tosa=toolchain.spec if isinstance(toolchain, TosaToolchain) else None,
         pte=pte,
         versions=versions(),
         vela_flags=tuple(spec.compiler_flags),
+        vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
         notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
     return artifact if ethosu is None else _with_bounds(artifact, progress)

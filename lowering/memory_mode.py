@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ethos_hil.lowering.errors import UsageError
@@ -31,6 +31,10 @@ class MemoryMode:
     """
 
     name: str
+    placement: str | None = None
+    """The kind of a mode that is none of Arm's."""
+    limit: int | None = None
+    """A limit of the cache that is not the mode's own, bytes."""
 
     VALID: ClassVar[tuple[str, ...]] = ("Shared_Sram", "Sram_Only", _DEDICATED, *_CACHES)
 
@@ -56,11 +60,7 @@ class MemoryMode:
         if name is None:
             return cls.default(npu)
         mode = cls.parse(name)
-        if not mode.usable_on(npu):
-            raise UsageError(
-                f"the memory mode {mode} is not for {npu}: Vela knows no Ethos-U55 that can write to DRAM",
-                hint="use --memory-mode Shared_Sram or Sram_Only, or an Ethos-U65 or -U85",
-            )
+        mode._check(npu)
         return mode
 
     @classmethod
@@ -79,6 +79,36 @@ class MemoryMode:
                 return cls(name) if name in cls.VALID else None
         return None
 
+    @classmethod
+    def declared(cls, name: str, placement: str, limit: int | None, npu: NpuName) -> MemoryMode:
+        """Return a mode of a user's configuration file.
+
+        Args:
+            name: its name there.
+            placement: "Shared_Sram", "Sram_Only" or "Dedicated_Sram".
+            limit: the limit of the cache, bytes.
+            npu: the NPU.
+
+        Raises:
+            UsageError: the NPU cannot work in it.
+        """
+        own = cls(name)
+        known = name in cls.VALID and own.kind == placement
+        mode = cls(name, None if known else placement, limit if limit != own.cache_limit else None)
+        mode._check(npu)
+        return mode
+
+    def limited(self, limit: int | None) -> MemoryMode:
+        """Return the mode with another limit of its cache, in bytes; None for no change."""
+        return self if limit is None else replace(self, limit=limit)
+
+    def _check(self, npu: NpuName) -> None:
+        if not self.usable_on(npu):
+            raise UsageError(
+                f"the memory mode {self} is not for {npu}: Vela knows no Ethos-U55 that can write to DRAM",
+                hint="use --memory-mode Shared_Sram or Sram_Only, or an Ethos-U65 or -U85",
+            )
+
     def usable_on(self, npu: NpuName) -> bool:
         """Whether `npu` can work in the mode."""
         # All of vela.ini's systems with an Ethos-U55 have flash behind port 1, where an arena cannot be.
@@ -87,17 +117,19 @@ class MemoryMode:
     @property
     def dedicated(self) -> bool:
         """Whether a program may use a fast scratch."""
-        return self.name.startswith(_DEDICATED)
+        return self.kind == _DEDICATED
 
     @property
     def kind(self) -> str:
         """The mode without a limit: "Shared_Sram", "Sram_Only" or "Dedicated_Sram"."""
-        return _DEDICATED if self.dedicated else self.name
+        if self.placement is not None:
+            return self.placement
+        return _DEDICATED if self.name.startswith(_DEDICATED) else self.name
 
     @property
     def cache_limit(self) -> int | None:
-        """Vela's limit for the fast scratch, bytes, or None where the mode sets no limit."""
-        return _CACHES.get(self.name)
+        """Vela's limit for the fast scratch, bytes, or None where there is no limit."""
+        return _CACHES.get(self.name) if self.limit is None else self.limit
 
     def __str__(self) -> str:
         return self.name

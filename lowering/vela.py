@@ -24,17 +24,12 @@ from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, ToolAnswer, ToolRaised
-from ethos_hil.lowering.npu_name import Family, NpuName
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, VelaIni
 
-# The system of Arm/vela.ini that EthosUCompileSpec (executorch 1.4.1, backends/arm/ethosu/compile_spec.py) chooses for
-# each family; a test compares.
-SYSTEMS: Mapping[Family, str] = {
-    "u55": "Ethos_U55_High_End_Embedded",
-    "u65": "Ethos_U65_High_End",
-    "u85": "Ethos_U85_SYS_DRAM_Mid",
-}
 # Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.
 DEBUG_FLAGS = ("--verbose-performance", "--enable-debug-db")
+_CONFIG = "--config="
 _CRASH_HINT = (
     "change that operation or its shapes, or leave it to the CPU (Method.leave); Vela should have refused the program"
 )
@@ -121,12 +116,29 @@ def flags(npu: NpuName, mode: MemoryMode) -> tuple[str, ...]:
     )
 
 
-def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
+def with_ini(arguments: Sequence[str], ini: VelaIni, folder: Path) -> list[str]:
+    """Return Vela's arguments with a copy of a user's configuration file in place of the file, which may have changed
+    since it was read, or be on another machine.
+
+    Args:
+        arguments: Vela's arguments.
+        ini: the configuration file that they name.
+        folder: where the copy goes.
+    """
+    if ini.name == SHIPPED:
+        return list(arguments)
+    copy = folder / "vela.ini"
+    copy.write_text(ini.text)
+    return [f"{_CONFIG}{copy}" if argument.startswith(_CONFIG) else argument for argument in arguments]
+
+
+def run_vela(tosa: bytes, arguments: Sequence[str], ini: VelaIni | None = None) -> VelaOutput:
     """Compile a TOSA program.
 
     Args:
         tosa: the program's flatbuffer.
         arguments: Vela's arguments, as from `flags` or an Artifact's `vela_flags`.
+        ini: the configuration file that they name, if it is not the one in Vela's wheel.
 
     Raises:
         VelaRefusal: the NPU cannot run the program.
@@ -137,6 +149,8 @@ def run_vela(tosa: bytes, arguments: Sequence[str]) -> VelaOutput:
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name:
         folder = Path(name)
         (folder / "out.tosa").write_bytes(tosa)
+        if ini is not None:
+            arguments = with_ini(arguments, ini, folder)
         try:
             answer = call_vela([*arguments, f"--output-dir={folder / 'output'}", str(folder / "out.tosa")])
         except ToolRaised as error:

@@ -196,6 +196,7 @@ class ArtifactInfo:
     pte_bytes: int
     npu_ops: int
     cpu_ops: tuple[str, ...]
+    vela_flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,8 @@ class Record:
 
     `notes` are sentences for the user even when all is well, such as a tool's defect with a workaround. `divergence` is
     set when the failure is a mismatch. `memory_mode` is Vela's name of the mode that the program was compiled for, ""
-    where unknown. `preflight` has its rows when one of them is the failure. `method` is the program's method that ran.
+    where unknown, `system_config` that of the clock and the memories. `preflight` has its rows when one of them is the
+    failure. `method` is the program's method that ran.
     """
 
     verdict: Verdict
@@ -242,6 +244,7 @@ class Record:
     notes: tuple[str, ...] = ()
     console: tuple[str, ...] = ()
     memory_mode: str = ""
+    system_config: str = ""
     runner: RunnerInfo | None = None
     preflight: tuple[Check, ...] = ()
     test: SuiteTest | None = None
@@ -282,6 +285,7 @@ class Record:
                 notes=tuple(data.get("notes", ())),
                 console=tuple(data.get("console", ())),
                 memory_mode=str(data.get("memory_mode", "")),
+                system_config=str(data.get("system_config", "")),
                 method=str(data.get("method", "forward")),
                 runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
                 preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.lowering.vela_options import VelaOptions
+
 
 @dataclass(frozen=True)
 class LowerArguments:
@@ -13,7 +15,7 @@ class LowerArguments:
     Attributes:
         model: MODEL.
         product: "tosa", "vela" or "pte".
-        npu, memory_mode: what to compile for; only for products of Vela.
+        npu, memory_mode, vela: what to compile for, and what Vela is asked; only for products of Vela.
         tosa: the TOSA version to lower to; only for TOSA.
         whole: lower whole methods by backend id, instead of the partitioner's choice.
         output: file or folder for the product; by default the model's name in the working directory.
@@ -25,6 +27,7 @@ class LowerArguments:
     product: str
     npu: str | None
     memory_mode: str | None
+    vela: VelaOptions
     tosa: str | None
     whole: bool
     output: Path | None

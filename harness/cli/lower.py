@@ -19,12 +19,12 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.export_files import PRODUCTS, Product, artefacts, products
 from ethos_hil.lowering.lower import lower as lower_model
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import ProgramFile, load_model
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.text_summary import summary
 from ethos_hil.lowering.text_summary import target as target_of
 from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.files import write_all, write_folder
 
 DEFAULT_NPU = "ethos-u55-128"
@@ -95,7 +95,7 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
         `ethos_hil.lowering.lower.lower`.
     """
     product = _product(order.product)
-    target, mode = _target(order, product)
+    target, setup = _target(order, product)
     path = _path(order, product)
     _check_file(path)
     written = {"--output": path, "--json": json_file}
@@ -111,7 +111,7 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
     artifact = lower_model(
         model,
         target,
-        memory_mode=mode,
+        vela=setup,
         whole=order.whole,
         progress=lambda stage: reporter.stage(f"{what}: {stage}"),
     )
@@ -141,8 +141,10 @@ def _product(text: str) -> Product:
     raise UsageError(f"--to {text!r} is no product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
 
 
-def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec, MemoryMode | None]:
+def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec, VelaSetup | None]:
     if product == "tosa":
+        for option in order.vela.given:
+            raise UsageError(f"--to tosa does not call Vela, so {option} says nothing", hint="leave it out")
         for option, value in (("--npu", order.npu), ("--memory-mode", order.memory_mode)):
             if value is not None:
                 raise UsageError(
@@ -156,7 +158,7 @@ def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec
             hint="leave it out, or use --to tosa",
         )
     npu = NpuName.parse(order.npu or DEFAULT_NPU)
-    return npu, None if order.memory_mode is None else MemoryMode.chosen(order.memory_mode, npu)
+    return npu, order.vela.setup(npu, order.memory_mode)
 
 
 def _path(order: LowerArguments, product: Product) -> Path:

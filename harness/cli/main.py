@@ -18,6 +18,14 @@ import typer
 
 from ethos_hil.harness.cli import completion
 from ethos_hil.harness.cli.cache import cache
+from ethos_hil.harness.cli.vela_arguments import (
+    ARENA_CACHE_SIZE,
+    OPTIMISE,
+    SYSTEM_CONFIG,
+    VELA_FLAG,
+    VELA_INI,
+    asked,
+)
 from ethos_hil.harness.interruption import end_on_signals, ignore_further
 from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.standard_streams import StandardStreams
@@ -106,6 +114,11 @@ def run(
     npu: NPU = "ethos-u55-128",
     target: TARGET = "virtual",
     memory_mode: MEMORY_MODE = None,
+    system_config: SYSTEM_CONFIG = None,
+    vela_ini: VELA_INI = None,
+    optimise: OPTIMISE = None,
+    arena_cache_size: ARENA_CACHE_SIZE = None,
+    vela_flag: VELA_FLAG = None,
     runner: RUNNER = None,
     trust_elf: Annotated[
         bool,
@@ -154,6 +167,7 @@ def run(
         npu,
         target,
         memory_mode,
+        asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag),
         method=method,
         inputs=inputs,
         repeat=repeat,
@@ -187,6 +201,11 @@ def lower(
         ),
     ] = None,
     memory_mode: MEMORY_MODE = None,
+    system_config: SYSTEM_CONFIG = None,
+    vela_ini: VELA_INI = None,
+    optimise: OPTIMISE = None,
+    arena_cache_size: ARENA_CACHE_SIZE = None,
+    vela_flag: VELA_FLAG = None,
     tosa: Annotated[
         str | None,
         typer.Option(
@@ -238,7 +257,10 @@ def lower(
     """
     from ethos_hil.harness.cli import arguments, commands
 
-    order = arguments.LowerArguments(model, product, npu, memory_mode, tosa, whole, output, artefacts, trust_model)
+    vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
+    order = arguments.LowerArguments(
+        model, product, npu, memory_mode, vela, tosa, whole, output, artefacts, trust_model
+    )
     commands.lower(order, json_file=json_file)
 
 
@@ -248,6 +270,11 @@ def preflight(
     npu: NPU = "ethos-u55-128",
     target: TARGET = "virtual",
     memory_mode: MEMORY_MODE = None,
+    system_config: SYSTEM_CONFIG = None,
+    vela_ini: VELA_INI = None,
+    optimise: OPTIMISE = None,
+    arena_cache_size: ARENA_CACHE_SIZE = None,
+    vela_flag: VELA_FLAG = None,
     runner: RUNNER = None,
     inputs: INPUTS = None,
     method: METHOD = None,
@@ -265,8 +292,9 @@ def preflight(
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.request import RunRequest
 
+    vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     request = RunRequest(
-        model, npu, target, memory_mode, method=method, inputs=inputs, runner=runner, trust_model=trust_model
+        model, npu, target, memory_mode, vela, method=method, inputs=inputs, runner=runner, trust_model=trust_model
     )
     raise typer.Exit(commands.preflight(request, json_file=json_file))
 

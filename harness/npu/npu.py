@@ -41,6 +41,7 @@ from ethos_hil.harness.npu.isa.operations import (
 )
 from ethos_hil.harness.npu.timing import hazards, timing_model
 from ethos_hil.harness.npu.timing.hazards import Hazard
+from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.npu.timing.timing_model import DEFAULT_PORTS, OpRecord, Timing
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.results.verdict import FailureKind
@@ -90,7 +91,7 @@ class NpuProgram:
         self.steps: tuple[Step, ...] = tuple(STEPS[type(op)](op) for op in self.ops)
         self.weight_sources = tuple(_weight_sources(self.ops))
         self.costs = {op.offset: effort_budget.estimate(op) for op in self.ops}
-        self._timings: dict[tuple[tuple[int, int], ...], Timing] = {}
+        self._timings: dict[tuple[tuple[tuple[int, int], ...], MemorySystem | None], Timing] = {}
 
     @cached_property
     def waits(self) -> dict[int, Waits]:
@@ -127,11 +128,16 @@ class NpuProgram:
                     message = f"more than {MAX_BRANCHES} branches are taken"
                     raise Fault(FailureKind.UNSUPPORTED, one.offset, one.name, "BRANCH", one.target, message)
 
-    def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS) -> Timing:
-        """Return the modelled cycles of every operation. `ports`: region -> AXI port."""
-        key = tuple(sorted(ports.items()))
+    def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS, system: MemorySystem | None = None) -> Timing:
+        """Return the modelled cycles of every operation.
+
+        Args:
+            ports: region -> AXI port.
+            system: the memories; by default those of the system that ExecuTorch compiles for.
+        """
+        key = (tuple(sorted(ports.items())), system)
         if key not in self._timings:
-            self._timings[key] = timing_model.model(self.ops, self.configuration, ports, self.waits)
+            self._timings[key] = timing_model.model(self.ops, self.configuration, ports, self.waits, system)
         return self._timings[key]
 
 
@@ -168,12 +174,16 @@ class Execution:
 class Npu:
     """One NPU with its internal memory, which survives from run to run as on a board.
 
-    With `strict` it refuses to run programs with hazards (see harness/npu/timing/hazards.py).
+    With `strict` it refuses to run programs with hazards (see harness/npu/timing/hazards.py). `system` has the memories
+    that its cycles are modelled with, by default those of the system that ExecuTorch compiles for.
     """
 
-    def __init__(self, configuration: Configuration, *, strict: bool = False) -> None:
+    def __init__(
+        self, configuration: Configuration, *, strict: bool = False, system: MemorySystem | None = None
+    ) -> None:
         self.configuration = configuration
         self.strict = strict
+        self.system = system
         self._internal = np.zeros(configuration.internal_bytes, np.uint8)
 
     def decode(self, stream: bytes) -> NpuProgram:
@@ -223,8 +233,8 @@ class Npu:
                 if observe is not None:
                     observe(op, memory)
         if program.has_branches:
-            return Execution(lambda: timing_model.model(ran, self.configuration, ports, program.waits))
-        return Execution(lambda: program.timing(ports))
+            return Execution(lambda: timing_model.model(ran, self.configuration, ports, program.waits, self.system))
+        return Execution(lambda: program.timing(ports, self.system))
 
 
 STEPS: dict[type[Op], Callable[[Any], Step]] = {

@@ -16,6 +16,7 @@ from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.vela_ini import SystemConfiguration
 
 MAX_COMMAND_LINE = 255
 """Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""
@@ -72,6 +73,18 @@ class Target(abc.ABC):
     @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:
         """Return what this target can do. Each capability obliges it to something (see Capability)."""
+
+    def compiled_for(self, system: SystemConfiguration | None) -> bool:
+        """Take note of the system configuration that the next programs are compiled for.
+
+        Args:
+            system: the section of Vela's configuration file; None where the program does not state it.
+
+        Returns:
+            Whether the target's cycles are those of this system. A target has memories of its own, and returns False;
+            one that models them may take those of the system.
+        """
+        return False
 
     def load(self, image: Image) -> None:
         """Take the image that the next run executes. Idle, then loaded.

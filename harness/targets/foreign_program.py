@@ -9,6 +9,7 @@ from ethos_hil.harness.console_text import ConsoleText
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.outcome import Ended
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.executor_runner import TELLING
@@ -30,6 +31,7 @@ def boot(
     *,
     engine: EngineFactory,
     strict: bool = False,
+    memories: MemorySystem | None = None,
 ) -> Ended:
     """Run a program to its end. The result has the text of its UART and its console as one, as an FVP shows it.
 
@@ -39,7 +41,7 @@ def boot(
         configuration: the NPU's.
         soc: the system on chip.
         timeout: wall seconds.
-        engine, strict: see `Machine`.
+        engine, strict, memories: see `Machine`.
 
     Raises:
         UsageError: it is not an ELF that this board can run.
@@ -62,7 +64,9 @@ def boot(
     deadline = Deadline(timeout)
     answered = semihosting.answered(file, loaded)
     board = QemuBoard(soc, Qemu(elf, semihosting=semihosting))
-    with Machine(board, configuration, deadline, engine=engine, strict=strict, answered=answered) as machine:
+    with Machine(
+        board, configuration, deadline, engine=engine, strict=strict, memories=memories, answered=answered
+    ) as machine:
         try:
             while not isinstance(event := machine.wait(), Exit):
                 console.write(event.uart + event.console)

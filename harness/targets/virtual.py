@@ -12,6 +12,7 @@ from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.npu import Configuration, Execution
+from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.outcome import Ended, OpEvent, Outcome, Progress, Run
 from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
@@ -26,6 +27,7 @@ from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_ini import SystemConfiguration
 from ethos_hil.results.verdict import FailureKind
 
 _CONSOLE_LINES = 10
@@ -88,6 +90,12 @@ class VirtualTarget(Target):
         self._engine = engine
         self._wire = wire
         self._machine: Machine | None = None
+        self._memories: MemorySystem | None = None
+
+    def compiled_for(self, system: SystemConfiguration | None) -> bool:
+        """Model the cycles of the next runs with the memories of this system."""
+        self._memories = None if system is None else MemorySystem.of(system, self._configuration.generation)
+        return system is not None
 
     def capabilities(self) -> frozenset[Capability]:
         """Return all of them: its cycles are modelled, and it sees every operation."""
@@ -104,7 +112,14 @@ class VirtualTarget(Target):
         try:
             deadline = Deadline(timeout)
             board = new_board(self._soc, image.elf) if self._pool is None else self._pool.take(self._soc, image.elf)
-            self._machine = Machine(board, self._configuration, deadline, engine=self._engine, strict=self._strict)
+            self._machine = Machine(
+                board,
+                self._configuration,
+                deadline,
+                engine=self._engine,
+                strict=self._strict,
+                memories=self._memories,
+            )
             while not collector.complete:
                 collector.feed(self._wire(self._machine.output()))
                 if collector.started:
@@ -125,7 +140,16 @@ class VirtualTarget(Target):
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         find_qemu()
         told = Semihosting(command_line, folder, trusted=self._trust_elf)
-        return boot(elf, told, self._configuration, self._soc, timeout, engine=self._engine, strict=self._strict)
+        return boot(
+            elf,
+            told,
+            self._configuration,
+            self._soc,
+            timeout,
+            engine=self._engine,
+            strict=self._strict,
+            memories=self._memories,
+        )
 
     def _reset(self) -> None:
         machine, self._machine = self._machine, None

@@ -16,6 +16,7 @@ from types import TracebackType
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
@@ -78,6 +79,7 @@ class Machine:
         *,
         engine: EngineFactory = Engine,
         strict: bool = False,
+        memories: MemorySystem | None = None,
         answered: AnsweredCalls | None = None,
     ) -> None:
         """Put a board at the start of its image.
@@ -88,6 +90,7 @@ class Machine:
             deadline: for the run.
             engine: makes the engine that runs the NPU's jobs.
             strict: the NPU's (see `ethos_hil.harness.npu.Npu`).
+            memories: what its cycles are modelled with; by default the system that ExecuTorch compiles for.
             answered: the semihosting calls that are answered here instead of by QEMU.
 
         Raises:
@@ -113,7 +116,7 @@ class Machine:
             except (GdbError, QtestError, TimeoutError) as error:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
-            self.engine = engine(Npu(configuration, strict=strict), self._memory)
+            self.engine = engine(Npu(configuration, strict=strict, system=memories), self._memory)
             self.device = Device(configuration, self.engine)
             self._bus = PeripheralBus(self._peripherals())
             self._call_memory: ProcessorMemory | None = None

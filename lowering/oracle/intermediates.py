@@ -17,6 +17,7 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.vela import run_vela
+from ethos_hil.lowering.vela_ini import VelaIni
 
 # Position of the list of outputs in a block's vtable: 4 plus twice the field's number.
 _BLOCK_OUTPUTS = 12
@@ -58,19 +59,22 @@ def tensor_values(tosa: bytes, inputs: Sequence[np.ndarray], names: Sequence[str
     return dict(zip(names, answers, strict=True))
 
 
-def compile_with_outputs(tosa: bytes, flags: Sequence[str], names: Sequence[str]) -> VelaBlob:
+def compile_with_outputs(
+    tosa: bytes, flags: Sequence[str], names: Sequence[str], ini: VelaIni | None = None
+) -> VelaBlob:
     """Compile the program with the tensors `names` as its outputs, and return Vela's result.
 
     Args:
         tosa: the program.
         flags: Vela's, as an Artifact has them.
         names: the outputs.
+        ini: the configuration file that the flags name, if it is the user's.
 
     Raises:
         CompileError: Vela fails.
     """
     try:
-        return run_vela(with_outputs(tosa, names), flags).parsed
+        return run_vela(with_outputs(tosa, names), flags, ini).parsed
     except CompileError as error:
         raise CompileError(
             f"Vela fails on the program with {len(names)} tensors as outputs: {error.message}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
 from ethos_hil.lowering.versions import versions
 
 
@@ -80,14 +83,28 @@ def test_each_version_moves_the_key(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert key_of(scaled()) != before
 
 
-def test_each_setting_of_vela_moves_the_key() -> None:
+def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
+    shipped = VelaIni.shipped().text
+    (tmp_path / "a.ini").write_text(shipped)
+    (tmp_path / "b.ini").write_text(shipped + "\n")
+    asked = [
+        VelaOptions(system_config="Ethos_U55_Deep_Embedded"),
+        VelaOptions(ini=tmp_path / "a.ini"),
+        VelaOptions(ini=tmp_path / "b.ini"),
+        VelaOptions(optimise="Size"),
+        VelaOptions(optimise="Performance"),
+        VelaOptions(arena_cache_size=65536),
+        VelaOptions(arena_cache_size=65537),
+        VelaOptions(flags=("--disable-cascading",)),
+    ]
     u55, u65, shared, sram = NpuName.parse("ethos-u55-128"), NpuName.parse("ethos-u65-256"), "Shared_Sram", "Sram_Only"
     toolchains = [
-        EthosUToolchain(u55, MemoryMode(shared), "a8w8"),
-        EthosUToolchain(u55, MemoryMode(sram), "a8w8"),
-        EthosUToolchain(u55, MemoryMode(shared), "a16w8"),
-        EthosUToolchain(NpuName.parse("ethos-u55-256"), MemoryMode(shared), "a8w8"),
-        EthosUToolchain(u65, MemoryMode(shared), "a8w8"),
+        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), "a8w8"),
+        EthosUToolchain(VelaSetup.default(u55, MemoryMode(sram)), "a8w8"),
+        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), "a16w8"),
+        EthosUToolchain(VelaSetup.default(NpuName.parse("ethos-u55-256"), MemoryMode(shared)), "a8w8"),
+        EthosUToolchain(VelaSetup.default(u65, MemoryMode(shared)), "a8w8"),
+        *(EthosUToolchain(options.setup(u55, shared), "a8w8") for options in asked),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a8w8"),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a16w8"),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), "a8w8"),

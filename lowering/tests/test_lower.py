@@ -21,6 +21,7 @@ from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.tests.upstream import quantised_by_upstream
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain
+from ethos_hil.lowering.vela_options import VelaSetup
 
 # What upstream warns of when it is run without our redirection.
 pytestmark = [
@@ -168,7 +169,7 @@ def key_of(model: TorchModel, npu: NpuName = U55, mode: str = "Shared_Sram") -> 
     from ethos_hil.lowering.upstream.export import export
 
     exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
-    return model_key(exported, model, EthosUToolchain(npu, MemoryMode.parse(mode), "a8w8").key)
+    return model_key(exported, model, EthosUToolchain(VelaSetup.default(npu, MemoryMode.parse(mode)), "a8w8").key)
 
 
 NET = """

@@ -22,17 +22,17 @@ def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     """The outputs of the PT2E-quantised module, run by torch alone."""
     import torch
 
-    from ethos_hil.lowering.memory_mode import MemoryMode
     from ethos_hil.lowering.model import TorchModel, load_model
     from ethos_hil.lowering.silence_tools import quiet
     from ethos_hil.lowering.upstream.ethosu import compile_spec
     from ethos_hil.lowering.upstream.quantize import quantise
+    from ethos_hil.lowering.vela_options import VelaSetup
 
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)
     with quiet(), torch.no_grad():
         floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
-        converted, _ = quantise(floating, model.calibration_inputs, compile_spec(U55, MemoryMode.default(U55)))
+        converted, _ = quantise(floating, model.calibration_inputs, compile_spec(VelaSetup.default(U55)))
         outputs = converted(*model.example_inputs)
     return tuple(output.numpy() for output in (outputs if isinstance(outputs, tuple | list) else (outputs,)))
 

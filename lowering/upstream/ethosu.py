@@ -26,7 +26,6 @@ from ethos_hil.lowering.errors import CompileError, ToolError, raise_if_interrup
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
@@ -36,7 +35,9 @@ from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.switch import patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
-from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, VelaOutput, run_vela
+from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, VelaOutput, run_vela, with_ini
+from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela_options import VelaSetup
 
 if TYPE_CHECKING:
     import torch
@@ -71,6 +72,7 @@ class Capture:
     Attributes:
         calls: the aten calls of each method's float program (`collect_calls`).
         surviving: the calls of each method that still have nodes when it is quantised (`surviving`).
+        ini: Vela's configuration file.
         method: the one that is being compiled.
         partitions: the compiled ones, of all methods.
         notes: a sentence for each departure from upstream.
@@ -78,6 +80,7 @@ class Capture:
 
     calls: Mapping[str, Mapping[str, AtenCall]]
     surviving: Mapping[str, frozenset[str]]
+    ini: VelaIni
     method: str = FORWARD
     partitions: list[CompiledPartition] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -98,11 +101,17 @@ class Capture:
 _current: contextvars.ContextVar[Capture] = contextvars.ContextVar("capture")
 
 
-def compile_spec(npu: NpuName, memory_mode: MemoryMode) -> Any:
-    """Upstream's compile spec of an NPU in a memory mode, with upstream's system configuration for that NPU."""
+def compile_spec(vela: VelaSetup) -> Any:
+    """Upstream's compile spec for what Vela is asked."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    return EthosUCompileSpec(npu.name, memory_mode=memory_mode.name)
+    return EthosUCompileSpec(
+        vela.npu.name,
+        system_config=vela.system.name,
+        memory_mode=vela.mode.name,
+        extra_flags=list(vela.extra),
+        config_ini=vela.ini.name,
+    )
 
 
 @contextmanager
@@ -235,6 +244,10 @@ def _backend() -> Any:
         @staticmethod
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
             capture = _current.get()
+
+            def arguments(value: bytes, folder: str) -> list[str]:
+                return with_ini(value.decode().split(" "), capture.ini, Path(folder))
+
             nodes, handles = _nodes(edge_program.graph_module)
             calls = capture.calls[capture.method]
             refuse_empty(edge_program.graph_module, lambda node: _line(calls.get(identifier(node))))
@@ -242,7 +255,7 @@ def _backend() -> Any:
                 if " " in folder:  # upstream joins Vela's arguments with blanks
                     raise ToolError(f"the temporary folder {folder!r} has a blank in its name", hint="set TMPDIR")
                 specs = [
-                    CompileSpec(spec.key, b" ".join([spec.value, *(flag.encode() for flag in DEBUG_FLAGS)]))
+                    CompileSpec(spec.key, " ".join([*arguments(spec.value, folder), *DEBUG_FLAGS]).encode())
                     if spec.key == ArmCompileSpec._COMPILE_FLAGS_KEY
                     else spec
                     for spec in compile_specs

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.worker import VELA
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.tosa_spec import TosaSpec
@@ -22,6 +20,7 @@ from ethos_hil.lowering.upstream.empty_tensors import lowered_parts, refuse_empt
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.patches.keep_origins import without_origin
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.vela_options import VelaSetup
 
 if TYPE_CHECKING:
     import torch
@@ -164,9 +163,8 @@ class EthosUToolchain(Toolchain):
 
     product = "TOSA and Vela"
 
-    def __init__(self, npu: NpuName, memory_mode: MemoryMode, scheme: Scheme) -> None:
-        self.npu = npu
-        self.memory_mode = memory_mode
+    def __init__(self, vela: VelaSetup, scheme: Scheme) -> None:
+        self.vela = vela
         self.scheme: Scheme = scheme
         self._calls: dict[str, Mapping[str, AtenCall]] = {}
         self._capture: Capture | None = None
@@ -175,7 +173,7 @@ class EthosUToolchain(Toolchain):
 
     @property
     def key(self) -> tuple[str, ...]:
-        return ("vela", self.npu.name, self.memory_mode.name, self.scheme)
+        return ("vela", self.vela.npu.name, self.vela.mode.name, self.scheme, *self.vela.key)
 
     def start(self) -> None:
         VELA.start()  # it imports Vela while ExecuTorch is imported and the model is quantised
@@ -187,7 +185,7 @@ class EthosUToolchain(Toolchain):
     def _compile_spec(self) -> Any:
         from ethos_hil.lowering.upstream import ethosu
 
-        return ethosu.compile_spec(self.npu, self.memory_mode)
+        return ethosu.compile_spec(self.vela)
 
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
         from ethos_hil.lowering.upstream import ethosu
@@ -207,7 +205,7 @@ class EthosUToolchain(Toolchain):
         from ethos_hil.lowering.upstream import ethosu
 
         surviving = {method: ethosu.surviving(program.graph_module) for method, program in programs.items()}
-        self._capture = ethosu.Capture(self._calls, surviving)
+        self._capture = ethosu.Capture(self._calls, surviving, self.vela.ini)
         with ethosu.capturing(self._capture):
             yield {method: ethosu.partitioner(self.compile_spec, checks(leave[method])) for method in programs}
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ethos_hil.lowering.errors import OracleError as OracleError
     from ethos_hil.lowering.errors import ToolError as ToolError
     from ethos_hil.lowering.errors import UsageError as UsageError
+    from ethos_hil.lowering.vela_options import VelaOptions as VelaOptions
     from ethos_hil.results.record import Record as Record
     from ethos_hil.results.verdict import FailureKind as FailureKind
     from ethos_hil.results.verdict import Verdict as Verdict
@@ -41,6 +42,7 @@ _HOMES = {
     "harness.result": ("NotVerified", "Result"),
     "lowering.artifact": ("Artifact",),
     "lowering.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
+    "lowering.vela_options": ("VelaOptions",),
     "results.record": ("Record",),
     "results.verdict": ("FailureKind", "Verdict"),
 }

@@ -17,6 +17,7 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.record import Failure, Record
 from ethos_hil.suites.declare.capability import missing_packages
 from ethos_hil.suites.declare.case import Case, Defect, Operator
@@ -87,7 +88,7 @@ class Declared(abc.ABC):
         target = self.profile.target
         if isinstance(target, TosaSpec):
             return TosaToolchain(target, self.scheme).key
-        return EthosUToolchain(target, MemoryMode.chosen(memory_mode, target), self.scheme).key
+        return EthosUToolchain(VelaSetup.default(target, MemoryMode.chosen(memory_mode, target)), self.scheme).key
 
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
         """Return its artifact, from the cache if possible, and what the model was made from.

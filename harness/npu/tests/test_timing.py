@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import itertools
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from ethos_hil.harness.npu.isa.configuration import Generation
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Pool
 from ethos_hil.harness.npu.tests.test_hazards import network
 from ethos_hil.harness.npu.timing import throughput, timing_model
-from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS
+from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS, MemorySystem
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela import SYSTEMS as VELA_SYSTEMS
+from ethos_hil.lowering.vela_ini import SYSTEMS as VELA_SYSTEMS
+from ethos_hil.lowering.vela_ini import VelaIni
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
@@ -65,6 +68,24 @@ def test_memories_are_those_of_velas_system_configuration(generation: Generation
         figures = ("burst_length", "read_latency", "write_latency", "max_reads", "max_writes")
         expected = [int(section[f"{memory}_{figure}"]) for figure in figures]
         assert [port.burst, port.read_latency, port.write_latency, port.reads, port.writes] == expected
+
+
+@pytest.mark.parametrize("generation", Generation)
+def test_memories_follow_a_system_configuration(generation: Generation) -> None:
+    """The default ones are what is read from the file, and a slower one costs more."""
+    family = {"u55": "ethos-u55-128", "u65": "ethos-u65-256", "u85": "ethos-u85-256"}[generation.name.lower()]
+    npu, shipped = NpuName.parse(family), VelaIni.shipped()
+    default = SYSTEMS[generation]
+    read = shipped.system(default.name, npu)
+    assert MemorySystem.of(read, generation) == default
+    slow = dataclasses.replace(read, axi1=dataclasses.replace(read.axi1, clock_scale=read.axi1.clock_scale / 100))
+    graph = Graph()
+    weights = np.random.default_rng(0).integers(-127, 128, (64, 3, 3, 64))
+    sums = graph.conv(graph.input((1, 8, 8, 64)), weights, np.zeros(64))
+    program = compile_graph(graph.output(graph.rescale(sums, 0.01)).serialize(), family, mode="Shared_Sram").program()
+    cycles = program.timing({0: 1}).cycles
+    assert program.timing({0: 1}, default).cycles == cycles
+    assert program.timing({0: 1}, MemorySystem.of(slow, generation)).cycles > 5 * cycles
 
 
 @pytest.mark.parametrize("mode", MODES)

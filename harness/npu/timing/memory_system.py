@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ethos_hil.harness.npu.isa.configuration import Generation
+from ethos_hil.lowering.vela_ini import MemoryArea, SystemConfiguration
 
 DEFAULT_PORTS: Mapping[int, int] = {0: 1}  # port 1 for constants, port 0 for everything else
 # Regions: 0 constants, 1 arena, 2 fast scratch. By memory mode of Arm/vela.ini: the regions behind port 1.
@@ -62,7 +63,27 @@ class MemorySystem:
     beat: int
     clock: float
 
+    @classmethod
+    def of(cls, system: SystemConfiguration, generation: Generation) -> MemorySystem:
+        """Return the memories that a section of Vela's configuration file describes, around an NPU."""
+        beat = BEATS[generation]
+        return cls(system.name, (_port(system.axi0, beat), _port(system.axi1, beat)), beat, system.core_clock)
 
+
+def _port(area: MemoryArea, beat: int) -> Port:
+    return Port(
+        area.clock_scale * beat * area.ports_used,
+        area.burst_length,
+        area.read_latency,
+        area.write_latency,
+        area.max_reads,
+        area.max_writes,
+        area.ports_used,
+    )
+
+
+BEATS: Mapping[Generation, int] = {Generation.U55: 8, Generation.U65: 16, Generation.U85: 16}
+"""Bytes of a port's data bus (ethosu/vela/architecture_features.py)."""
 SYSTEMS = {
     Generation.U55: MemorySystem(
         "Ethos_U55_High_End_Embedded",

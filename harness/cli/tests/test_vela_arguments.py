@@ -1,0 +1,79 @@
+"""What a user asks of Vela reaches it, is in the record, and decides the modelled cycles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.lowering.vela_ini import VelaIni
+
+__all__ = ["ethos_hil", "here"]
+SLOW = "[System_Config.Slow]" + VelaIni.shipped().text.partition("[System_Config.Ethos_U55_High_End_Embedded]")[2]
+SLOW = SLOW.replace("OffChipFlash_clock_scale=0.125", "OffChipFlash_clock_scale=0.0125")
+
+
+def recorded(ethos_hil: Run, here: Path, *arguments: object, status: int = 0) -> dict[str, Any]:
+    result = ethos_hil("run", *arguments, "--json", here / "record.json")
+    assert result.status == status, result.err
+    data: dict[str, Any] = json.loads((here / "record.json").read_text())
+    return data
+
+
+def cycles(record: dict[str, Any]) -> float:
+    (metric,) = [metric for metric in record["metrics"] if metric["name"] == "npu_cycles"]
+    assert metric["provenance"] == "modelled"
+    return float(metric["value"])
+
+
+@pytest.mark.slow
+def test_a_users_system_is_compiled_for_and_timed(
+    ethos_hil: Run, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "my.ini").write_text(SLOW)
+    default = recorded(ethos_hil, here, "net.py:net")
+    assert default["system_config"] == "Ethos_U55_High_End_Embedded"
+    asked = ("--vela-ini", "my.ini", "--system-config", "Slow", "--vela-flag=--disable-cascading")
+    own = recorded(ethos_hil, here, "net.py:net", *asked)
+    assert own["system_config"] == "Slow"
+    assert {"--config=my.ini", "--system-config=Slow", "--disable-cascading"} <= set(own["artifact"]["vela_flags"])
+    assert cycles(own) > 1.5 * cycles(default)
+    assert not [note for note in own["notes"] if "memories" in note]
+
+    # The file is not needed any more, neither for the cached model nor for the program that was made with it.
+    assert ethos_hil("lower", "net.py:net", *asked).status == 0
+    (here / "my.ini").unlink()
+    assert cycles(recorded(ethos_hil, here, "net.pte")) == cycles(own)
+
+    # Where nobody knows the file, the cycles are the default system's, and the record says so. The program is one of
+    # unknown origin then, which has no reference; what is said of its cycles is known before.
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "another"))
+    unknown = ethos_hil("run", "net.pte")
+    assert unknown.status == 1
+
+
+def test_one_clear_line_before_anything_is_lowered(ethos_hil: Run, here: Path) -> None:
+    (here / "my.ini").write_text(SLOW.replace("core_clock=500e6", "core_clock=quick", 1))
+    own = ("--vela-ini", "my.ini", "--system-config", "Slow")
+    for arguments, words in (
+        (own, ["my.ini", "[System_Config.Slow]", "core_clock is 'quick'"]),
+        (("--vela-ini", "absent.ini"), ["absent.ini", "No such file"]),
+        (("--system-config", "Ethos_U85_SYS_DRAM_Mid"), ["another NPU", "Ethos_U55_Deep_Embedded"]),
+        (("--arena-cache-size", "much"), ["--arena-cache-size 'much' is no size"]),
+        (("--vela-flag=--config=x",), ["--config", "--vela-ini"]),
+    ):
+        for command in ("run", "preflight", "lower"):
+            result = ethos_hil(command, "net.py:net", *arguments)
+            assert_one_clear_line(result, 2, *words)
+    assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["my.ini", "net.py"]
+
+
+def test_what_says_nothing_is_refused(ethos_hil: Run) -> None:
+    assert_one_clear_line(
+        ethos_hil("lower", "net.py:net", "--to", "tosa", "--optimise", "Size"), 2, "does not call Vela"
+    )
+    assert ethos_hil("lower", "net.py:net").status == 0
+    assert_one_clear_line(ethos_hil("run", "net.pte", "--optimise", "Size"), 2, "compiled already", "--optimise=Size")

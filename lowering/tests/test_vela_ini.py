@@ -1,0 +1,167 @@
+"""What Vela silently replaces by a default, or refuses with a traceback, is one clear line here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_ini import SYSTEMS, VelaIni
+from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
+
+U55, U65, U85 = (NpuName.parse(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
+GOOD = """
+[System_Config.Mine]
+core_clock=250e6
+axi0_port=Sram
+axi1_port=Dram
+Sram_clock_scale=1.0
+Sram_burst_length=32
+Sram_read_latency=20
+Sram_write_latency=20
+Sram_max_reads=8
+Sram_max_writes=8
+Dram_clock_scale=0.5
+Dram_burst_length=128
+Dram_read_latency=200
+Dram_write_latency=100
+Dram_max_reads=12
+Dram_max_writes=6
+
+[Memory_Mode.Sram_Only]
+const_mem_area=Axi0
+arena_mem_area=Axi0
+cache_mem_area=Axi0
+
+[Memory_Mode.Big]
+inherit=Memory_Mode.Sram_Only
+const_mem_area=Axi1
+arena_mem_area=Axi1
+arena_cache_size=200000
+"""
+
+
+def ini(folder: Path, text: str) -> Path:
+    path = folder / "my.ini"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("npu", [U55, U65, U85])
+def test_every_system_and_mode_of_arms_file_is_understood(npu: NpuName) -> None:
+    shipped = VelaIni.shipped()
+    for name in (name for name in shipped.systems if name.startswith(f"Ethos_{npu.family.upper()}_")):
+        system = shipped.system(name, npu)
+        assert system.core_clock >= 200e6
+        assert system.axi0.name == "Sram"
+        for mode in MemoryMode.VALID:
+            if not (MemoryMode(mode).dedicated and system.axi1.name != "Dram"):
+                section = shipped.mode(mode, system)
+                assert (section.placement, section.arena_cache_size) == (
+                    MemoryMode(mode).kind,
+                    MemoryMode(mode).cache_limit,
+                )
+
+
+def test_a_users_file_describes_systems_and_modes(tmp_path: Path) -> None:
+    options = VelaOptions("Mine", ini(tmp_path, GOOD))
+    setup = options.setup(U65, "Big")
+    assert (setup.system.core_clock, setup.system.axi1.read_latency) == (250e6, 200)
+    assert (str(setup.mode), setup.mode.kind, setup.mode.cache_limit) == ("Big", "Dedicated_Sram", 200000)
+    assert setup.ini.text == GOOD
+    limited = VelaOptions("Mine", ini(tmp_path, GOOD), arena_cache_size=1 << 17).setup(U65, "Big")
+    assert limited.mode.cache_limit == 1 << 17
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("Sram_read_latency=20", "Sram_read_latncy=20", r"Sram_read_latency is missing\nis sram_read_latncy it\?"),
+        ("core_clock=250e6", "core_clock=fast", "core_clock is 'fast'"),
+        ("core_clock=250e6", "core_clock=0", "core_clock is '0'"),
+        ("core_clock=250e6", "core_clock=%x", "core_clock has a %"),
+        ("Sram_max_reads=8", "Sram_max_reads=8.0", "Sram_max_reads is '8.0'"),
+        ("Dram_read_latency=200", "Dram_read_latency=-3", "Dram_read_latency is '-3'"),
+        ("Dram_clock_scale=0.5", "Dram_clock_scale=nan", "Dram_clock_scale is 'nan'"),
+        ("Dram_clock_scale=0.5", "Dram_clock_scale=0", "Dram_clock_scale is 0"),
+        ("axi1_port=Dram", "axi1_port=Ram", "axi1_port is 'Ram'"),
+        ("axi0_port=Sram", "axi0_port=Dram", "axi0_port is Dram"),
+        ("axi1_port=Dram", "axi1_port=Sram", "the arena, which is written, would be in Sram"),
+        ("inherit=Memory_Mode.Sram_Only", "inherit=Memory_Mode.None", "inherits from .*which is not there"),
+        ("inherit=Memory_Mode.Sram_Only", "inherit=Memory_Mode.Big", "inherits from itself"),
+        ("const_mem_area=Axi1\narena_mem", "const_mem_area=Axi0\narena_mem", "are Axi0, Axi1, Axi0"),
+        ("const_mem_area=Axi1", "const_mem_area=Axi7", "are Axi7, Axi1, Axi0"),
+        ("arena_cache_size=200000", "arena_cache_size=-1", "arena_cache_size is '-1'"),
+        (
+            "arena_cache_size=200000",
+            "arena_cache_size=1\narena_cache_size=2",
+            "line 29: arena_cache_size is there twice",
+        ),
+        ("[System_Config.Mine]", "[System_Config.Yours]", r"no section \[System_Config.Mine\]\nit has: Yours"),
+        ("\n[System_Config.Mine]", "hello\n[System_Config.Mine]", r"line 1: a line before the first \[section\]"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert GOOD.count(old) == 1
+    path = ini(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(UsageError, match=said) as caught:
+        VelaOptions("Mine", path).setup(U65, "Big")
+    assert str(path) in caught.value.message or said.startswith("no section")
+    assert "\n" not in caught.value.message
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.ini"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path, said in (
+        (tmp_path / "absent.ini", "No such file"),
+        (tmp_path, "it is a folder"),
+        (binary, "is no text"),
+        (tmp_path / "with blank.ini", "separates Vela's arguments by blanks"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            VelaOptions(ini=path).setup(U55, None)
+
+
+def test_an_ethos_u55_writes_to_no_dram(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no Ethos-U55 that can write to DRAM"):
+        VelaOptions("Mine", ini(tmp_path, GOOD)).setup(U55, "Big")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (VelaOptions("Ethos_U85_SYS_DRAM_Mid"), "a system with another NPU"),
+        (VelaOptions("Ethos_U55_Deep"), "did you mean|no section"),
+        (VelaOptions(optimise="fast"), "'fast' is unknown"),
+        (VelaOptions(arena_cache_size=-1), "--arena-cache-size is -1"),
+        (VelaOptions(optimise="Size", arena_cache_size=1), "says nothing with --optimise Size"),
+        (VelaOptions(flags=("--output-dir=/",)), "not for users"),
+        (VelaOptions(flags=("--arena=1",)), "not for users"),
+        (VelaOptions(flags=("--cop-format=COP2",)), "not for users"),
+        (VelaOptions(flags=("-h",)), "compiles nothing"),
+        (VelaOptions(flags=("a b",)), "is none"),
+        (VelaOptions(flags=("--frobnicate",)), "unrecognized arguments: --frobnicate"),
+        (VelaOptions(flags=("--max-block-dependency=9",)), "invalid choice: 9"),
+    ],
+)
+def test_what_cannot_be_asked(options: VelaOptions, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        options.setup(U55, None)
+
+
+def test_the_defaults_are_executorchs() -> None:
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    from ethos_hil.lowering.upstream.ethosu import compile_spec
+
+    for npu in (U55, U65, U85):
+        asked, default = VelaOptions().setup(npu, None), VelaSetup.default(npu)
+        assert asked == default
+        assert not default.key
+        assert not default.told
+        assert default.system.name == SYSTEMS[npu.family]
+        assert compile_spec(default).compiler_flags == EthosUCompileSpec(npu.name).compiler_flags
