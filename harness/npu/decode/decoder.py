@@ -217,13 +217,10 @@ class _Decoder:
         if ofm.depth != expected:
             raise fields.unsupported("OFM_DEPTH_M1", ofm.depth - 1, f"an output depth of {expected} is expected")
         self._check_pool(mode, kernel, upscale, ifm)
-        divide = fields.hardware_divide(mode, kernel)
-        is_global = fields.has_global_scale()
-        scale = fields.ofm_scale() if is_global else fields.channel_rounding()
-        if mode is PoolMode.ARGMAX_X and (not is_global or scale != ARGMAX_SCALE or ofm.bits != 32):
-            register = "OFM_SCALE" if is_global and ofm.bits == 32 else "OFM_PRECISION"
+        scaling = fields.pool_scaling(mode, kernel, ofm)
+        if mode is PoolMode.ARGMAX_X and (scaling.channel_scales or scaling.scale != ARGMAX_SCALE or ofm.bits != 32):
+            register = "OFM_PRECISION" if scaling.channel_scales or ofm.bits != 32 else "OFM_SCALE"
             raise fields.unsupported(register, get(register), "positions scaled or stored in another way")
-        channel_scales = None if is_global or divide else fields.channel_scales(ofm)
         return Pool(
             offset=self.registers.offset,
             name=self.registers.op,
@@ -232,13 +229,13 @@ class _Decoder:
             ofm=ofm,
             kernel=kernel,
             upscale=upscale,
-            hardware_divide=divide,
-            channel_scales=channel_scales,
-            scale=Scale(rounding=scale.rounding) if divide and not is_global else scale,
+            hardware_divide=scaling.divide,
+            channel_scales=scaling.channel_scales,
+            scale=scaling.scale,
             activation=fields.activation(ofm),
             block=fields.block(),
             accesses=fields.accesses(
-                ofm, (name, ifm), scales=channel_scales.streams if channel_scales is not None else ()
+                ofm, (name, ifm), scales=scaling.channel_scales.streams if scaling.channel_scales else ()
             ),
         )
 

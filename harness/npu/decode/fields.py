@@ -75,6 +75,21 @@ class ElementwiseInputs:
     maps: tuple[tuple[str, FeatureMap], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PoolScaling:
+    """How a pool scales, as in `Pool`.
+
+    Attributes:
+        scale: for all channels, or with `channel_scales` only the rounding of those.
+        divide: whether the hardware divides by the number of valid taps first.
+        channel_scales: where each channel's scale is, or None.
+    """
+
+    scale: Scale
+    divide: bool = False
+    channel_scales: ChannelScales | None = None
+
+
 class Fields(ABC):
     """Reads groups of registers from a register file. Methods raise Fault for values they do not know."""
 
@@ -138,8 +153,8 @@ class Fields(ABC):
         """Return the scales of ELEMENTWISE's operands and result."""
 
     @abstractmethod
-    def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
-        """Return whether a pool divides by its number of taps."""
+    def pool_scaling(self, mode: PoolMode, kernel: Kernel, ofm: FeatureMap) -> PoolScaling:
+        """Return how a pool divides and scales. `ofm`: its OFM."""
 
     @abstractmethod
     def dma(self, length: int) -> Dma:

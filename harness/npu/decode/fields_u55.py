@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ethos_hil.harness.npu.compute.elementwise import UNARY
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import ElementwiseInputs, ElementwiseScales, Fields, Precision
+from ethos_hil.harness.npu.decode.fields import ElementwiseInputs, ElementwiseScales, Fields, PoolScaling, Precision
 from ethos_hil.harness.npu.isa import registers_u55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import Activation, ByteRange, ChannelScales, Dma, DmaSide, Kernel, Weights
@@ -196,14 +196,24 @@ class FieldsU55(Fields):
         shifted = Scale(1 << other_shift)
         return ElementwiseScales((scaled, shifted) if how == 1 else (shifted, scaled), scale, ONE)
 
-    def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
-        """Return true for a padded average; without padding the compiler puts the reciprocal into OFM_SCALE."""
-        divide = mode is PoolMode.AVERAGE and kernel.padded
-        if divide and self.has_global_scale() and not self.ofm_scale().is_one:
-            raise self.unsupported(
-                "OFM_SCALE", self.get("OFM_SCALE"), "a padded average with a scale is not established"
-            )
-        return divide
+    def pool_scaling(self, mode: PoolMode, kernel: Kernel, ofm: FeatureMap) -> PoolScaling:
+        """Return no scale for a maximum, and a division for a padded average.
+
+        For an average without padding the compiler puts the reciprocal into OFM_SCALE. For a maximum, Vela's Python
+        generator sets no scale mode and writes no scales: what the registers hold is another operation's.
+        """
+        is_global = self.has_global_scale()
+        scale = self.ofm_scale() if is_global else self.channel_rounding()
+        if mode is PoolMode.MAX:
+            if not scale.is_one:
+                raise self.unsupported("OFM_SCALE", self.get("OFM_SCALE"), "a scaled maximum is not established")
+            return PoolScaling(scale)
+        if mode is PoolMode.AVERAGE and kernel.padded:
+            if not scale.is_one:
+                message = "a padded average with a scale is not established"
+                raise self.unsupported("OFM_SCALE", self.get("OFM_SCALE"), message)
+            return PoolScaling(scale, divide=True)
+        return PoolScaling(scale, channel_scales=None if is_global else self.channel_scales(ofm))
 
     def dma(self, length: int) -> Dma:
         """Return a transfer of one dimension."""

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from ethos_hil.harness.npu.compute.elementwise import UNARY
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import MAX_ELEMENTS, ElementwiseInputs, ElementwiseScales, Fields, Precision
+from ethos_hil.harness.npu.decode.fields import (
+    MAX_ELEMENTS,
+    ElementwiseInputs,
+    ElementwiseScales,
+    Fields,
+    PoolScaling,
+    Precision,
+)
 from ethos_hil.harness.npu.isa import registers_u85
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
@@ -260,9 +267,21 @@ class FieldsU85(Fields):
             result = Scale(1, result.shift, result.rounding)  # the multiplier is ignored
         return ElementwiseScales((first, second), result, ONE)
 
-    def hardware_divide(self, mode: PoolMode, kernel: Kernel) -> bool:
-        """Return true for every average."""
-        return mode is PoolMode.AVERAGE
+    def pool_scaling(self, mode: PoolMode, kernel: Kernel, ofm: FeatureMap) -> PoolScaling:
+        """Return OFM_SCALE or scales per channel, and a division for every average.
+
+        Velas before 5.1 write the reciprocal of the kernel's size into OFM_SCALE of an average that comes from
+        TensorFlow Lite, and 1 into that of one from TOSA. An average divides by itself either way, or one of the two
+        would be wrong, so the reciprocal has no effect. What another scale does is not known.
+        """
+        is_global = self.has_global_scale()
+        scale = self.ofm_scale() if is_global else self.channel_rounding()
+        if mode is not PoolMode.AVERAGE:
+            return PoolScaling(scale, channel_scales=None if is_global else self.channel_scales(ofm))
+        if not (scale.multiplier == 1 << scale.shift or _is_reciprocal(scale, kernel.height * kernel.width)):
+            message = "an average with a scale of its own is not established"
+            raise self.unsupported("OFM_SCALE", self.get("OFM_SCALE"), message)
+        return PoolScaling(Scale(rounding=scale.rounding), divide=True)
 
     def resize_axis(self, axis: str) -> ResizeAxis:
         """Return the mapping of OFM positions to IFM positions along "Y" or "X"."""
@@ -304,3 +323,8 @@ class FieldsU85(Fields):
             skip = get("DMA0_IDX_SKIP1") if mode == 2 else 0
             index = DmaIndex(get("DMA0_IDX_REGION"), get("DMA0_IDX"), maximum, skip, indexed[0] == "SRC")
         return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, (), sizes, index)
+
+
+def _is_reciprocal(scale: Scale, count: int) -> bool:
+    """Return whether a scale is 1/count, rounded up in its last bits as compilers do."""
+    return 0 <= scale.multiplier * count - (1 << scale.shift) <= 4 * count
