@@ -92,6 +92,7 @@ def _kernel(op: Convolution | MatMul | Pool | Elementwise | Resize) -> Json:
         "maximum": activation.maximum,
         "clamp": activation.clamp,
         "table": activation.table,
+        **({} if activation.curve is None else {"function": activation.curve.name.lower()}),
         "block": [op.block.height, op.block.width, op.block.depth],
         "ublock": list(op.block.ublock),
     }

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.harness.npu.compute import curves
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Convolution, MatMul
@@ -29,6 +30,8 @@ def table_bytes(index_bits: int, entry_bits: int) -> int:
 
 def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
     """Return scaled whole numbers (int32, int64 or float64) as elements of the OFM's type; may overwrite `values`."""
+    if activation.curve is not None:
+        return curves.apply(values, activation.curve, _curve_table(activation, memory))
     if ofm.zero_point and (activation.clamp or activation.wraps):
         values += ofm.zero_point
     if activation.wraps:
@@ -39,6 +42,13 @@ def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: Regio
     if activation.table is not None:
         return look_up(values, ofm, activation, memory)
     return values.astype(ofm.dtype)
+
+
+def _curve_table(activation: Activation, memory: RegionMemory) -> Array:
+    assert activation.curve is not None
+    if activation.table is None:
+        return curves.built_in(activation.curve)
+    return memory[INTERNAL][activation.table : activation.table + table_bytes(16, 16)].view("<i2").reshape(-1, 2)
 
 
 def check_accumulators(op: Convolution | MatMul, sums: Array) -> None:

@@ -104,7 +104,9 @@ def _positions_of_tap(count: int, stride: int) -> Callable[[int], slice]:
 def is_copy(op: Pool) -> bool:
     """Return whether the pool stores every input unchanged."""
     ifm, ofm, activation = op.ifm, op.ofm, op.activation
-    if (ifm.bits, ifm.signed) != (ofm.bits, ofm.signed) or activation.table is not None or activation.wraps:
+    if (ifm.bits, ifm.signed) != (ofm.bits, ofm.signed) or activation.wraps:
+        return False
+    if activation.table is not None or activation.curve is not None:
         return False
     # An output without clamp gets no zero point either, see `output.finish`.
     kept = ifm.zero_point == (ofm.zero_point if activation.clamp else 0)

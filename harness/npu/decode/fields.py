@@ -7,12 +7,12 @@ value without a known meaning, or a combination whose arithmetic is not establis
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 from ethos_hil.harness.npu.compute.windows import input_size
+from ethos_hil.harness.npu.decode.readings import ElementwiseInputs, ElementwiseScales, PoolScaling, Precision
 from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.feature_map import ACCUMULATORS, DTYPES, STRAIGHT, FeatureMap, Layout, chain
+from ethos_hil.harness.npu.isa.feature_map import ACCUMULATORS, DTYPES, FeatureMap, Layout, chain
 from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
     Access,
@@ -20,6 +20,7 @@ from ethos_hil.harness.npu.isa.operations import (
     Block,
     ByteRange,
     ChannelScales,
+    Curve,
     Dma,
     Kernel,
     Upscale,
@@ -34,60 +35,6 @@ from ethos_hil.results.verdict import FailureKind
 MAX_ELEMENTS = 1 << 25  # per feature map; far above any memory an Ethos-U is built with
 SIDES = ("TOP", "LEFT", "BOTTOM", "RIGHT")
 STRIDE_MODES = 3  # DMA in one, two or three dimensions
-
-
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """The contents of a feature map's precision register: element type, format, and changes on the way to memory.
-
-    `absent`: the input is a number instead, or the output is not stored.
-    """
-
-    layout: Layout
-    bits: int
-    signed: bool
-    axes: tuple[int, int, int] = STRAIGHT
-    reverse: int | None = None
-    absent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ElementwiseScales:
-    """The scales of the operands, in operand order, of the result, and of LRELU's negative operand."""
-
-    operands: tuple[Scale, Scale]
-    result: Scale
-    negative: Scale
-
-
-@dataclass(frozen=True, slots=True)
-class ElementwiseInputs:
-    """The inputs of ELEMENTWISE.
-
-    Attributes:
-        sources: in operand order; numbers have their zero point subtracted already.
-        bits: bits of an element.
-        maps: the inputs that are feature maps, with the name of their registers.
-    """
-
-    sources: tuple[FeatureMap | int, ...]
-    bits: int
-    maps: tuple[tuple[str, FeatureMap], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolScaling:
-    """How a pool scales, as in `Pool`.
-
-    Attributes:
-        scale: for all channels, or with `channel_scales` only the rounding of those.
-        divide: whether the hardware divides by the number of valid taps first.
-        channel_scales: where each channel's scale is, or None.
-    """
-
-    scale: Scale
-    divide: bool = False
-    channel_scales: ChannelScales | None = None
 
 
 class Fields(ABC):
@@ -201,6 +148,20 @@ class Fields(ABC):
             value = self.get("ACTIVATION_MIN")
             raise self.malformed("ACTIVATION_MIN", value, f"above the upper limit {maximum}")
         return minimum, maximum
+
+    def check_curve(self, curve: Curve, ofm: FeatureMap) -> None:
+        """Raise Fault for an output of tanh or sigmoid that is not established, or a clamp that has an effect."""
+        if (ofm.bits, ofm.signed) != (16, True):
+            message = f"{curve.name} with this output is not established"
+            raise self.unsupported("OFM_PRECISION", self.get("OFM_PRECISION"), message)
+        if ofm.zero_point:
+            raise self.unsupported("OFM_ZERO_POINT", ofm.zero_point, f"{curve.name} with it is not established")
+        least = 0 if curve is Curve.SIGMOID else ofm.limits[0]
+        for end, none in (("MIN", self.clamp(*ofm.limits)[0] <= least), ("MAX", self.clamp(*ofm.limits)[1] == 32767)):
+            if not none:
+                register = f"ACTIVATION_{end}"
+                message = f"{curve.name} with a clamp is not established"
+                raise self.unsupported(register, self.get(register), message)
 
     def check_length(self, order: WeightOrder, ifm: FeatureMap) -> None:
         """Raise Fault if there are more weights than any real operation has."""

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from ethos_hil.harness.npu.compute.elementwise import UNARY
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import ElementwiseInputs, ElementwiseScales, Fields, PoolScaling, Precision
+from ethos_hil.harness.npu.decode.fields import Fields
+from ethos_hil.harness.npu.decode.readings import ElementwiseInputs, ElementwiseScales, PoolScaling, Precision
 from ethos_hil.harness.npu.isa import registers_u55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
-from ethos_hil.harness.npu.isa.operations import Activation, ByteRange, ChannelScales, Dma, DmaSide, Kernel, Weights
+from ethos_hil.harness.npu.isa.operations import (
+    Activation,
+    ByteRange,
+    ChannelScales,
+    Curve,
+    Dma,
+    DmaSide,
+    Kernel,
+    Weights,
+)
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
 from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
@@ -19,6 +29,7 @@ from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES
 from ethos_hil.harness.npu.weights.weight_order_u55 import WeightOrderU55
 
 CLIP_RANGES = {2: (0, 255), 3: (-128, 127), 5: (-32768, 32767)}
+CURVES = {3: Curve.TANH, 4: Curve.SIGMOID}  # by function of ACTIVATION
 TABLE_FUNCTIONS = range(16, 24)
 IMPLICIT_SHIFT = {8: (19, 20), 16: (14, 15)}  # by IFM bits: shift of the operand that ADD/SUB do not scale, early bits
 REVERSED = 1 << 6  # IFM2_BROADCAST: IFM2 is the first operand
@@ -77,6 +88,9 @@ class FieldsU55(Fields):
         value = self.get("ACTIVATION")
         function, clip = value & 0xFFF, value >> 12
         has_table = function in TABLE_FUNCTIONS
+        if function in CURVES and not clip:
+            self.check_curve(CURVES[function], ofm)
+            return Activation(*ofm.limits, clamp=False, curve=CURVES[function])
         if function and not has_table:
             raise self.unsupported("ACTIVATION", value, f"function {function} is not established")
         if clip and clip not in CLIP_RANGES:

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 from ethos_hil.harness.npu.compute.elementwise import UNARY
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import (
-    MAX_ELEMENTS,
-    ElementwiseInputs,
-    ElementwiseScales,
-    Fields,
-    PoolScaling,
-    Precision,
-)
+from ethos_hil.harness.npu.decode.fields import MAX_ELEMENTS, Fields
+from ethos_hil.harness.npu.decode.readings import ElementwiseInputs, ElementwiseScales, PoolScaling, Precision
 from ethos_hil.harness.npu.isa import registers_u85
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
     Activation,
     ChannelScales,
+    Curve,
     Dma,
     DmaIndex,
     DmaSide,
@@ -46,9 +41,10 @@ TILES, CHAINED, ABSENT = 0, 2, 3  # storage fields of the precision registers
 AXES = {0: STRAIGHT, 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0, 1), 7: (2, 1, 0)}
 UBLOCKS = ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (4, 4))  # by the field of ACC_FORMAT: height and width
 GROUP = 4  # OFM channels that a weight decoder serves at a time
-# By function of ACTIVATION: bits of the index, its sign, bits of an entry. No TOSA program compiles to functions 1
-# (unsigned), 5 (8 to 16 bits), 10 and 11 (tanh, sigmoid).
+# By function of ACTIVATION: bits of the index, its sign, bits of an entry. Functions 1 (unsigned) and 5 (8 to 16 bits)
+# were not seen in any stream.
 TABLES = {4: (8, True, 8), 7: (8, True, 32), 8: (16, True, 16), 9: (16, True, 32)}
+CURVES = {10: Curve.TANH, 11: Curve.SIGMOID}
 SCALAR = 1 << 3
 FROM_ZERO, GOING_ON, FROM_IFM2 = 0, 1, 2  # accumulators: input field of ACC_FORMAT
 WIDE_MULTIPLIER_HINT = (
@@ -159,6 +155,11 @@ class FieldsU85(Fields):
             return Activation(*ofm.limits, clamp=False)
         value = self.get("ACTIVATION")
         function, number, free = value & 0x1F, value >> 5 & 7, bool(value >> 12)
+        if function in CURVES:
+            self.check_curve(CURVES[function], ofm)
+            if number:
+                raise self.malformed("ACTIVATION", value, "the table reaches beyond its memory")
+            return Activation(*ofm.limits, clamp=False, table=0, index_bits=16, curve=CURVES[function])
         if function and function not in TABLES:
             raise self.unsupported("ACTIVATION", value, f"function {function} is not established")
         index_bits, signed, bits = TABLES.get(function, (ofm.bits, ofm.signed, ofm.bits))

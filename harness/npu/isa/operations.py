@@ -63,6 +63,13 @@ class Kernel:
         return self.height == self.width == self.stride_y == self.stride_x == 1 and not self.padded
 
 
+class Curve(IntEnum):
+    """An activation function that interpolates a table of tanh (see harness/npu/compute/curves.py)."""
+
+    TANH = 0
+    SIGMOID = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Activation:
     """The step between scaling and storing: clamp to [minimum, maximum], then an optional look-up.
@@ -75,6 +82,8 @@ class Activation:
         index_bits: 8, and an index picks an entry (a signed index counts from -128); or 16, and the table has 512
             entries with values interpolated between them.
         signed_index: whether the index is signed.
+        curve: tanh or sigmoid, of the value before any clamp, or None. Its table is the one of `table` (16-bit
+            indices), or where there is none, one that is built in. The result is not clamped.
     """
 
     minimum: int
@@ -84,6 +93,7 @@ class Activation:
     table: int | None = None
     index_bits: int = 8
     signed_index: bool = True
+    curve: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True)

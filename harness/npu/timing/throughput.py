@@ -211,7 +211,8 @@ def output_cycles_per_element(kernel: Kernel, configuration: Configuration) -> f
         each = rates.maximum
     elif isinstance(kernel, Convolution | MatMul) and kernel.accumulator_bits > 32:
         each = rates.product
-    return max(each, rates.look_up) if kernel.activation.table is not None else each
+    looks_up = kernel.activation.table is not None or kernel.activation.curve is not None
+    return max(each, rates.look_up) if looks_up else each
 
 
 def _output_cycles_u85(kernel: Kernel, rates: OutputRatesU85) -> float:

@@ -50,7 +50,9 @@ def _features(op: Op) -> Iterator[str]:
     for feature_map in inputs:
         yield from (f"input {text}" for text in _storage(feature_map))
     yield from (f"output {text}" for text in _storage(op.ofm))
-    if op.activation.table is not None:
+    if op.activation.curve is not None:
+        yield op.activation.curve.name.lower()
+    elif op.activation.table is not None:
         yield f"table with {op.activation.index_bits}-bit index"
     per_channel = (isinstance(op, Convolution) and op.per_channel) or (isinstance(op, Pool) and bool(op.channel_scales))
     if per_channel:

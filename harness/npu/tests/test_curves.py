@@ -1,0 +1,89 @@
+"""Protects tanh and sigmoid, which ExecuTorch's streams do not use: networks of TensorFlow Lite with LSTMs do."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.npu.compute import curves
+from ethos_hil.harness.npu.isa.operations import Curve
+from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
+from ethos_hil.lowering.vela_tflite import compile_tflite
+
+ONE = 12288
+NAMES = {Curve.TANH: "TANH", Curve.SIGMOID: "LOGISTIC"}
+FUNCTIONS = {Curve.TANH: math.tanh, Curve.SIGMOID: lambda x: 1 / (1 + math.exp(-x))}
+
+
+def table_of(curve: Curve) -> np.ndarray:
+    """The table that Vela loads for an Ethos-U85."""
+    graph = TfliteGraph()
+    source, result = graph.input((1, 4, 4, 16), "int16", 2**-12), graph.tensor((1, 4, 4, 16), "int16", 2**-15)
+    graph.add(NAMES[curve], [source], [result])
+    npz = compile_tflite(graph.output(result).serialize(), NpuName.parse("ethos-u85-256"))
+    with np.load(io.BytesIO(npz), allow_pickle=False) as arrays:
+        return np.frombuffer(arrays["weight_data"].tobytes()[:2048], "<i2").reshape(-1, 2)
+
+
+@pytest.mark.parametrize("curve", Curve, ids=lambda curve: curve.name)
+def test_the_table_that_is_built_in_is_the_one_that_vela_loads(curve: Curve) -> None:
+    assert np.array_equal(curves.built_in(curve), table_of(curve))
+
+
+@pytest.mark.parametrize("curve", Curve, ids=lambda curve: curve.name)
+def test_values_are_those_of_the_function(curve: Curve) -> None:
+    """A table of steps of 1/24 or 1/48 is off by a few units in the last place, ends by less than one unit in 200."""
+    values = np.arange(-(1 << 18), 1 << 18, 37)
+    found = curves.apply(values, curve, curves.built_in(curve))
+    exact = np.array([FUNCTIONS[curve](value / ONE) * 32768 for value in values.tolist()])
+    near = np.abs(values) < 4 * ONE
+    assert found.dtype == np.int16
+    assert np.abs(found - exact)[near].max() < 4
+    assert np.abs(found - exact).max() < 8
+
+
+@pytest.mark.parametrize(
+    ("curve", "value", "expected"),
+    [
+        (Curve.TANH, 0, 0),
+        (Curve.TANH, ONE, 24956),
+        (Curve.TANH, -ONE, -24956),
+        (Curve.TANH, -128, -342),  # half-way between -341 and -342: away from zero below 0 ...
+        (Curve.TANH, 128, 342),  # ... and above
+        (Curve.TANH, 1 << 40, 32767),
+        (Curve.TANH, -(1 << 40), -32767),
+        (Curve.SIGMOID, 0, 16384),
+        (Curve.SIGMOID, ONE, 23956),
+        (Curve.SIGMOID, 1 << 40, 32767),
+        (Curve.SIGMOID, -(1 << 40), 1),
+    ],
+)
+def test_single_values(curve: Curve, value: int, expected: int) -> None:
+    assert curves.apply(np.array([value]), curve, curves.built_in(curve)).tolist() == [expected]
+
+
+# --- streams
+
+
+@pytest.mark.parametrize(
+    ("npu", "function"), [("ethos-u55-128", 3), ("ethos-u55-128", 4), ("ethos-u85-256", 10), ("ethos-u85-256", 11)]
+)
+def test_outputs_that_are_not_established_are_refused(npu: str, function: int) -> None:
+    one = compiled("rescale int8 to int8", npu)
+    fault = fault_of(one, changed(one, {"ACTIVATION": function}))
+    assert (fault.kind, fault.register) == ("unsupported", "OFM_PRECISION")
+
+
+@pytest.mark.parametrize(
+    ("register", "value"), [("ACTIVATION_MIN", 0x8001), ("ACTIVATION_MAX", 0x7FFE), ("OFM_ZERO_POINT", 1)]
+)
+def test_a_clamp_or_a_zero_point_behind_the_function_is_refused(register: str, value: int) -> None:
+    one = compiled("int16 maximum", "ethos-u55-128")
+    plain = {"ACTIVATION": 3, "ACTIVATION_MIN": 0x8000, "ACTIVATION_MAX": 0x7FFF}
+    fault = fault_of(one, changed(one, {**plain, register: value}))
+    assert (fault.kind, fault.register) == ("unsupported", register)

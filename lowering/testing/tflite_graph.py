@@ -1,0 +1,231 @@
+"""A builder of small TensorFlow Lite networks, operator by operator, with the flatbuffers classes of Vela's wheel.
+
+It writes what a converter would write of a quantised network: integer tensors with scales and zero points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+_VERSION = 3  # of the schema
+_TYPES = {"int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64", "uint8": "UINT8", "bool": "BOOL"}
+_MOST_OLD_CODE = 127  # an operator's number that a byte can hold: newer ones have a field of their own
+
+
+@dataclass(frozen=True)
+class TfliteTensor:
+    """A tensor of a network under construction.
+
+    Attributes:
+        index: its number.
+        shape, dtype: of its elements; dtype is numpy's name.
+        scale: real value of 1; for each channel of `axis` where there are several; empty without a quantisation.
+        zero_point: the element that means 0.
+        axis: of the channels.
+        buffer: number of its data, 0 without any.
+        variable: whether it is state that stays from one inference to the next.
+    """
+
+    index: int
+    shape: tuple[int, ...]
+    dtype: str
+    scale: tuple[float, ...] = ()
+    zero_point: int = 0
+    axis: int = 0
+    buffer: int = 0
+    variable: bool = False
+
+
+@dataclass(frozen=True)
+class _Operator:
+    code: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: str
+    fields: dict[str, Any]
+
+
+class TfliteGraph:
+    """A network of one subgraph."""
+
+    def __init__(self) -> None:
+        self.tensors: list[TfliteTensor] = []
+        self.inputs: list[TfliteTensor] = []
+        self.outputs: list[TfliteTensor] = []
+        self._buffers: list[bytes] = [b""]
+        self._operators: list[_Operator] = []
+
+    def tensor(self, shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> TfliteTensor:
+        """Add a tensor that an operator computes. A scale of 0: no quantisation."""
+        scales = (scale,) if scale else ()
+        return self._added(TfliteTensor(len(self.tensors), tuple(shape), dtype, scales, zero_point))
+
+    def input(self, shape: Sequence[int], dtype: str, scale: float = 0.0, zero_point: int = 0) -> TfliteTensor:
+        """Add an input of the network."""
+        self.inputs.append(self.tensor(shape, dtype, scale, zero_point))
+        return self.inputs[-1]
+
+    def state(self, shape: Sequence[int], dtype: str, scale: float, zero_point: int = 0) -> TfliteTensor:
+        """Add a tensor that keeps its value from one inference to the next, and begins at zero."""
+        tensor = TfliteTensor(len(self.tensors), tuple(shape), dtype, (scale,), zero_point, variable=True)
+        return self._added(tensor)
+
+    def constant(
+        self, values: Array, scale: float | Sequence[float] = (), zero_point: int = 0, axis: int = 0
+    ) -> TfliteTensor:
+        """Add a constant. Several scales: one for each channel of `axis`."""
+        scales = (scale,) if isinstance(scale, float) else tuple(scale)
+        self._buffers.append(np.ascontiguousarray(values).tobytes())
+        number = len(self._buffers) - 1
+        tensor = TfliteTensor(
+            len(self.tensors), values.shape, str(values.dtype), scales, zero_point, axis, buffer=number
+        )
+        return self._added(tensor)
+
+    def add(
+        self,
+        operator: str,
+        inputs: Sequence[TfliteTensor | None],
+        outputs: Sequence[TfliteTensor],
+        options: str = "",
+        **fields: Any,
+    ) -> None:
+        """Add an operator.
+
+        Args:
+            operator: its name in the schema's BuiltinOperator.
+            inputs: its inputs in order; None for an optional one that is left out.
+            outputs: its outputs.
+            options: table of its options in the schema; "" for none.
+            fields: of that table. Values of its enumerations are numbers.
+        """
+        code = getattr(_module("BuiltinOperator").BuiltinOperator, operator)
+        numbers = tuple(-1 if one is None else one.index for one in inputs)
+        self._operators.append(_Operator(code, numbers, tuple(one.index for one in outputs), options, fields))
+
+    def output(self, *tensors: TfliteTensor) -> TfliteGraph:
+        """Name the outputs of the network. Return the network."""
+        self.outputs.extend(tensors)
+        return self
+
+    def serialize(self) -> bytes:
+        """Return the flatbuffer."""
+        builder = flatbuffers.Builder(1 << 12)
+        codes = sorted({one.code for one in self._operators})
+        buffers = [_table(builder, "Buffer", data=_bytes(builder, data) if data else None) for data in self._buffers]
+        subgraph = _table(
+            builder,
+            "SubGraph",
+            name=builder.CreateString("main"),
+            tensors=_offsets(builder, [self._tensor(builder, one) for one in self.tensors]),
+            inputs=_numbers(builder, [one.index for one in self.inputs]),
+            outputs=_numbers(builder, [one.index for one in self.outputs]),
+            operators=_offsets(builder, [_operator(builder, one, codes) for one in self._operators]),
+        )
+        model = _table(
+            builder,
+            "Model",
+            version=_VERSION,
+            operator_codes=_offsets(builder, [_code(builder, code) for code in codes]),
+            subgraphs=_offsets(builder, [subgraph]),
+            description=builder.CreateString("made by a test"),
+            buffers=_offsets(builder, buffers),
+        )
+        builder.Finish(model, b"TFL3")
+        return bytes(builder.Output())
+
+    def _added(self, tensor: TfliteTensor) -> TfliteTensor:
+        self.tensors.append(tensor)
+        return tensor
+
+    def _tensor(self, builder: Any, tensor: TfliteTensor) -> int:
+        quantisation = None
+        if tensor.scale:
+            zero_points = np.full(len(tensor.scale), tensor.zero_point, np.int64)
+            quantisation = _table(
+                builder,
+                "QuantizationParameters",
+                scale=builder.CreateNumpyVector(np.array(tensor.scale, np.float32)),
+                zero_point=builder.CreateNumpyVector(zero_points),
+                quantized_dimension=tensor.axis,
+            )
+        return _table(
+            builder,
+            "Tensor",
+            shape=_numbers(builder, tensor.shape),
+            type=getattr(_module("TensorType").TensorType, _TYPES[tensor.dtype]),
+            buffer=tensor.buffer,
+            name=builder.CreateString(f"tensor{tensor.index}"),
+            quantization=quantisation,
+            is_variable=tensor.variable,
+            has_rank=True,
+        )
+
+
+def _operator(builder: Any, one: _Operator, codes: Sequence[int]) -> int:
+    fields: dict[str, Any] = {}
+    if one.options:
+        made = {
+            name: _numbers(builder, value) if isinstance(value, tuple) else value for name, value in one.fields.items()
+        }
+        fields["builtin_options"] = _table(builder, one.options, **made)
+        fields["builtin_options_type"] = getattr(_module("BuiltinOptions").BuiltinOptions, one.options)
+    return _table(
+        builder,
+        "Operator",
+        opcode_index=codes.index(one.code),
+        inputs=_numbers(builder, one.inputs),
+        outputs=_numbers(builder, one.outputs),
+        **fields,
+    )
+
+
+def _code(builder: Any, code: int) -> int:
+    return _table(
+        builder,
+        "OperatorCode",
+        deprecated_builtin_code=min(code, _MOST_OLD_CODE),
+        version=1,
+        builtin_code=code,
+    )
+
+
+def _table(builder: Any, table: str, /, **fields: Any) -> int:
+    """Write a table; fields that are None are left out. Return its offset."""
+    module = _module(table)
+    getattr(module, f"{table}Start")(builder)
+    for field, value in fields.items():
+        if value is not None:
+            getattr(module, f"{table}Add{field.title().replace('_', '')}")(builder, value)
+    return int(getattr(module, f"{table}End")(builder))
+
+
+def _module(name: str) -> Any:
+    return import_module(f"ethosu.vela.tflite.{name}")
+
+
+def _bytes(builder: Any, data: bytes) -> int:
+    """Write the data of a tensor, aligned as kernels read it."""
+    builder.StartVector(1, len(data), 16)
+    builder.head = int(builder.Head()) - len(data)
+    builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
+    return int(builder.EndVector())
+
+
+def _numbers(builder: Any, values: Sequence[int]) -> int:
+    return int(builder.CreateNumpyVector(np.array(values, np.int32)))
+
+
+def _offsets(builder: Any, values: Sequence[int]) -> int:
+    builder.StartVector(4, len(values), 4)
+    for value in reversed(values):
+        builder.PrependUOffsetTRelative(value)
+    return int(builder.EndVector())

@@ -1,0 +1,69 @@
+"""Vela on TensorFlow Lite networks.
+
+The product itself gives Vela TOSA (`ethos_hil.lowering.vela`). This is for checks of the NPU's model by another route.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.native.worker import VELA, NativeCrash, ToolRaised
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela import VelaCrash, VelaRefusal, flags
+
+
+class Generator(StrEnum):
+    """Which of Vela's two code generators compiles: the newer one, or the older one in Python, which knows no U85."""
+
+    REGOR = "regor"
+    PYTHON = "python"
+
+
+_FLAGS = {Generator.REGOR: "--debug-force-regor", Generator.PYTHON: "--debug-force-legacy-core"}
+
+
+def compile_tflite(
+    tflite: bytes,
+    npu: NpuName,
+    *,
+    mode: MemoryMode | None = None,
+    generator: Generator = Generator.REGOR,
+    raw: bool = True,
+) -> bytes:
+    """Compile a network.
+
+    Args:
+        tflite: the network's flatbuffer.
+        npu: the NPU.
+        mode: the memory mode; None: ExecuTorch's default for the NPU.
+        generator: the code generator.
+        raw: whether to return an .npz with the one operation of the NPU; otherwise a .tflite, in which Vela may leave
+            operators to the CPU.
+
+    Raises:
+        VelaRefusal: Vela leaves an operator to the CPU, and `raw` is set, or refuses the network.
+        VelaCrash: Vela's process ends.
+        CompileError: Vela fails in another way.
+    """
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name:
+        folder = Path(name)
+        path = folder / "net.tflite"
+        path.write_bytes(tflite)
+        options = [one for one in flags(npu, mode or MemoryMode.default(npu)) if not one.startswith("--output-format")]
+        form = f"--output-format={'raw' if raw else 'tflite'}"
+        arguments = [*options, form, _FLAGS[generator], f"--output-dir={folder}", str(path)]
+        try:
+            answer = VELA.call({"arguments": arguments})
+        except ToolRaised as error:
+            raise VelaRefusal(f"{error.name}: {' '.join(error.text.split())}") from error
+        except NativeCrash as crash:
+            raise VelaCrash(crash, None) from crash
+        made = folder / ("net_vela.npz" if raw else "net_vela.tflite")
+        if answer.header["status"] or not made.exists():
+            said = " ".join(answer.listing.split())[-300:]
+            raise CompileError(f"Vela ended with status {answer.header['status']}: {said}")
+        return made.read_bytes()
