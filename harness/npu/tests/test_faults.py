@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from dataclasses import replace
 from time import process_time
 
 import numpy as np
@@ -131,6 +132,30 @@ def test_real_programs_stay_far_below_the_budget() -> None:
     decoded = one.program()
     touched = sum(max(extent.read_end, extent.write_end) for extent in decoded.extents.values())
     assert 2 * sum(decoded.costs.values()) < effort_budget.BASE + effort_budget.PER_BYTE * touched
+
+
+def test_a_network_may_be_deep() -> None:
+    """MediaPipe's palm detection exceeded a budget of its memory and stream alone. Here are 400 of its larger layers."""
+    one = compiled("add", "ethos-u55-128")
+    registers = {
+        **{f"{name}_{what}_M1": 95 for name in ("OFM", "IFM", "IFM2") for what in ("HEIGHT0", "WIDTH0")},
+        **{f"{name}_HEIGHT1_M1": 0 for name in ("OFM", "IFM", "IFM2")},
+        **{f"{name}_STRIDE_X": 64 for name in ("OFM", "IFM", "IFM2")},
+        **{f"{name}_STRIDE_Y": 96 * 64 for name in ("OFM", "IFM", "IFM2")},
+        **{"OFM_HEIGHT_M1": 95, "OFM_WIDTH_M1": 95, "OFM_DEPTH_M1": 63, "IFM_DEPTH_M1": 63},
+        **{"IFM_BASE0": 0, "IFM2_BASE0": 96 * 96 * 64, "OFM_BASE0": 2 * 96 * 96 * 64},
+    }
+    large = replace(one, stream=changed(one, registers), scratch_bytes=3 * 96 * 96 * 64)
+    program, touched = large.program(), large.scratch_bytes
+    (op,) = (op for op in program.ops if op.ofm.elements > 96)  # type: ignore[union-attr]
+    cost = program.costs[op.offset]
+    budget = effort_budget.EffortBudget(touched, 400 * len(large.stream))
+    for number in range(400):
+        budget.spend(replace(op, offset=number * 100), cost)
+    budget = effort_budget.EffortBudget(touched, 400 * len(large.stream))
+    with pytest.raises(Fault, match="milliseconds"):
+        for number in range(400):
+            budget.spend(replace(op, offset=number * 4), cost)  # nothing between them
 
 
 @pytest.mark.parametrize("register", ["IFM_STRIDE_X", "IFM_STRIDE_Y"])
