@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -48,9 +48,10 @@ class ArrayArchive:
         headers: what is declared about each, in the order of the archive.
     """
 
-    def __init__(self, archive: ZipMembers) -> None:
+    def __init__(self, archive: ZipMembers, left_out: Collection[str] = ()) -> None:
         self._archive = archive
-        self.headers = tuple(self._header(member) for member in archive.sizes)
+        wanted = (member for member in archive.sizes if member.removesuffix(_SUFFIX) not in left_out)
+        self.headers = tuple(self._header(member) for member in wanted)
 
     def read(self, header: ArrayHeader) -> np.ndarray:
         """Return an array. Raises BadArchive if it is damaged."""
@@ -89,11 +90,12 @@ class ArrayArchive:
 
 
 @contextmanager
-def array_archive(file: BinaryIO) -> Iterator[ArrayArchive]:
+def array_archive(file: BinaryIO, left_out: Collection[str] = ()) -> Iterator[ArrayArchive]:
     """Open an archive of arrays, and check what it declares.
 
     Args:
         file: the archive, from its beginning.
+        left_out: names of arrays that nobody wants, whatever they hold.
 
     Raises:
         BadArchive: it is no archive of plain arrays, or declares another size than it has, or unpacks to too much
@@ -102,10 +104,10 @@ def array_archive(file: BinaryIO) -> Iterator[ArrayArchive]:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     with members(file, size) as archive:
-        yield ArrayArchive(archive)
+        yield ArrayArchive(archive, left_out)
 
 
-def read_arrays(file: BinaryIO) -> dict[str, np.ndarray]:
-    """Return all arrays of an archive by name. Raises BadArchive, as `array_archive`."""
-    with array_archive(file) as archive:
+def read_arrays(file: BinaryIO, left_out: Collection[str] = ()) -> dict[str, np.ndarray]:
+    """Return the arrays of an archive by name. Raises BadArchive, as `array_archive`."""
+    with array_archive(file, left_out) as archive:
         return {header.name: archive.read(header) for header in archive.headers}

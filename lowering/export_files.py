@@ -67,13 +67,13 @@ def artefacts(artifact: Artifact) -> dict[str, bytes]:
                 files[f"{prefix}delegate-{delegate.index}.tosa"] = delegate.tosa
             if delegate.vela:
                 files[f"{prefix}delegate-{delegate.index}.vela"] = delegate.vela
-        files[f"{prefix}inputs.npz"] = _packed(_named(method.input_names, method.example_inputs))
+        files[f"{prefix}inputs.npz"] = packed(_named(method.input_names, method.example_inputs))
         answers = {f"float_{at}": each for at, each in enumerate(method.floating)}
-        files[f"{prefix}pytorch.npz"] = _packed(
+        files[f"{prefix}pytorch.npz"] = packed(
             answers | {f"quantised_{at}": each for at, each in enumerate(method.quantised)}
         )
         try:
-            files[f"{prefix}reference.npz"] = _packed(_reference(artifact.of(method.name)))
+            files[f"{prefix}reference.npz"] = packed(_reference(artifact.of(method.name)))
         except OracleError as error:
             missing.append(f"{prefix}reference.npz: {error.message}")
     if artifact.npu is not None:
@@ -121,7 +121,7 @@ def _by_delegate(artifact: Artifact, content: Any) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "methods": methods}
 
 
-def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+def packed(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Return an .npz; unlike numpy.savez it accepts any name of an array."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:

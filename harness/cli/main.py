@@ -371,6 +371,54 @@ def list_targets(
     targets.show(as_json=as_json)
 
 
+@app.command()
+def npu(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="What Vela wrote: the .npz of --output-format raw, a .tflite with ethos-u operators, or what `lower "
+            "--to vela` writes.",
+        ),
+    ],
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="X.npz",
+            help="One array per input, in order; by name where a .tflite has several operators of the NPU. What is not "
+            "given is drawn at random, always the same.",
+        ),
+    ] = None,
+    outputs: Annotated[
+        Path | None, typer.Option(metavar="Y.npz", help="Write every output there, by its name.")
+    ] = None,
+    memory_mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            autocompletion=completion.memory_modes,
+            help="The mode that it was compiled for; modelled cycles depend on it. Default: ExecuTorch's for the NPU.",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail where a wait is missing in the command stream.")
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the report there; - for stdout.")
+    ] = None,
+    debug: DEBUG = False,
+) -> None:
+    """Run what Vela compiled, from any framework, on the functional NPU: outputs, modelled cycles, no verdict.
+
+    Exit status: 0 it ran (nothing says whether its outputs are right), 1 the NPU faulted, 2 unusable arguments or file.
+
+    Example: ethos-hil npu output/net_vela.npz --inputs x.npz --outputs y.npz
+    """
+    from ethos_hil.harness.cli import npu as command
+
+    command.npu(file, inputs=inputs, outputs=outputs, memory_mode=memory_mode, strict=strict, json_file=json_file)
+
+
 @app.command("fvp-launchers")
 def fvp_launchers(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write them to; put it on PATH.")],

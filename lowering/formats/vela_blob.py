@@ -19,6 +19,7 @@ import numpy as np
 from ethos_hil.lowering.errors import UsageError
 
 _BLOCKS = ("vela_bin_stream", "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", "vela_end_stream")
+BLOB_MAGIC = _BLOCKS[0].encode()
 _ALIGNMENT = 16
 _IO = struct.Struct("<9i")  # shape[6], element size, offset, region
 _ELEMENT_SIZES = (1, 2, 4, 8)
@@ -104,17 +105,20 @@ class VelaBlob:
             raise _bad(where, f"scratch_size has {len(blocks['scratch_size'])} bytes, expected 4")
         (scratch_size,) = struct.unpack("<I", blocks["scratch_size"])
         command_data = blocks["cmd_data"]
-        config_word, id_word, offset, size = _read_payload(command_data, where)
+        try:
+            driver = DriverPayload.parse(command_data)
+        except BadPayload as error:
+            raise _bad(where, str(error)) from error
         return cls(
             command_data=command_data,
             weights=blocks["weight_data"],
             scratch_size=scratch_size,
             inputs=_read_ios(blocks["inputs"], "inputs", scratch_size, where),
             outputs=_read_ios(blocks["outputs"], "outputs", scratch_size, where),
-            config_word=config_word,
-            id_word=id_word,
-            stream_offset=offset,
-            stream_size=size,
+            config_word=driver.config_word,
+            id_word=driver.id_word,
+            stream_offset=driver.offset,
+            stream_size=len(driver.stream),
         )
 
 
@@ -163,34 +167,55 @@ def _read_blocks(data: bytes, where: str) -> dict[str, bytes]:
     return blocks
 
 
-def _read_payload(data: bytes, where: str) -> tuple[int, int, int, int]:
-    """Return config word, id word, stream offset and stream size of a driver payload."""
-    if data[:4] not in _MAGIC:
-        raise _bad(where, f"cmd_data starts with {data[:4]!r}, expected {_MAGIC[0]!r}")
-    if len(data) % 4:
-        raise _bad(where, f"cmd_data has {len(data)} bytes, expected a multiple of 4")
-    words = struct.unpack(f"<{len(data) // 4}I", data)
-    configuration: tuple[int, int] | None = None
-    at = 1
-    while at < len(words):
-        action = words[at] & 0xFF
-        if action == _ACTION_NOP:
-            at += 1
-        elif action == _ACTION_CONFIG and at + 2 < len(words):
-            configuration = (words[at + 1], words[at + 2])
-            at += 3
-        elif action == _ACTION_STREAM:
-            # Length in words: bits 31-16 are its low half, bits 15-8 its high part.
-            length = (words[at] >> 8 & 0xFF) << 16 | words[at] >> 16
-            start = at + 1
-            if configuration is None:
-                raise _bad(where, "cmd_data has no configuration before its command stream")
-            if not length or length > len(words) - start:
-                raise _bad(where, f"the command stream claims {length} words, {len(words) - start} are there")
-            return configuration[0], configuration[1], start * 4, length * 4
-        else:
-            raise _bad(where, f"cmd_data has action 0x{words[at]:08x} at byte {at * 4}, expected 1, 2 or 5")
-    raise _bad(where, "cmd_data has no command stream")
+class BadPayload(ValueError):
+    """A driver payload is malformed. The message says what was expected and found."""
+
+
+@dataclass(frozen=True)
+class DriverPayload:
+    """The actions that Vela writes for the driver.
+
+    Attributes:
+        config_word: the CONFIG value that the stream was compiled for (MACs, SHRAM, product).
+        id_word: the ID value that it was compiled for (architecture version).
+        offset: byte at which the register command stream begins in the payload.
+        stream: the register command stream.
+    """
+
+    config_word: int
+    id_word: int
+    offset: int
+    stream: bytes
+
+    @classmethod
+    def parse(cls, data: bytes) -> DriverPayload:
+        """Read a payload. Raises BadPayload."""
+        if data[:4] not in _MAGIC:
+            raise BadPayload(f"cmd_data starts with {data[:4]!r}, expected {_MAGIC[0]!r}")
+        if len(data) % 4:
+            raise BadPayload(f"cmd_data has {len(data)} bytes, expected a multiple of 4")
+        words = struct.unpack(f"<{len(data) // 4}I", data)
+        configuration: tuple[int, int] | None = None
+        at = 1
+        while at < len(words):
+            action = words[at] & 0xFF
+            if action == _ACTION_NOP:
+                at += 1
+            elif action == _ACTION_CONFIG and at + 2 < len(words):
+                configuration = (words[at + 1], words[at + 2])
+                at += 3
+            elif action == _ACTION_STREAM:
+                # Length in words: bits 31-16 are its low half, bits 15-8 its high part.
+                length = (words[at] >> 8 & 0xFF) << 16 | words[at] >> 16
+                start = at + 1
+                if configuration is None:
+                    raise BadPayload("cmd_data has no configuration before its command stream")
+                if not length or length > len(words) - start:
+                    raise BadPayload(f"the command stream claims {length} words, {len(words) - start} are there")
+                return cls(*configuration, start * 4, data[start * 4 : (start + length) * 4])
+            else:
+                raise BadPayload(f"cmd_data has action 0x{words[at]:08x} at byte {at * 4}, expected 1, 2 or 5")
+        raise BadPayload("cmd_data has no command stream")
 
 
 def _read_ios(data: bytes, name: str, scratch_size: int, where: str) -> tuple[VelaIo, ...]:

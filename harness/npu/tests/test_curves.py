@@ -12,8 +12,8 @@ from ethos_hil.harness.npu.compute import curves
 from ethos_hil.harness.npu.isa.operations import Curve
 from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
-from ethos_hil.lowering.vela_tflite import compile_tflite
 
 ONE = 12288
 NAMES = {Curve.TANH: "TANH", Curve.SIGMOID: "LOGISTIC"}

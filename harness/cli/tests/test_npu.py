@@ -1,0 +1,178 @@
+"""Protects `ethos-hil npu`: what Vela wrote runs, outputs are right, and bad files are one line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.cli import main
+from ethos_hil.harness.testing.compiled_graph import compile_graph
+from ethos_hil.lowering.formats.vela_blob import pack
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
+from ethos_hil.lowering.vela import flags, run_vela
+
+Call = Callable[..., tuple[int, str, str]]
+NPU = NpuName.parse("ethos-u55-128")
+
+
+@pytest.fixture
+def ethos_hil(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[Call]:
+    """Runs the command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ethos-hil", "npu", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+        captured = capfdbinary.readouterr()
+        status = caught.value.code
+        assert isinstance(status, int)
+        return status, captured.out.decode(), captured.err.decode()
+
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+def maximum(*, and_a_round: bool = False) -> bytes:
+    """The larger of two int8 maps; or between them and the output a rounding that Vela leaves to the CPU."""
+    graph = TfliteGraph()
+    first, second = (graph.input((1, 4, 6, 8), "int8", 0.5, 1) for _ in range(2))
+    larger = graph.tensor((1, 4, 6, 8), "int8", 0.5, 1)
+    graph.add("MAXIMUM", [first, second], [larger], "MaximumMinimumOptions")
+    if not and_a_round:
+        return graph.output(larger).serialize()
+    mirrored, last = graph.tensor((1, 4, 6, 8), "int8", 0.5, 1), graph.tensor((1, 4, 6, 8), "int8", 0.5, 1)
+    lengths = graph.constant(np.array([6], np.int32))
+    graph.add("REVERSE_SEQUENCE", [larger, lengths], [mirrored], "ReverseSequenceOptions", seq_dim=2, batch_dim=0)
+    graph.add("MINIMUM", [mirrored, larger], [last], "MaximumMinimumOptions")
+    return graph.output(last).serialize()
+
+
+def maps() -> list[np.ndarray]:
+    rng = np.random.default_rng(3)
+    return [rng.integers(-128, 128, (1, 4, 6, 8)).astype(np.int8) for _ in range(2)]
+
+
+@pytest.mark.parametrize("raw", [True, False], ids=["npz", "tflite"])
+@pytest.mark.parametrize("generator", Generator)
+def test_outputs_are_written_and_shown(ethos_hil: Call, raw: bool, generator: Generator) -> None:
+    Path("net").write_bytes(compile_tflite(maximum(), NPU, generator=generator, raw=raw))
+    first, second = maps()
+    np.savez("x.npz", a=first, b=second)
+    status, out, err = ethos_hil("net", "--inputs", "x.npz", "--outputs", "y.npz")
+    assert (status, err) == (0, "")
+    with np.load("y.npz") as arrays:
+        (name,) = arrays.files
+        assert np.array_equal(arrays[name], np.maximum(first, second))
+    assert out.startswith("ran")
+    assert "verified" not in out
+    assert "ELEMENTWISE MAX" in out
+    assert "cycles (modelled)" in out
+
+
+def test_the_report_is_json(ethos_hil: Call) -> None:
+    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
+    status, out, _ = ethos_hil("net.tflite", "--json", "-", "--memory-mode", "Sram_Only")
+    report = json.loads(out)
+    (network,) = report["networks"]
+    assert (status, report["outcome"], report["cpu_operators"]) == (0, "ran", 0)
+    assert (network["npu"], network["memory_mode"], network["provenance"]) == ("ethos-u55-128", "Sram_Only", "modelled")
+    assert [(one["name"], one["source"]) for one in network["inputs"]] == [("tensor0", "drawn"), ("tensor1", "drawn")]
+    assert sum(op["cycles"] for op in network["operations"]) == network["cycles"] > 0
+
+
+def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil: Call) -> None:
+    Path("net.tflite").write_bytes(compile_tflite(maximum(and_a_round=True), NPU, raw=False))
+    first, second = maps()
+    np.savez("x.npz", tensor0=first, tensor1=second)
+    status, out, err = ethos_hil("net.tflite", "--inputs", "x.npz", "--outputs", "y.npz", "--json", "r.json")
+    assert (status, err) == (0, "")
+    assert "left to the CPU: 1 of 3 operators" in out
+    report = json.loads(Path("r.json").read_text())
+    sources = [{one["name"]: one["source"] for one in network["inputs"]} for network in report["networks"]]
+    assert sources[0] == {"tensor0": "given", "tensor1": "given"}
+    assert sorted(sources[1].values()) == ["drawn", "operator 0"]
+    with np.load("y.npz") as arrays:
+        assert np.array_equal(arrays["tensor2"], np.maximum(first, second))
+
+
+def test_the_blob_that_lower_writes_runs(ethos_hil: Call) -> None:
+    program = PROGRAMS["add"]
+    output = run_vela(program.tosa, flags(NPU, MemoryMode.default(NPU)))
+    Path("net.vela").write_bytes(output.blob)
+    (_, inputs) = program.input_sets()[0]
+    np.savez("x.npz", *inputs)
+    status, _, err = ethos_hil("net.vela", "--inputs", "x.npz", "--outputs", "y.npz", "--strict")
+    assert (status, err) == (0, "")
+    with np.load("y.npz") as arrays:
+        assert arrays["output0"].tobytes() == compile_graph(program.tosa, str(NPU)).run(inputs)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is neither an .npz nor a .tflite"),
+        (b"\x7fELF....", "is neither an .npz nor a .tflite"),
+        (b"PK\x03\x04", "is no usable output of Vela"),
+        (b"\x1c\0\0\0TFL3", "is no usable output of Vela"),
+        (b"vela_bin_stream\0", "not a usable Ethos-U delegate"),
+        (maximum(), "has no ethos-u operator, but 1 of TensorFlow Lite"),
+    ],
+)
+def test_another_file_is_one_line(ethos_hil: Call, content: bytes, said: str) -> None:
+    Path("net").write_bytes(content)
+    status, out, err = ethos_hil("net")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"a": maps()[0]}, "expected 2 arrays (tensor0 int8[1, 4, 6, 8], tensor1 int8[1, 4, 6, 8]), found 1"),
+        ({"a": maps()[0], "b": maps()[1][0]}, "tensor1 is int8[1, 4, 6, 8], found int8[4, 6, 8]"),
+        ({"a": maps()[0].astype(np.uint8), "b": maps()[1]}, "tensor0 is int8[1, 4, 6, 8], found uint8[1, 4, 6, 8]"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_one_line(ethos_hil: Call, arrays: dict[str, np.ndarray], said: str) -> None:
+    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
+    np.savez("x.npz", **arrays)
+    status, out, err = ethos_hil("net.tflite", "--inputs", "x.npz")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_files_that_are_not_there_or_cannot_be_written_are_one_line(ethos_hil: Call) -> None:
+    Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
+    for arguments, said in (
+        (["none.npz"], "no such file: none.npz"),
+        (["net.tflite", "--inputs", "none.npz"], "no such inputs file: none.npz"),
+        (["net.tflite", "--outputs", "no/y.npz"], "cannot write no/y.npz"),
+        (["net.tflite", "--outputs", "net.tflite"], "--outputs and FILE are the same file"),
+        (["net.tflite", "--memory-mode", "Dedicated_Sram"], "no Ethos-U55 that can write to DRAM"),
+    ):
+        status, _, err = ethos_hil(*arguments)
+        assert (status, err.count("\n")) == (2, 1)
+        assert said in err
+
+
+def test_a_fault_of_the_npu_is_a_failure(ethos_hil: Call) -> None:
+    blob = run_vela(PROGRAMS["add"].tosa, flags(NPU, MemoryMode.default(NPU))).parsed
+    stream = blob.command_data[: blob.stream_offset] + b"\xff" * blob.stream_size
+    Path("net.vela").write_bytes(pack(stream, blob.weights, blob.scratch_size, blob.inputs, blob.outputs))
+    status, out, err = ethos_hil("net.vela")
+    assert (status, out) == (1, "")
+    assert "parse fault at 0x0" in err
