@@ -51,6 +51,7 @@ class _Operator:
     outputs: tuple[int, ...]
     options: str
     fields: dict[str, Any]
+    intermediates: tuple[int, ...] = ()
 
 
 class TfliteGraph:
@@ -96,6 +97,8 @@ class TfliteGraph:
         inputs: Sequence[TfliteTensor | None],
         outputs: Sequence[TfliteTensor],
         options: str = "",
+        *,
+        intermediates: Sequence[TfliteTensor] = (),
         **fields: Any,
     ) -> None:
         """Add an operator.
@@ -105,11 +108,13 @@ class TfliteGraph:
             inputs: its inputs in order; None for an optional one that is left out.
             outputs: its outputs.
             options: table of its options in the schema; "" for none.
+            intermediates: tensors that only say how values inside of the operator are quantised.
             fields: of that table. Values of its enumerations are numbers.
         """
         code = getattr(_module("BuiltinOperator").BuiltinOperator, operator)
         numbers = tuple(-1 if one is None else one.index for one in inputs)
-        self._operators.append(_Operator(code, numbers, tuple(one.index for one in outputs), options, fields))
+        inside = tuple(one.index for one in intermediates)
+        self._operators.append(_Operator(code, numbers, tuple(one.index for one in outputs), options, fields, inside))
 
     def output(self, *tensors: TfliteTensor) -> TfliteGraph:
         """Name the outputs of the network. Return the network."""
@@ -178,6 +183,8 @@ def _operator(builder: Any, one: _Operator, codes: Sequence[int]) -> int:
         }
         fields["builtin_options"] = _table(builder, one.options, **made)
         fields["builtin_options_type"] = getattr(_module("BuiltinOptions").BuiltinOptions, one.options)
+    if one.intermediates:
+        fields["intermediates"] = _numbers(builder, one.intermediates)
     return _table(
         builder,
         "Operator",

@@ -31,7 +31,8 @@ def table_bytes(index_bits: int, entry_bits: int) -> int:
 def finish(values: Array, ofm: FeatureMap, activation: Activation, memory: RegionMemory) -> Array:
     """Return scaled whole numbers (int32, int64 or float64) as elements of the OFM's type; may overwrite `values`."""
     if activation.curve is not None:
-        return curves.apply(values, activation.curve, _curve_table(activation, memory))
+        reached = curves.apply(values, activation.curve, _curve_table(activation, memory))
+        return reached.clip(activation.minimum, activation.maximum)
     if ofm.zero_point and (activation.clamp or activation.wraps):
         values += ofm.zero_point
     if activation.wraps:

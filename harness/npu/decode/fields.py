@@ -149,19 +149,18 @@ class Fields(ABC):
             raise self.malformed("ACTIVATION_MIN", value, f"above the upper limit {maximum}")
         return minimum, maximum
 
-    def check_curve(self, curve: Curve, ofm: FeatureMap) -> None:
-        """Raise Fault for an output of tanh or sigmoid that is not established, or a clamp that has an effect."""
+    def curve(self, curve: Curve, ofm: FeatureMap, table: int | None) -> Activation:
+        """Return tanh or sigmoid, and the clamp of its result. Raises Fault for an output that is not established.
+
+        Vela's Python generator clamps sigmoid to its values at -8 and 8, where TensorFlow Lite Micro clamps the input.
+        """
         if (ofm.bits, ofm.signed) != (16, True):
             message = f"{curve.name} with this output is not established"
             raise self.unsupported("OFM_PRECISION", self.get("OFM_PRECISION"), message)
         if ofm.zero_point:
             raise self.unsupported("OFM_ZERO_POINT", ofm.zero_point, f"{curve.name} with it is not established")
-        least = 0 if curve is Curve.SIGMOID else ofm.limits[0]
-        for end, none in (("MIN", self.clamp(*ofm.limits)[0] <= least), ("MAX", self.clamp(*ofm.limits)[1] == 32767)):
-            if not none:
-                register = f"ACTIVATION_{end}"
-                message = f"{curve.name} with a clamp is not established"
-                raise self.unsupported(register, self.get(register), message)
+        minimum, maximum = self.clamp(*ofm.limits)
+        return Activation(minimum, maximum, clamp=False, table=table, index_bits=16, curve=curve)
 
     def check_length(self, order: WeightOrder, ifm: FeatureMap) -> None:
         """Raise Fault if there are more weights than any real operation has."""

@@ -89,8 +89,7 @@ class FieldsU55(Fields):
         function, clip = value & 0xFFF, value >> 12
         has_table = function in TABLE_FUNCTIONS
         if function in CURVES and not clip:
-            self.check_curve(CURVES[function], ofm)
-            return Activation(*ofm.limits, clamp=False, curve=CURVES[function])
+            return self.curve(CURVES[function], ofm, None)
         if function and not has_table:
             raise self.unsupported("ACTIVATION", value, f"function {function} is not established")
         if clip and clip not in CLIP_RANGES:

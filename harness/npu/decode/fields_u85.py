@@ -156,10 +156,9 @@ class FieldsU85(Fields):
         value = self.get("ACTIVATION")
         function, number, free = value & 0x1F, value >> 5 & 7, bool(value >> 12)
         if function in CURVES:
-            self.check_curve(CURVES[function], ofm)
             if number:
                 raise self.malformed("ACTIVATION", value, "the table reaches beyond its memory")
-            return Activation(*ofm.limits, clamp=False, table=0, index_bits=16, curve=CURVES[function])
+            return self.curve(CURVES[function], ofm, 0)
         if function and function not in TABLES:
             raise self.unsupported("ACTIVATION", value, f"function {function} is not established")
         index_bits, signed, bits = TABLES.get(function, (ofm.bits, ofm.signed, ofm.bits))

@@ -83,7 +83,7 @@ class Activation:
             entries with values interpolated between them.
         signed_index: whether the index is signed.
         curve: tanh or sigmoid, of the value before any clamp, or None. Its table is the one of `table` (16-bit
-            indices), or where there is none, one that is built in. The result is not clamped.
+            indices), or where there is none, one that is built in. `minimum` and `maximum` are for its result then.
     """
 
     minimum: int
