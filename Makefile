@@ -55,8 +55,9 @@ format: setup ## Format the code in place
 bench: setup ## Print sizes, times and ratios, measured now on this machine
 	@$(BIN)/python -m ethos_hil.suites.lab.self_bench
 
-conformance: setup ## Compare every operator on every Ethos-U with the TOSA reference model (minutes)
+conformance: setup build/tflite-micro/.installed ## Compare every operator on every Ethos-U with TOSA and TensorFlow Lite Micro (minutes)
 	@$(BIN)/python -m ethos_hil.suites.lab.conformance -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab.tflite -j $(JOBS)
 
 fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes, SECONDS=1200 MUTANTS=5000 for an hour
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.streams -j $(JOBS)
@@ -165,6 +166,15 @@ build/.apt: Makefile
 	$(PIP) install -r requirements-torch.lock; \
 	$(PIP) install --no-deps --no-build-isolation -e .; \
 	$(PIP) check >&2; \
+	touch $@
+
+# TensorFlow Lite Micro, which `make conformance` compares with. It runs in a process of its own, with its own numpy.
+build/tflite-micro/.installed: suites/lab/tflite/requirements.lock | .venv/.installed
+	@$(call lock,build/tflite-micro.lock,TensorFlow Lite Micro); set -e; \
+	if [ -e $@ ] && [ -z "$$(find $^ -newer $@)" ]; then exit; fi; \
+	echo "Setting up TensorFlow Lite Micro" >&2; \
+	$(PYTHON) -m venv --clear build/tflite-micro; \
+	build/tflite-micro/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes --only-binary :all: -r $<; \
 	touch $@
 
 # A configuration that was not finished has no build.ninja, and is made anew. The manifest is written after the ELF.

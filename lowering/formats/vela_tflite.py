@@ -9,7 +9,7 @@ for each, -1 where the runtime chooses).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,18 @@ def read_tflite(data: bytes, where: str) -> VelaTflite:
     return VelaTflite(tuple(one.checked(where) for one in networks), len(operators) - len(ours))
 
 
+def read_ends(data: bytes, where: str) -> tuple[tuple[NetworkTensor, ...], tuple[NetworkTensor, ...]]:
+    """Return inputs and outputs of any .tflite, with no place in memory. Raises UsageError, as `read_tflite`."""
+    try:
+        model = _SCHEMA.read("Model", data)
+        graph = _at(model["subgraphs"] or (), 0)
+        reader = _TfliteReader(model, graph)
+        inputs, outputs = (tuple(reader.tensor(number) for number in graph[end] or ()) for end in ("inputs", "outputs"))
+    except (FlatbufferError, ValueError) as error:
+        raise damaged(where, str(error)) from error
+    return inputs, outputs
+
+
 class _TfliteReader:
     def __init__(self, model: Record, graph: Record) -> None:
         self.model = model
@@ -88,7 +100,7 @@ class _TfliteReader:
         if fast != scratch and self._bytes(fast):  # the newer generator names the scratch memory twice if there is none
             memory[FAST] = self._bytes(fast)
         rest = inputs[4:]
-        given = [self._tensor(number, origin) for number in rest]
+        given = [self._placed(number, origin) for number in rest]
         states = [bool(_at(self.tensors, number)["is_variable"]) for number in rest]
         return NpuNetwork(
             f"operator {index}",
@@ -96,7 +108,7 @@ class _TfliteReader:
             self._data(weights),
             memory,
             tuple(one for one, state in zip(given, states, strict=True) if not state),
-            tuple(self._tensor(number, origin) for number in outputs),
+            tuple(self._placed(number, origin) for number in outputs),
             tuple(one for one, state in zip(given, states, strict=True) if state),
         )
 
@@ -129,7 +141,11 @@ class _TfliteReader:
     def _data(self, number: int) -> bytes:
         return bytes(_at(self.model["buffers"] or (), _at(self.tensors, number)["buffer"])["data"] or b"")
 
-    def _tensor(self, number: int, origin: int) -> NetworkTensor:
+    def _placed(self, number: int, origin: int) -> NetworkTensor:
+        return replace(self.tensor(number), offset=self._offset(number) - origin)
+
+    def tensor(self, number: int) -> NetworkTensor:
+        """Return a tensor without its place. Raises ValueError."""
         record = _at(self.tensors, number)
         name = record["name"] or f"tensor {number}"
         if record["type"] not in _DTYPES:
@@ -138,8 +154,7 @@ class _TfliteReader:
         if any(size < 1 for size in shape):
             raise ValueError(f"tensor {name} has the shape {list(shape)}")
         zero_points = (record["quantization"] or {}).get("zero_point") or (0,)
-        dtype = np.dtype(_DTYPES[record["type"]])
-        return NetworkTensor(name, shape, dtype, SCRATCH, self._offset(number) - origin, int(zero_points[0]))
+        return NetworkTensor(name, shape, np.dtype(_DTYPES[record["type"]]), SCRATCH, 0, int(zero_points[0]))
 
 
 def _at(sequence: Sequence[Any], number: int) -> Any:

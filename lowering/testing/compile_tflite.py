@@ -6,12 +6,13 @@ The product itself gives Vela TOSA (`ethos_hil.lowering.vela`). This is for chec
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.native.worker import VELA, NativeCrash, ToolRaised
+from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela import VelaCrash, VelaRefusal, flags
 
@@ -23,6 +24,8 @@ class Generator(StrEnum):
     PYTHON = "python"
 
 
+# It keeps tables in global variables, so that a second network in the same process is compiled wrongly, or not at all.
+_ONCE = NativeTool("vela", VELA.name, "ethos-u-vela")
 _FLAGS = {Generator.REGOR: "--debug-force-regor", Generator.PYTHON: "--debug-force-legacy-core"}
 
 
@@ -57,7 +60,7 @@ def compile_tflite(
         form = f"--output-format={'raw' if raw else 'tflite'}"
         arguments = [*options, form, _FLAGS[generator], f"--output-dir={folder}", str(path)]
         try:
-            answer = VELA.call({"arguments": arguments})
+            answer = _called(arguments, generator)
         except ToolRaised as error:
             raise VelaRefusal(f"{error.name}: {' '.join(error.text.split())}") from error
         except NativeCrash as crash:
@@ -67,3 +70,13 @@ def compile_tflite(
             said = " ".join(answer.listing.split())[-300:]
             raise CompileError(f"Vela ended with status {answer.header['status']}: {said}")
         return made[0].read_bytes()
+
+
+def _called(arguments: Sequence[str], generator: Generator) -> ToolAnswer:
+    if generator is Generator.REGOR:
+        return VELA.call({"arguments": list(arguments)})
+    try:
+        return _ONCE.call({"arguments": list(arguments)})
+    finally:
+        _ONCE.stop()
+        _ONCE.start()  # for the next network; importing takes as long as compiling

@@ -23,8 +23,10 @@ def pool() -> bytes:
     """A padded average of an int8 map."""
     graph = TfliteGraph()
     source, result = graph.input((1, 9, 9, 8), "int8", 0.1, 3), graph.tensor((1, 5, 5, 8), "int8", 0.1, 3)
-    sizes = {"stride_w": 2, "stride_h": 2, "filter_width": 3, "filter_height": 3}
-    graph.add("AVERAGE_POOL_2D", [source], [result], "Pool2DOptions", padding=0, **sizes)
+    graph.add(
+        "AVERAGE_POOL_2D", [source], [result], "Pool2DOptions",
+        padding=0, stride_w=2, stride_h=2, filter_width=3, filter_height=3,
+    )  # fmt: skip
     return graph.output(result).serialize()
 
 

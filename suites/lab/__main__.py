@@ -26,6 +26,7 @@ from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES as FUZZERS
 
 ROOT = Path(__file__).resolve().parents[2]
+TFLITE_MICRO = "build/tflite-micro/.installed"
 SEEDS = "build/fuzz/seeds/board"
 Command = Sequence[str]
 
@@ -68,8 +69,12 @@ def _pytest(options: LabOptions, *arguments: str) -> Command:
     return (sys.executable, "-m", "pytest", "-n", str(options.jobs), "--dist", "worksteal", *arguments)
 
 
+def _tflite(options: LabOptions) -> list[Command]:
+    return [("make", "--no-print-directory", TFLITE_MICRO), _module("tflite", "-j", options.jobs)]
+
+
 def _conformance(options: LabOptions) -> list[Command]:
-    return [_module("conformance", "-j", options.jobs)]
+    return [_module("conformance", "-j", options.jobs), *_tflite(options)]
 
 
 def _random(options: LabOptions) -> list[Command]:

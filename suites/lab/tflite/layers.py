@@ -170,7 +170,7 @@ class Layers:
         weights: Array = self.rng.normal(0, _WEIGHTS, shape).round().clip(-127, 127).astype(np.int8)
         scales = self.rng.uniform(0.002, 0.008, channels if per_channel else 1).astype(np.float32)
         kind = np.int64 if x.dtype == "int16" else np.int32
-        reach = 30 * _SPREAD[x.dtype] * _WEIGHTS
+        reach = int(30 * _SPREAD[x.dtype] * _WEIGHTS)
         biases: Array = self.rng.integers(-reach, reach, channels).astype(kind)
         product = (np.float32(x.scale[0]) * scales).astype(np.float32)
         constant = self.graph.constant(weights, scales.tolist(), axis=axis if per_channel else 0)

@@ -6,11 +6,13 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.testing.tflite_graph import Array, TfliteTensor
+from ethos_hil.lowering.testing.tflite_graph import Array, TfliteGraph, TfliteTensor
 from ethos_hil.suites.lab.tflite import recurrent
+from ethos_hil.suites.lab.tflite.check import drawn
 from ethos_hil.suites.lab.tflite.layers import NONE, RELU, RELU6, RELU_N1_TO_1, SAME, VALID, Layers
 
 Build = Callable[[Layers], TfliteTensor | tuple[TfliteTensor, ...]]
@@ -31,35 +33,25 @@ class TfliteNetwork:
     build: Build = field(repr=False)
 
     @cached_property
-    def _layers(self) -> Layers:
+    def graph(self) -> TfliteGraph:
+        """The complete network."""
         layers = Layers(self.name)
         made = self.build(layers)
-        layers.graph.output(*(made if isinstance(made, tuple) else (made,)))
-        return layers
+        return layers.graph.output(*(made if isinstance(made, tuple) else (made,)))
 
     @cached_property
     def tflite(self) -> bytes:
         """The flatbuffer."""
-        return self._layers.graph.serialize()
+        return self.graph.serialize()
 
     def input_sets(self) -> list[list[Array]]:
         """Return the inputs of each inference: random values, the two ends, and values around zero."""
         sets = []
         for number in range(SETS):
             rng = np.random.default_rng(zlib.crc32(f"{self.name}/{number}".encode()))
-            sets.append([_drawn(tensor, rng, number) for tensor in self._layers.graph.inputs])
+            inputs = self.graph.inputs
+            sets.append([drawn(one.shape, one.dtype, one.zero_point, rng, number) for one in inputs])
         return sets
-
-
-def _drawn(tensor: TfliteTensor, rng: np.random.Generator, number: int) -> Array:
-    ends = np.iinfo(tensor.dtype)
-    if number == 1:
-        return np.where(rng.random(tensor.shape) < 0.5, ends.min, ends.max).astype(tensor.dtype)
-    if number == 2:
-        spread = (ends.max - ends.min) / 16
-        near = rng.normal(tensor.zero_point, spread, tensor.shape).round()
-        return near.clip(ends.min, ends.max).astype(tensor.dtype)
-    return rng.integers(ends.min, ends.max, tensor.shape, endpoint=True).astype(tensor.dtype)
 
 
 def _both(build: Callable[..., TfliteTensor | tuple[TfliteTensor, ...]], name: str) -> dict[str, Build]:
@@ -70,16 +62,16 @@ def _both(build: Callable[..., TfliteTensor | tuple[TfliteTensor, ...]], name: s
 # --- layers with weights
 
 
-def _conv(layers: Layers, dtype: str, **options: int) -> TfliteTensor:
+def _conv(layers: Layers, dtype: str, **options: Any) -> TfliteTensor:
     kernel = (options.pop("kernel", 3),) * 2
     return layers.convolution(layers.input(1, 11, 13, 7, dtype=dtype), 20, kernel, **options)
 
 
-def _depthwise(layers: Layers, dtype: str, depth: int = 19, **options: int) -> TfliteTensor:
+def _depthwise(layers: Layers, dtype: str, depth: int = 19, **options: Any) -> TfliteTensor:
     return layers.depthwise(layers.input(1, 11, 13, depth, dtype=dtype), (3, 3), **options)
 
 
-def _dense(layers: Layers, dtype: str, batch: int = 1, features: int = 75, **options: int) -> TfliteTensor:
+def _dense(layers: Layers, dtype: str, batch: int = 1, features: int = 75, **options: Any) -> TfliteTensor:
     return layers.dense(layers.input(batch, features, dtype=dtype), 33, **options)
 
 
@@ -186,10 +178,10 @@ def _difference(layers: Layers) -> TfliteTensor:
 
 
 def _function(
-    layers: Layers, operator: str, dtype: str, scale: float, zero: int = 0, given: float | None = None, **more: float
-) -> TfliteTensor:
+    layers: Layers, operator: str, dtype: str, scale: float, zero: int = 0, given: float | None = None,
+    options: str = "", **more: float,
+) -> TfliteTensor:  # fmt: skip
     x = layers.input(1, 8, 8, 16, dtype=dtype, scale=given)
-    options = str(more.pop("options", ""))
     return layers.apply(operator, x, options=options, scale=scale, zero=zero, **more)
 
 

@@ -1,0 +1,116 @@
+"""Compiles a TensorFlow Lite network and says whether the NPU's outputs are those of TensorFlow Lite Micro."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ethos_hil.harness.npu import Fault
+from ethos_hil.harness.verdict.run_network import NetworkRunner
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.npu_network import NpuNetwork
+from ethos_hil.lowering.formats.vela_tflite import VelaTflite, read_tflite
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
+from ethos_hil.lowering.testing.tflite_graph import Array
+from ethos_hil.suites.lab.conformance.check import CheckEnding, CheckResult, differences, fault_name
+from ethos_hil.suites.lab.conformance.coverage import kinds_of
+from ethos_hil.suites.lab.tflite.oracle import Answer, Sets
+
+Place = tuple[str, Generator]  # configuration, and which of Vela's generators
+
+
+@dataclass(frozen=True)
+class TfliteJob:
+    """The checks of one network.
+
+    Attributes:
+        name: the network's.
+        tflite: its flatbuffer.
+        inputs, outputs: names of its tensors, in its order.
+        sets: the inputs of each inference.
+        answer: what is right.
+        places: where it is checked.
+    """
+
+    name: str
+    tflite: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sets: Sets
+    answer: Answer
+    places: Sequence[Place]
+
+    @property
+    def count(self) -> int:
+        """One check for each place."""
+        return len(self.places)
+
+    def prepare(self) -> Callable[[int], CheckResult]:
+        """Return the function that does a check."""
+        return lambda number: self.check(*self.places[number])
+
+    def lost(self, item: int, reason: str) -> CheckResult:
+        """Return the result of a check that did not end."""
+        return self._ended(*self.places[item], CheckEnding.BROKEN, reason)
+
+    def check(self, npu: str, generator: Generator) -> CheckResult:
+        """Compile, run and compare."""
+        if self.answer.problem:
+            return self._ended(npu, generator, CheckEnding.NOT_COMPARABLE, self.answer.problem)
+        try:
+            made = compile_tflite(self.tflite, NpuName.parse(npu), generator=generator, raw=False)
+        except CompileError as error:
+            return self._ended(npu, generator, CheckEnding.NOT_COMPILED, error.message)
+        found = read_tflite(made, self.name)
+        if found.others or len(found.networks) != 1:
+            return self._ended(npu, generator, CheckEnding.NOT_COMPILED, _left(found))
+        try:
+            return self._compared(npu, generator, found.networks[0])
+        except Fault as fault:
+            return self._ended(npu, generator, CheckEnding.FAULTED, fault_name(fault))
+
+    def run(self, network: NpuNetwork) -> tuple[list[list[Array]], NetworkRunner]:
+        """Return the outputs of every inference, in the network's order, and the runner. Raises Fault."""
+        runner = NetworkRunner(network)
+        made = []
+        for one in self.sets:
+            by_name = dict(zip(self.inputs, one, strict=True))
+            values, _ = runner.run([by_name[tensor.name] for tensor in network.inputs])
+            got = dict(zip((tensor.name for tensor in network.outputs), values, strict=True))
+            made.append([got[name] for name in self.outputs])
+        return made, runner
+
+    def _compared(self, npu: str, generator: Generator, network: NpuNetwork) -> CheckResult:
+        made, runner = self.run(network)
+        for number, (got, wanted) in enumerate(zip(made, self.answer.outputs, strict=True)):
+            problem = next(differences([one.tobytes() for one in got], wanted), None)
+            if problem:
+                return self._ended(npu, generator, CheckEnding.MISMATCH, f"inference {number}: {problem}")
+        hazards = runner.program.hazards if generator is Generator.REGOR else ()
+        if hazards:
+            return self._ended(npu, generator, CheckEnding.BROKEN, str(hazards[0]))
+        kinds = kinds_of(runner.program)
+        return CheckResult(self.name, npu, generator, CheckEnding.EXACT, "", kinds, len(made))
+
+    def _ended(self, npu: str, generator: Generator, ending: CheckEnding, detail: str) -> CheckResult:
+        return CheckResult(self.name, npu, generator, ending, detail)
+
+
+def drawn(shape: Sequence[int], dtype: str, zero: int, rng: np.random.Generator, number: int) -> Array:
+    """Return an input of inference `number`: random values, then the two ends, then values around zero."""
+    if np.dtype(dtype).kind == "f":
+        return rng.normal(0, 1, shape).astype(dtype)
+    ends = np.iinfo(dtype)
+    if number == 1:
+        return np.where(rng.random(shape) < 0.5, ends.min, ends.max).astype(dtype)
+    if number == 2:
+        near = rng.normal(zero, (ends.max - ends.min) / 16, shape).round()
+        return near.clip(ends.min, ends.max).astype(dtype)
+    return rng.integers(ends.min, ends.max, shape, endpoint=True).astype(dtype)
+
+
+def _left(found: VelaTflite) -> str:
+    return f"{found.others} operators are left to the CPU, {len(found.networks)} parts are for the NPU"
