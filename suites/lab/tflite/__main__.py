@@ -35,6 +35,7 @@ from ethos_hil.suites.lab.tflite.networks import NETWORKS, SETS
 from ethos_hil.suites.lab.tflite.oracle import Answer, Sets, answers
 
 RECORDED = Path(__file__).with_name("answers.json")
+SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 LIMIT_SECONDS = 300.0
 _MOST = 1 << 28
 
@@ -54,7 +55,8 @@ def main(
         list[Path] | None, typer.Argument(metavar="[FILE]...", help="Networks (.tflite); default: the catalogue's.")
     ] = None,
     npu: Annotated[
-        list[str] | None, typer.Option(metavar="NPU", help="Configuration, e.g. ethos-u85-256; default: all.")
+        list[str] | None,
+        typer.Option(metavar="NPU", help=f"Configuration; default: one of each generation, {', '.join(SAMPLE)}."),
     ] = None,
     network: Annotated[str, typer.Option(metavar="TEXT", help="Only networks with this in their name.")] = "",
     generator: Annotated[
@@ -67,7 +69,7 @@ def main(
     ] = False,
 ) -> None:
     """Compile TensorFlow Lite networks with both of Vela's generators and compare with TensorFlow Lite Micro."""
-    npus = [NpuName.parse(name).name for name in npu] if npu else list(NpuName.VALID)
+    npus = [NpuName.parse(name).name for name in npu] if npu else list(SAMPLE)
     asked = {str(path): of_file(path) for path in files} if files else catalogue(network)
     if not asked:
         raise UsageError(

@@ -233,7 +233,8 @@ _ELEMENTWISE |= {
         _function, operator="LEAKY_RELU", dtype="int8", scale=0.05, options="LeakyReluOptions", alpha=1.3
     ),
     **_both(partial(_softmax, shape=(1, 10)), "softmax"),
-    **_both(partial(_softmax, shape=(1, 6, 5, 17)), "softmax of channels"),
+    # For int16, sums that read entry 294 of the table of 1/(1+x) differ: 20815 in Vela, 20816 in TensorFlow Lite Micro.
+    **_both(partial(_softmax, shape=(1, 4, 3, 19)), "softmax of channels"),
     "quantize int8 to int8": partial(_requantised, dtype="int8", to="int8", scale=0.071, zero=-9),
     "quantize int16 to int8": partial(_requantised, dtype="int16", to="int8", scale=0.071, zero=-9),
     "quantize int8 to int16": partial(_requantised, dtype="int8", to="int16", scale=3e-4, zero=0),

@@ -1,0 +1,162 @@
+"""Protects the functional NPU on streams of TensorFlow Lite networks: outputs have the digests of TensorFlow Lite Micro's.
+
+`python -m ethos_hil.suites.lab.tflite --record` keeps these, so the tests do not need its environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.npu import forget
+from ethos_hil.harness.npu.compute import curves
+from ethos_hil.lowering.formats.vela_tflite import read_tflite
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
+from ethos_hil.suites.lab.conformance.check import CheckEnding
+from ethos_hil.suites.lab.tflite import oracle
+from ethos_hil.suites.lab.tflite.__main__ import RECORDED, catalogue, job, outputs_digest, places_of
+from ethos_hil.suites.lab.tflite.check import TfliteJob
+from ethos_hil.suites.lab.tflite.networks import NETWORKS
+from ethos_hil.suites.lab.tflite.oracle import Answer
+
+ANSWERS = json.loads(RECORDED.read_text())
+PLACES = [
+    ("ethos-u85-256", Generator.REGOR),
+    ("ethos-u55-128", Generator.REGOR),
+    ("ethos-u65-512", Generator.REGOR),
+    ("ethos-u55-128", Generator.PYTHON),
+]
+NOT_COMPILED = {
+    ("mean of channels", place) for place in PLACES
+} | {
+    (name, PLACES[3]) for name in ("sum of channels", "maximum of a map", "batch matmul int8")
+} | {("batch matmul int16", place) for place in PLACES[1:]}  # fmt: skip
+OFTEN = 4
+"""Each network at one place, in turn, is part of `make test`; all of them at all places are of `make lab`."""
+
+
+def asked(name: str) -> TfliteJob:
+    return job(name, catalogue(name)[name], Answer(), ())
+
+
+def cases() -> list[pytest.param]:  # type: ignore[valid-type]
+    made = []
+    for number, name in enumerate(ANSWERS):
+        for index, place in enumerate(PLACES):
+            often = index == number % OFTEN
+            marks = () if often else (pytest.mark.proof,)
+            made.append(pytest.param(name, place, marks=marks, id=f"{name}-{place[0]}-{place[1]}"))
+    return made
+
+
+@pytest.mark.parametrize(("name", "place"), cases())
+def test_outputs_are_those_of_tensorflow_lite_micro(name: str, place: tuple[str, Generator]) -> None:
+    one = asked(name)
+    assert hashlib.sha256(one.tflite).hexdigest() == ANSWERS[name]["tflite"], "record the answers again"
+    made = compile_tflite(one.tflite, NpuName.parse(place[0]), generator=place[1], raw=False)
+    found = read_tflite(made, name)
+    assert (found.others > 0) == ((name, place) in NOT_COMPILED)
+    if not found.others:
+        outputs, _ = one.run(found.networks[0])
+        assert outputs_digest(outputs) == ANSWERS[name]["outputs"]
+
+
+def test_every_network_is_recorded() -> None:
+    assert list(ANSWERS) == list(NETWORKS)
+    assert len(NETWORKS) > 100
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = asked("lstm")
+    made = compile_tflite(one.tflite, NpuName.parse("ethos-u55-128"), raw=False)
+    network = read_tflite(made, "lstm").networks[0]
+    built_in = curves.built_in
+
+    def changed(curve: curves.Curve) -> np.ndarray:
+        table = built_in(curve).copy()
+        table[:, 0] = (table[:, 0].astype(int) + change).clip(-32768, 32767)
+        return table
+
+    assert outputs_digest(one.run(network)[0]) == ANSWERS["lstm"]["outputs"]
+    monkeypatch.setattr(curves, "built_in", changed)
+    forget()
+    assert outputs_digest(one.run(network)[0]) != ANSWERS["lstm"]["outputs"]
+
+
+def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -> None:
+    name = "maximum int8"
+    one = asked(name)
+    network = read_tflite(compile_tflite(one.tflite, NpuName.parse("ethos-u55-128"), raw=False), "").networks[0]
+    right = tuple(tuple(outputs) for outputs in one.run(network)[0])
+    wrong = (*right[:-1], tuple(output + 1 for output in right[-1]))
+    endings = [
+        replace(one, answer=answer).check("ethos-u55-128", Generator.REGOR).outcome
+        for answer in (Answer(right), Answer(wrong), Answer(problem="no kernel"))
+    ]
+    assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
+
+
+def test_the_older_generator_is_not_asked_for_an_ethos_u85() -> None:
+    assert places_of(["ethos-u55-32", "ethos-u85-128"]) == [
+        ("ethos-u55-32", Generator.REGOR),
+        ("ethos-u55-32", Generator.PYTHON),
+        ("ethos-u85-128", Generator.REGOR),
+    ]
+
+
+def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
+    """In one process it would not: it keeps tables in global variables."""
+    npu = NpuName.parse("ethos-u65-512")
+    made = [compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)]
+    assert made[0] == made[1]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ethos_hil.suites.lab.tflite", *arguments], capture_output=True, text=True, timeout=250
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--npu", "ethos-u75"], "ethos-u55-32"),
+        (["--network", "no such thing"], "no network is called *no such thing*"),
+        (["none.tflite"], "cannot read none.tflite"),
+        ([__file__], "is no usable output of Vela"),
+    ],
+)
+def test_unusable_arguments_are_named(arguments: Sequence[str], said: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_tensorflow_lite_micro_the_command_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "PYTHON", tmp_path / "bin" / "python")
+    with pytest.raises(oracle.ToolError, match="not installed") as caught:
+        oracle.answers({})
+    assert "make build/tflite-micro/.installed" in (caught.value.hint or "")
+
+
+@pytest.mark.skipif(not oracle.available(), reason="needs TensorFlow Lite Micro: make build/tflite-micro/.installed")
+def test_the_recorded_answers_are_todays() -> None:
+    names = ["lstm", "softmax int8", "leaky relu int16"]
+    questions = {name: catalogue(name)[name] for name in names}
+    found = oracle.answers({name: (one.tflite, one.sets) for name, one in questions.items()})
+    assert {name: outputs_digest(one.outputs) for name, one in found.items()} == {
+        name: ANSWERS[name]["outputs"] for name in names
+    }
