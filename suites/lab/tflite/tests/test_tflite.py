@@ -1,6 +1,7 @@
-"""Protects the functional NPU on streams of TensorFlow Lite networks: outputs have the digests of TensorFlow Lite Micro's.
+"""Protects the functional NPU on streams of TensorFlow Lite networks.
 
-`python -m ethos_hil.suites.lab.tflite --record` keeps these, so the tests do not need its environment.
+Their outputs must have the digests that TensorFlow Lite Micro's outputs have. `python -m ethos_hil.suites.lab.tflite
+--record` keeps these, so the tests do not need its environment.
 """
 
 from __future__ import annotations
