@@ -43,6 +43,15 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class DumpFile:
+    """A file to write `size` bytes of memory at `address` to, when the run ends."""
+
+    path: Path
+    address: int
+    size: int
+
+
+@dataclass(frozen=True)
 class UartSettings:
     """The settings of UART0.
 
@@ -66,6 +75,7 @@ class LaunchSettings:
         npu: its NPU as Vela spells it, e.g. "ethos-u55-128".
         application: the ELF.
         data: files to load into memory, in order.
+        dumps: files to write from memory at the end, in order.
         boot: address of the vector table.
         semihosting: the answers of the processor's semihosting, or None when it is off.
         uart: where UART0's output goes, and what in it ends the run.
@@ -79,6 +89,7 @@ class LaunchSettings:
     npu: str
     application: Path
     data: tuple[DataFile, ...]
+    dumps: tuple[DumpFile, ...]
     boot: int
     semihosting: Semihosting | None
     uart: UartSettings
@@ -101,6 +112,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
     texts: dict[str, str] = {}
     applications = list(files)
     data: list[DataFile] = []
+    dumps: list[DumpFile] = []
     limits: list[tuple[float, bool]] = []
     flags: set[str] = set()
     for option, argument in given:
@@ -110,6 +122,8 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
             applications.append(_without_instance(argument))
         elif option.name == "data":
             data.append(_data(argument))
+        elif option.name == "dump":
+            dumps.append(_dump(argument))
         elif option.name == "parameter":
             texts.update([_setting(argument)])
         elif option.name == "config-file":
@@ -132,6 +146,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
         npu=_npu(model, values),
         application=Path(applications[0]),
         data=tuple(data),
+        dumps=tuple(dumps),
         boot=_boot(model, values),
         semihosting=_semihosting(values, trusted=trusted),
         uart=UartSettings(
@@ -176,6 +191,20 @@ def _data(text: str) -> DataFile:
     if not at or not file or space or not 0 <= value <= _MASK:
         raise CommandLineError(f"--data takes [INST=]FILE@ADDRESS, not {text!r}")
     return DataFile(Path(file), value)
+
+
+def _dump(text: str) -> DumpFile:
+    file, at, place = _without_instance(text).rpartition("@")
+    address, comma, size = place.partition(",")
+    try:
+        values = int(address, 0), int(size, 0)
+    except ValueError:
+        values = -1, 0
+    if not at or not file or not comma or not 0 <= values[0] <= _MASK or not 0 < values[1] <= _MASK:
+        raise CommandLineError(
+            f"--dump takes [INST=]FILE@ADDRESS,SIZE, not {text!r}; there is one memory space, which has no name here"
+        )
+    return DumpFile(Path(file), *values)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -52,6 +52,10 @@ def load(settings: LaunchSettings) -> LaunchImage:
             why = missing(address, size, settings.model.soc) if size else None
             if why is not None:
                 raise ImageError(f"the application {path} has {size} bytes at 0x{address:08x}: {why}")
+    for dump in settings.dumps:
+        why = missing(dump.address, dump.size, settings.model.soc)
+        if why is not None:
+            raise ImageError(f"--dump {dump.path} asks for {dump.size} bytes at 0x{dump.address:08x}: {why}")
     elf, data = _with_data(path, loaded, settings)
     return LaunchImage(elf, data, answered)
 

@@ -41,6 +41,7 @@ _NO_DEBUGGER = "no debugger can attach; QEMU's gdb stub serves the NPU"
 OPTIONS = (
     Option("application", "a", "[INST=]FILE", _HONOURED, "the ELF to run; also as a plain argument"),
     Option("data", "d", "[INST=]FILE@ADDRESS", _HONOURED, "bytes to put into memory before the start; repeatable"),
+    Option("dump", "", "[INST=]FILE@ADDRESS,SIZE", _HONOURED, "memory to write to a file at the end; repeatable"),
     Option("parameter", "C", "INST.NAME=VALUE", _HONOURED, "set a parameter; repeatable, the last one counts"),
     Option("config-file", "f", "FILE", _HONOURED, "parameters, one a line, `#` starts a comment"),
     Option("timelimit", "T", "SECONDS", _HONOURED, "wall-clock limit of the run"),
@@ -68,6 +69,5 @@ OPTIONS = (
     Option("trace-plugin", "", "FILE", _REFUSED, "plug-ins are for Arm's models"),
     Option("break", "b", "[INST=]ADDRESS", _REFUSED, _NO_DEBUGGER),
     Option("start", "", "[INST=]ADDRESS", _REFUSED, "the processor starts from its vector table"),
-    Option("dump", "", "[INST=]FILE@ADDRESS,SIZE", _REFUSED, "write the file from the program, by semihosting"),
     Option("output", "o", "FILE", _REFUSED, "redirect stdout"),
 )

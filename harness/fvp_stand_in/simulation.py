@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.fvp_stand_in.command_line import LaunchSettings, UartSettings
+from ethos_hil.harness.fvp_stand_in.command_line import DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
 from ethos_hil.harness.virtual.qemu import Qemu, write_all
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
@@ -104,6 +104,41 @@ class UartOutput:
         return min(ends, default=None)
 
 
+class Dumps:
+    """The files that memory is written to, once, at the end of the run."""
+
+    def __init__(self, files: tuple[DumpFile, ...]) -> None:
+        """Raise ImageError when the folder of one is missing."""
+        for file in files:
+            if not file.path.parent.is_dir():
+                raise ImageError(f"--dump {file.path} cannot be written: {file.path.parent} is no folder")
+        self.pending = list(files)
+
+    def write(self, machine: Machine) -> None:
+        """Write the files, with what a stopped guest's memory has. Raises ImageError when that fails."""
+        from ethos_hil.harness.virtual.gdb import GdbError
+
+        while self.pending:
+            file = self.pending.pop(0)
+            try:
+                file.path.write_bytes(machine.read(file.address, file.size))
+            except GdbError:
+                raise ImageError(f"--dump {file.path} is not written: the memory is gone with QEMU") from None
+            except OSError as error:
+                raise ImageError(f"--dump {file.path} cannot be written: {error.strerror}") from None
+
+    def finish(self, machine: Machine) -> bool:
+        """Write what was not written yet. Return whether all is written; otherwise a line on stderr says why."""
+        try:
+            if self.pending:
+                machine.where()  # stops the guest
+                self.write(machine)
+        except ImageError as error:
+            fail(str(error))
+            return False
+        return True
+
+
 def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
     """Run to the end and return the exit status.
 
@@ -119,9 +154,11 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
     deadline = Deadline(min(settings.seconds, _UNLIMITED))
     screen = Screen()
     machine: Machine | None = None
+    dumps: Dumps | None = None
     try:
         uart = UartOutput(settings.uart, screen)
-        machine = _machine(settings, load(settings), deadline, engine)
+        dumps = Dumps(settings.dumps)
+        machine = _machine(settings, load(settings), deadline, engine, dumps)
         launched = time.perf_counter()
         status = _follow(machine, screen, uart)
     except Shutdown:
@@ -144,6 +181,8 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
         fail(f"{error.kind}: {error.message}" + (f" ({error.hint})" if error.hint else ""))
     finally:
         if machine is not None:
+            if dumps is not None and sys.exception() is None and not dumps.finish(machine):
+                status = FAILED
             machine.stop()
         screen.finish()
         for refusal in machine.refusals if machine is not None else ():
@@ -166,7 +205,9 @@ def fail(text: str) -> int:
     return FAILED
 
 
-def _machine(settings: LaunchSettings, image: LaunchImage, deadline: Deadline, engine: EngineFactory | None) -> Machine:
+def _machine(
+    settings: LaunchSettings, image: LaunchImage, deadline: Deadline, engine: EngineFactory | None, dumps: Dumps
+) -> Machine:
     """Start the machine. QEMU starts while Python imports the model."""
     # The model uses one thread for matrix products; creating more costs 33 ms of CPU at every start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -183,6 +224,7 @@ def _machine(settings: LaunchSettings, image: LaunchImage, deadline: Deadline, e
             deadline,
             engine=engine or Engine,
             answered=image.answered,
+            before_exit=dumps.write if dumps.pending else None,
         )
     except BaseException:
         qemu.stop()

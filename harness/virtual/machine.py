@@ -26,18 +26,20 @@ from ethos_hil.harness.virtual.file_calls import INTERRUPTED, FileCall, FileServ
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
-from ethos_hil.harness.virtual.mps3_an547 import absent_devices, extra_uarts
+from ethos_hil.harness.virtual.mps3_an547 import DDR, absent_devices, extra_uarts
 from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus, Uart
 from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
-from ethos_hil.harness.virtual.semihosting import CALL_SIZE, SYS_HEAPINFO, AnsweredCalls
+from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.results.verdict import FailureKind
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
 """The interrupt controller's own inputs, which can drive any interrupt, also those within the subsystem."""
 _START_SECONDS = 20.0
 _INTERRUPT_SECONDS = 2.0
+_READ_SECONDS = 60.0
+"""A memory of 8 MiB takes less than a second."""
 _RESET_SIGNAL = 3
 """SIGQUIT: how QEMU's gdbstub reports a guest that reset itself."""
 _INTERRUPTED = Stop(StopKind.SIGNAL, 2)
@@ -81,6 +83,7 @@ class Machine:
         strict: bool = False,
         memories: MemorySystem | None = None,
         answered: AnsweredCalls | None = None,
+        before_exit: Callable[[Machine], None] | None = None,
     ) -> None:
         """Put a board at the start of its image.
 
@@ -92,6 +95,8 @@ class Machine:
             strict: the NPU's (see `ethos_hil.harness.npu.Npu`).
             memories: what its cycles are modelled with; by default the system that ExecuTorch compiles for.
             answered: the semihosting calls that are answered here instead of by QEMU.
+            before_exit: called when the guest is about to end the run by semihosting, while its memory can be read.
+                Every semihosting call stops the guest then, which takes longer.
 
         Raises:
             TargetNotAvailable: the board has no image for its system on chip, or QEMU does not answer.
@@ -99,6 +104,7 @@ class Machine:
         self._board = board
         self._deadline = deadline
         self._answered = answered
+        self._before_exit = before_exit
         self._console = b""
         self._exit: Exit | None = None
         self._read: dict[int, bytes] = {}
@@ -226,6 +232,16 @@ class Machine:
         except (GdbError, TimeoutError):
             return None
 
+    def read(self, address: int, size: int) -> bytes:
+        """Return memory of a stopped guest, as its processor addresses it; the run's deadline may have passed.
+
+        Raises:
+            GdbError: there is no memory, or QEMU does not answer or has ended.
+        """
+        if DDR.base <= address and address + size <= DDR.base + DDR.size:
+            return self._memory.read(self._memory.locate(address), size)
+        return self._gdb.read_memory(address, size, Deadline(_READ_SECONDS))
+
     def release(self) -> QemuBoard | None:
         """End a run whose guest has sent all its output, and return the board for the next one.
 
@@ -270,10 +286,16 @@ class Machine:
 
     def _start(self, deadline: Deadline) -> None:
         self._board.start_image()
-        for address in self._answered.heapinfo if self._answered is not None else ():
+        for address in self._stops():
             self._gdb.stop_at(address, deadline)
         self._set_irq(False, deadline)
         self._qemu.hand_console_to_guest()
+
+    def _stops(self) -> frozenset[int]:
+        """Return the semihosting calls at which the guest stops."""
+        if self._answered is None:
+            return frozenset()
+        return self._answered.heapinfo if self._before_exit is None else self._answered.every
 
     def _peripherals(self) -> dict[Window, Peripheral]:
         soc = self._board.soc
@@ -318,9 +340,11 @@ class Machine:
         if self._answered is None:
             return False
         before = self._gdb.read_registers(self._deadline)
-        if before[PC] not in self._answered.heapinfo:
+        if before[PC] not in self._stops():
             return False
-        if before[0] == SYS_HEAPINFO:
+        if before[0] in EXITS and self._before_exit is not None:
+            self._before_exit(self)
+        if before[0] == SYS_HEAPINFO and before[PC] in self._answered.heapinfo:
             self._write_heapinfo(before[1])
             after = list(before)
             after[PC] += CALL_SIZE

@@ -25,6 +25,8 @@ from ethos_hil.lowering.errors import UsageError
 TRUST_VARIABLE = "ETHOS_HIL_TRUST_ELF"
 """Environment variable: 1 trusts every program, for scripts that need the openness of an FVP."""
 SYS_HEAPINFO = 0x16
+EXITS = (0x18, 0x20)
+"""SYS_EXIT and SYS_EXIT_EXTENDED."""
 _CALL = b"\xab\xbe"
 """BKPT 0xAB."""
 CALL_SIZE = 2
@@ -70,12 +72,14 @@ class AnsweredCalls:
 
     Attributes:
         heapinfo: addresses of calls that may be SYS_HEAPINFO.
+        every: addresses of all calls.
         heap: the answer to it.
         files: the files that it reaches; None where QEMU answers.
         code: where the program's code is.
     """
 
     heapinfo: frozenset[int]
+    every: frozenset[int]
     heap: HeapInfo
     files: GuestFiles | None
     code: tuple[range, ...]
@@ -101,7 +105,8 @@ class Semihosting:
         """Return the calls in an ELF that the host answers, for one run."""
         files = None if self.trusted else GuestFiles(self.cwd)
         code = tuple(range(part.address, part.address + part.memory_size) for part in segments if part.executable)
-        return AnsweredCalls(_heapinfo_calls(file, segments), self.heap, files, code)
+        marked, every = _calls(file, segments)
+        return AnsweredCalls(marked or every, every, self.heap, files, code)
 
     def arguments(self) -> list[str]:
         """Return the options for QEMU. A comma within a value is written twice."""
@@ -110,11 +115,11 @@ class Semihosting:
         return ["-semihosting-config", f"enable=on,target={target},arg={command_line}"]
 
 
-def _heapinfo_calls(file: BinaryIO, segments: Iterable[Segment]) -> frozenset[int]:
-    """Return the addresses of the calls that may be SYS_HEAPINFO.
+def _calls(file: BinaryIO, segments: Iterable[Segment]) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the addresses of the calls that are likely SYS_HEAPINFO, and of all calls.
 
-    These are the calls with the operation's number moved to r0 just before. Where there are none, as in a program with
-    one function for all calls, it is every call.
+    Likely are those with the operation's number moved to r0 just before. There are none in a program with one function
+    for all calls.
     """
     every: set[int] = set()
     marked: set[int] = set()
@@ -130,4 +135,4 @@ def _heapinfo_calls(file: BinaryIO, segments: Iterable[Segment]) -> frozenset[in
                 if any(before.find(load) >= 0 for load in _LOADS_HEAPINFO):
                     marked.add(segment.address + position)
             position = code.find(_CALL, position + 1)
-    return frozenset(marked or every)
+    return frozenset(marked), frozenset(every)

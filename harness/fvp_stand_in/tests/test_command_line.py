@@ -12,6 +12,7 @@ from ethos_hil.harness.fvp_stand_in.command_line import (
     Action,
     CommandLineError,
     DataFile,
+    DumpFile,
     LaunchSettings,
     UartSettings,
     parse,
@@ -55,6 +56,7 @@ def test_upstreams_line_for_corstone_300(tmp_path: Path) -> None:
         npu="ethos-u55-128",
         application=Path("/some/arm_executor_runner"),
         data=(),
+        dumps=(),
         boot=0x10000000,
         semihosting=Semihosting(command_line, tmp_path, HeapInfo(0, 0, 0, 0x20700000)),
         uart=UartSettings("-"),
@@ -103,6 +105,22 @@ def test_upstreams_line_for_corstone_320(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_lines_of_public_scripts(model: FvpModel, text: str) -> None:
     assert settings(model, text).application.name in ("demo", "demo.axf")
+
+
+def test_memory_to_dump_is_named_by_file_address_and_size() -> None:
+    parsed = settings(CORSTONE_300_U55, "--dump cpu0=out@1.bin@0x70000000,0x20 --dump a,b.bin@4096,16 x")
+    assert parsed.dumps == (
+        DumpFile(Path("out@1.bin"), 0x70000000, 0x20),
+        DumpFile(Path("a,b.bin"), 4096, 16),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x.bin", "x.bin@1", "x.bin@1,", "@1,2", "x@1,0", "x@-1,4", "x@1,-4", "x@S:1,4", "x@1,g", "x@0x100000000,4"],
+)
+def test_a_dump_that_names_none_of_these_is_refused(text: str) -> None:
+    assert "--dump takes [INST=]FILE@ADDRESS,SIZE" in refused(f"--dump {text} x.elf")
 
 
 def test_only_paired_quotes_are_removed() -> None:

@@ -210,6 +210,68 @@ def test_data_partly_in_the_application_is_refused(board300: Board) -> None:
     assert "partly in the application's segment at 0x700c0000" in ended.stderr
 
 
+@pytest.mark.parametrize("address", [0x70800000, 0x31080000, 0x21080000, 0x30060000, 0x11100000])
+def test_memory_is_dumped_at_the_end(board300: Board, address: int) -> None:
+    data = os.urandom(1000)
+    given, dump, part = (board300.folder / name for name in ("in.bin", "dump,1.bin", "part.bin"))
+    given.write_bytes(data)
+    options = ("--data", f"{given}@{address:#x}", "--dump", f"cpu0={dump}@{address:#x},1000")
+    ended = board300.run("args", *options, "--dump", f"{part}@{address + 990},20")
+    assert ended.status == 0, ended.stderr
+    assert dump.read_bytes() == data
+    assert part.read_bytes() == data[990:] + bytes(10)
+
+
+def test_what_the_program_wrote_is_in_the_dump(board300: Board) -> None:
+    """The program reads the file into this memory, by semihosting, just before it ends."""
+    job("add", board300.model.soc.name).write(board300.folder)
+    path = board300.folder / "stack.bin"
+    ended = board300.run("npu sram done.bin", "--dump", f"{path}@0x31000000,0x400000")
+    assert ended.status == 0, ended.stderr
+    assert (board300.folder / "done.bin").read_bytes() in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "status"),
+    [
+        ("uart one spin", ("-C", "mps3_board.uart0.shutdown_on_eot=1"), 0),
+        ("spin", (), 1),
+    ],
+    ids=["end of transmission", "time limit"],
+)
+def test_memory_is_dumped_whatever_ends_the_run(
+    board300: Board, words: str, options: tuple[str, ...], status: int
+) -> None:
+    path = board300.folder / "in.bin"
+    path.write_bytes(b"some data")
+    files = ("--data", f"{path}@0x31080000", "--dump", f"{board300.folder / 'out.bin'}@0x31080000,9")
+    assert board300.run(words, *options, *files, seconds=2).status == status
+    assert (board300.folder / "out.bin").read_bytes() == b"some data"
+
+
+@pytest.mark.parametrize(
+    ("dump", "said"),
+    [
+        ("out.bin@0x50000000,4", "Error: --dump out.bin asks for 4 bytes at 0x50000000: there is no memory"),
+        ("out.bin@0x313ffffc,8", "they run past the end of the SRAM"),
+        ("no/out.bin@0x31000000,8", "Error: --dump no/out.bin cannot be written: no is no folder"),
+        ("/dev/full@0x31000000,8", "Error: --dump /dev/full cannot be written: No space left on device"),
+    ],
+)
+def test_what_cannot_be_dumped_is_refused(board300: Board, dump: str, said: str) -> None:
+    ended = board300.run("args", "--dump", dump)
+    assert ended.status == 1
+    assert said in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_memory_that_is_gone_with_qemu_is_named(board300: Board) -> None:
+    ended = board300.run("lockup", "--dump", f"{board300.folder / 'out.bin'}@0x31000000,8", seconds=50)
+    assert ended.status == 1
+    assert "out.bin is not written: the memory is gone with QEMU" in ended.stderr
+    assert not (board300.folder / "out.bin").exists()
+
+
 def test_several_at_once_do_not_disturb_each_other(board300: Board) -> None:
     def one(index: int) -> tuple[int, str]:
         ended = board300.run(f"args number{index}")
