@@ -99,7 +99,7 @@ class _TfliteReader:
         memory = {SCRATCH: self._bytes(scratch)}
         if fast != scratch and self._bytes(fast):  # the newer generator names the scratch memory twice if there is none
             memory[FAST] = self._bytes(fast)
-        rest = inputs[4:]
+        rest = [number for number in inputs[4:] if number >= 0 and self._planned(number)]
         given = [self._placed(number, origin) for number in rest]
         states = [bool(_at(self.tensors, number)["is_variable"]) for number in rest]
         return NpuNetwork(
@@ -120,6 +120,12 @@ class _TfliteReader:
                     raise ValueError(f"the metadata {_PLAN} have {len(data)} bytes")
                 return tuple(np.frombuffer(data, "<i4")[3:].tolist())
         raise ValueError(f"it has no metadata {_PLAN}, which say where its tensors are")
+
+    def _planned(self, number: int) -> bool:
+        """Return whether an input is in the arena. The NPU never reads one that is not, as the size of an output."""
+        if self._offsets is None:
+            self._offsets = self._plan()
+        return int(_at(self._offsets, number)) >= 0
 
     def _offset(self, number: int) -> int:
         if self._offsets is None:

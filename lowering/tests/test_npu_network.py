@@ -151,3 +151,17 @@ def test_shapes_lose_the_ones_that_fill_them_up() -> None:
     assert short_shape((1, 1, 1, 5, 6, 7)) == (1, 5, 6, 7)
     assert short_shape((1, 2, 1, 5, 6, 7)) == (1, 2, 1, 5, 6, 7)
     assert short_shape((3, 4)) == (3, 4)
+
+
+def test_an_input_that_the_npu_never_reads_has_no_place() -> None:
+    """The size of a transposed convolution's output, where it is an input; Vela 5.1 leaves it among the operator's."""
+    graph = TfliteGraph()
+    sizes, source = graph.input((4,), "int32"), graph.input((1, 4, 5, 8), "int8", 0.1, 3)
+    weights = graph.constant(np.ones((8, 2, 2, 8), np.int8), [0.01] * 8)
+    bias = graph.constant(np.zeros(8, np.int32), [0.001] * 8)
+    result = graph.tensor((1, 8, 10, 8), "int8", 0.1, 3)
+    options = "TransposeConvOptions"
+    graph.add("TRANSPOSE_CONV", [sizes, weights, source, bias], [result], options, padding=0, stride_w=2, stride_h=2)
+    made = compile_tflite(graph.output(result).serialize(), NpuName.parse("ethos-u85-256"), raw=False)
+    found = read_tflite(made, "net.tflite")
+    assert [[tensor.name for tensor in network.inputs] for network in found.networks] == [["tensor1"]]

@@ -77,10 +77,8 @@ class TfliteJob:
         runner = NetworkRunner(network)
         made = []
         for one in self.sets:
-            by_name = dict(zip(self.inputs, one, strict=True))
-            values, _ = runner.run([by_name[tensor.name] for tensor in network.inputs])
-            got = dict(zip((tensor.name for tensor in network.outputs), values, strict=True))
-            made.append([got[name] for name in self.outputs])
+            values, _ = runner.run(ordered(one, self.inputs, [tensor.name for tensor in network.inputs]))
+            made.append(ordered(values, [tensor.name for tensor in network.outputs], self.outputs))
         return made, runner
 
     def _compared(self, npu: str, generator: Generator, network: NpuNetwork) -> CheckResult:
@@ -97,6 +95,16 @@ class TfliteJob:
 
     def _ended(self, npu: str, generator: Generator, ending: CheckEnding, detail: str) -> CheckResult:
         return CheckResult(self.name, npu, generator, ending, detail)
+
+
+def ordered(values: Sequence[Array], names: Sequence[str], wanted: Sequence[str]) -> list[Array]:
+    """Return values in the order of other names; in their own where names were lost and there is as many."""
+    by_name = dict(zip(names, values, strict=True))
+    if all(name in by_name for name in wanted):
+        return [by_name[name] for name in wanted]
+    if len(wanted) != len(values):
+        raise ValueError(f"{', '.join(wanted)} are not among {', '.join(names)}")
+    return list(values)
 
 
 def drawn(shape: Sequence[int], dtype: str, zero: int, rng: np.random.Generator, number: int) -> Array:

@@ -25,7 +25,7 @@ from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.suites.lab.conformance.check import CheckEnding
 from ethos_hil.suites.lab.tflite import oracle
 from ethos_hil.suites.lab.tflite.__main__ import RECORDED, catalogue, job, outputs_digest, places_of
-from ethos_hil.suites.lab.tflite.check import TfliteJob
+from ethos_hil.suites.lab.tflite.check import TfliteJob, ordered
 from ethos_hil.suites.lab.tflite.networks import NETWORKS
 from ethos_hil.suites.lab.tflite.oracle import Answer
 
@@ -105,6 +105,15 @@ def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -
         for answer in (Answer(right), Answer(wrong), Answer(problem="no kernel"))
     ]
     assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
+
+
+def test_values_are_matched_by_name_or_in_order_where_names_were_lost() -> None:
+    values = [np.array(number) for number in range(2)]
+    assert ordered(values, ["a", "b"], ["b", "a"]) == values[::-1]
+    assert ordered(values, ["<unnamed>", "<unnamed>"], ["tensor 0", "tensor 1"]) == values
+    assert ordered(values, ["a", "b"], ["b"]) == values[1:]
+    with pytest.raises(ValueError, match="tensor 0 are not among a, b"):
+        ordered(values, ["a", "b"], ["tensor 0"])
 
 
 def test_the_older_generator_is_not_asked_for_an_ethos_u85() -> None:
