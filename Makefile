@@ -21,7 +21,7 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab firmware wheel wheelhouse lock docs \
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers firmware wheel wheelhouse lock docs \
 	docs-links clean
 
 help: ## Show this list
@@ -71,6 +71,9 @@ lab: setup ## Everything that proves the product, for nightly use (hours); PARTS
 
 upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
 	@$(BIN)/python -m ethos_hil.suites.lab.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --json docs/data/upstream.json)
+
+peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
+	@$(BIN)/python -m ethos_hil.suites.lab.peers $(FILES)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done
@@ -168,13 +171,16 @@ build/.apt: Makefile
 	$(PIP) check >&2; \
 	touch $@
 
-# TensorFlow Lite Micro, which `make conformance` compares with. It runs in a process of its own, with its own numpy.
-build/tflite-micro/.installed: suites/lab/tflite/requirements.lock | .venv/.installed
-	@$(call lock,build/tflite-micro.lock,TensorFlow Lite Micro); set -e; \
-	if [ -e $@ ] && [ -z "$$(find $^ -newer $@)" ]; then exit; fi; \
-	echo "Setting up TensorFlow Lite Micro" >&2; \
-	$(PYTHON) -m venv --clear build/tflite-micro; \
-	build/tflite-micro/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes --only-binary :all: -r $<; \
+# Other people's tools that the laboratory runs, each in an environment of its own: TensorFlow Lite Micro, which
+# `make conformance` compares with and whose numpy is another one, and MLIA.
+build/tflite-micro/.installed: suites/lab/tflite/requirements.lock
+build/peers/.installed: suites/lab/peers/requirements.lock
+build/tflite-micro/.installed build/peers/.installed: | .venv/.installed
+	@$(call lock,$(@D).lock,$(@D)); set -e; \
+	if [ -e $@ ] && [ -z "$$(find $< -newer $@)" ]; then exit; fi; \
+	echo "Setting up $(@D)" >&2; \
+	$(PYTHON) -m venv --clear $(@D); \
+	$(@D)/bin/python -m pip --disable-pip-version-check -q install --no-deps --require-hashes --only-binary :all: -r $<; \
 	touch $@
 
 # A configuration that was not finished has no build.ninja, and is made anew. The manifest is written after the ELF.

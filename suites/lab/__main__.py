@@ -103,6 +103,10 @@ def _upstream(options: LabOptions) -> list[Command]:
     return [_module("upstream", "--sample", 60, "--seed", options.seed, "-j", options.jobs)]
 
 
+def _peers(options: LabOptions) -> list[Command]:
+    return [("make", "--no-print-directory", "build/peers/.installed"), _module("peers")]
+
+
 def _stress(options: LabOptions) -> list[Command]:
     return [_module("stress", "--rounds", 2)]
 
@@ -125,6 +129,7 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "fuzz": _fuzz,
     "mutants": _mutants,
     "upstream": _upstream,
+    "peers": _peers,
     "stress": _stress,
     "suites": _suites,
     "proofs": _proofs,
@@ -142,7 +147,7 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run conformance, fuzzing, mutants, ExecuTorch's own tests, stress, suites, proofs and the benchmark in turn."""
+    """Run conformance, fuzzing, mutants, upstream's tests, peers, stress, suites, proofs and the benchmark in turn."""
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:
         raise UsageError(f"the laboratory has no part {unknown[0]!r}", hint=f"there are {', '.join(PARTS)}")
