@@ -9,6 +9,8 @@ from pathlib import Path
 
 from ethos_hil.harness.fvp_stand_in.command_line import DataFile, LaunchSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
+from ethos_hil.harness.socs.soc import Memory
+from ethos_hil.harness.virtual.added_memory import needed
 from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.semihosting import AnsweredCalls
 
@@ -25,11 +27,13 @@ class LaunchImage:
         elf: the application, or its path if it is unchanged.
         data: further files to load, and their addresses.
         answered: the semihosting calls that the host answers, or None without semihosting.
+        added: a memory of the system that QEMU's machine lacks and that the run needs, or None.
     """
 
     elf: bytes | Path
     data: tuple[tuple[Path, int], ...]
     answered: AnsweredCalls | None
+    added: Memory | None = None
 
 
 def load(settings: LaunchSettings) -> LaunchImage:
@@ -57,7 +61,15 @@ def load(settings: LaunchSettings) -> LaunchImage:
         if why is not None:
             raise ImageError(f"--dump {dump.path} asks for {dump.size} bytes at 0x{dump.address:08x}: {why}")
     elf, data = _with_data(path, loaded, settings)
-    return LaunchImage(elf, data, answered)
+    return LaunchImage(elf, data, answered, needed(_places(loaded, settings), settings.model.soc))
+
+
+def _places(loaded: Sequence[Segment], settings: LaunchSettings) -> list[tuple[int, int]]:
+    """Return address and bytes of everything that is in memory at the start, or read at the end."""
+    places = [(part.address, part.memory_size) for part in loaded]
+    places += [(part.load_address, part.file_size) for part in loaded]
+    places += [(data.address, _size(data)) for data in settings.data]
+    return places + [(dump.address, dump.size) for dump in settings.dumps]
 
 
 def _with_data(

@@ -211,7 +211,7 @@ def _machine(
     """Start the machine. QEMU starts while Python imports the model."""
     # The model uses one thread for matrix products; creating more costs 33 ms of CPU at every start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data)
+    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data, added=image.added)
     try:
         from ethos_hil.harness.npu import Configuration
         from ethos_hil.harness.virtual.board import QemuBoard
@@ -219,7 +219,7 @@ def _machine(
         from ethos_hil.harness.virtual.machine import Machine
 
         return Machine(
-            QemuBoard(replace(settings.model.soc, boot=settings.boot), qemu),
+            QemuBoard(replace(settings.model.soc, boot=settings.boot), qemu, foreign=True),
             Configuration.parse(settings.npu),
             deadline,
             engine=engine or Engine,

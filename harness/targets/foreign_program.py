@@ -13,6 +13,7 @@ from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.outcome import Ended
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.executor_runner import TELLING
+from ethos_hil.harness.virtual.added_memory import needed
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
 from ethos_hil.harness.virtual.mps3_an547 import missing
@@ -63,7 +64,10 @@ def boot(
     console = ConsoleText(TELLING)
     deadline = Deadline(timeout)
     answered = semihosting.answered(file, loaded)
-    board = QemuBoard(soc, Qemu(elf, semihosting=semihosting))
+    places = [(part.address, part.memory_size) for part in loaded]
+    places += [(part.load_address, part.file_size) for part in loaded]
+    qemu = Qemu(elf, semihosting=semihosting, added=needed(places, soc))
+    board = QemuBoard(soc, qemu, foreign=True)
     with Machine(
         board, configuration, deadline, engine=engine, strict=strict, memories=memories, answered=answered
     ) as machine:

@@ -29,6 +29,7 @@ from ethos_hil.harness.virtual.mps3_an547 import (
     RAMS,
     RESETTABLE_DEVICES,
     SECURE_ALIAS,
+    constants,
     intercepted,
 )
 from ethos_hil.harness.virtual.qemu import Qemu, unavailable
@@ -53,15 +54,17 @@ class QemuBoard:
         blocks: its memory.
         elf: the image in it.
         code: the addresses of the image's own code.
+        constants: registers of further devices, by window, for a foreign program.
     """
 
-    def __init__(self, soc: Soc, qemu: Qemu | None = None, *, guarded: bool = False) -> None:
+    def __init__(self, soc: Soc, qemu: Qemu | None = None, *, guarded: bool = False, foreign: bool = False) -> None:
         """Take over a QEMU that was just started, or start one with empty memories. The board ends it.
 
         Args:
             soc: the system on chip to emulate.
             qemu: the process to take over.
             guarded: detect when a program uses a device that a reset does not restore.
+            foreign: the program is somebody else's, and may ask for devices that ours does not.
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start this machine.
@@ -70,6 +73,7 @@ class QemuBoard:
         self.qemu = qemu or Qemu()
         self._used = False
         self._guards = _guards(soc) if guarded else []
+        self.constants = constants(soc) if foreign else {}
         try:
             self.elf = self.qemu.elf
             self.code = _code(self.elf)
@@ -152,7 +156,7 @@ class QemuBoard:
 
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)
-        for window in intercepted(self.soc):
+        for window in (*intercepted(self.soc), *self.constants):
             for base in window.bases:
                 self.gdb.watch(base, window.size, deadline)
         for guard in self._guards:

@@ -27,7 +27,7 @@ from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, Gdb
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.mps3_an547 import DDR, absent_devices, extra_uarts
-from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus, Uart
+from ethos_hil.harness.virtual.peripherals import AbsentDevice, ConstantDevice, Peripheral, PeripheralBus, Uart
 from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
@@ -300,6 +300,7 @@ class Machine:
     def _peripherals(self) -> dict[Window, Peripheral]:
         soc = self._board.soc
         peripherals: dict[Window, Peripheral] = dict.fromkeys(absent_devices(soc), AbsentDevice())
+        peripherals |= {window: ConstantDevice(values) for window, values in self._board.constants.items()}
         peripherals |= dict.fromkeys(extra_uarts(soc), self._uart)
         peripherals[soc.npu_registers] = self.device
         return peripherals

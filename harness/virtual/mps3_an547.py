@@ -6,6 +6,8 @@ that images use are at the same addresses, and what is elsewhere (the NPU in any
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ethos_hil.harness.socs.soc import KIB, MIB, Memory, Soc, Window
 
 MACHINE = "mps3-an547"
@@ -30,6 +32,20 @@ RESETTABLE_DEVICES = (UART0, TIMING_ADAPTERS)
 """Devices that programs may use: UART0, which a reset restores, and the timing adapters, which have no state."""
 
 
+_CONSTANTS: Mapping[str, Mapping[Window, Mapping[int, int]]] = {
+    "corstone-320": {
+        Window(0x58200000, 0x3000, 0x48200000): {},  # the FPGA's own registers: clocks, identity, LEDs, buttons
+        Window(0x50310000, 0x1000, 0x40310000): {0x000: 0x1CDC0000},  # HDLCD: VERSION
+        Window(0xE000ED00, 4): {0: 0x411FD230},  # the processor's CPUID: a Cortex-M85 r1p0
+    }
+}
+"""By system: windows, and their registers that are not zero, by offset.
+
+Sources: Arm's runner for the Corstone-320 that mlia-ethos-u 0.1.0 ships asks for these, and goes on with these answers;
+Arm's names of the addresses, from CMSIS's headers of SSE-320.
+"""
+
+
 def extra_uarts(soc: Soc) -> tuple[Window, ...]:
     """Return the windows of UART 0 in `soc` where the machine has no UART."""
     return tuple(uart for uart in soc.uarts if uart != UART0)
@@ -45,17 +61,29 @@ def intercepted(soc: Soc) -> tuple[Window, ...]:
     return (soc.npu_registers, *extra_uarts(soc), *absent_devices(soc))
 
 
+def addable(soc: Soc) -> tuple[Memory, ...]:
+    """Return the memories of `soc` that the machine lacks; they can be added (harness/virtual/added_memory.py)."""
+    there = (*RAMS, FLASH, DDR)
+    return tuple(one for one in soc.memories if not any(other.offset_of(one.base) is not None for other in there))
+
+
+def constants(soc: Soc) -> Mapping[Window, Mapping[int, int]]:
+    """Return devices of `soc` that the machine lacks and foreign programs ask for: registers that never change.
+
+    All others of their registers read as zero, and writes are ignored.
+    """
+    return _CONSTANTS.get(soc.name, {})
+
+
 def missing(address: int, size: int, soc: Soc) -> str | None:
-    """Return why `size` bytes at `address` are in no memory of the virtual board, or None where they are in one."""
-    memories = (*RAMS, FLASH, DDR)
+    """Return why `size` bytes at `address` are in no memory of the virtual board, or None where they are in one.
+
+    A memory that can be added counts as one.
+    """
+    memories = (*RAMS, FLASH, DDR, *addable(soc))
     if any(memory.holds(address, size) for memory in memories):
         return None
-    for memory in soc.memories:
-        if memory.offset_of(address) is not None and not any(
-            other.offset_of(memory.base) is not None for other in memories
-        ):
-            return f"{soc.name} has its {memory.name} there, which the virtual board lacks"
-    for memory in (*RAMS, FLASH):
+    for memory in (*RAMS, FLASH, *addable(soc)):
         for base in memory.bases:
             if base <= address < base + memory.size:
                 return f"they run past the end of the {memory.name} at 0x{base + memory.size:08x}"

@@ -30,6 +30,20 @@ class AbsentDevice:
         """Ignore the write."""
 
 
+class ConstantDevice:
+    """A device whose registers never change: some have a value, the others read as zero, and writes are ignored."""
+
+    def __init__(self, values: Mapping[int, int]) -> None:
+        self._values = values
+
+    def read(self, offset: int) -> int:
+        """Return the register's value, or zero."""
+        return self._values.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """Ignore the write."""
+
+
 class Uart:
     """The transmitter of a CMSDK APB UART that is never full. Registers: Arm Cortex-M System Design Kit TRM.
 

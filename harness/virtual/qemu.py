@@ -32,6 +32,8 @@ from pathlib import Path
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.process import dies_with, end_marked, interrupts_deferred, wait_for_end
 from ethos_hil.harness.shortage import shortage
+from ethos_hil.harness.socs.soc import Memory
+from ethos_hil.harness.virtual import added_memory
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
@@ -84,6 +86,7 @@ class Qemu:
         *,
         semihosting: Semihosting | None = None,
         data: Sequence[tuple[Path, int]] = (),
+        added: Memory | None = None,
     ) -> None:
         """Start QEMU.
 
@@ -91,11 +94,13 @@ class Qemu:
             elf: the image to load, or its path; None for empty memories.
             semihosting: the answers to BKPT 0xAB; without it, BKPT is a fault.
             data: files to load, and their addresses in RAM.
+            added: a memory to add to the machine.
 
         Raises:
             TargetNotAvailable: it can't be started.
         """
         executable = str(Path(find_qemu()).absolute())
+        plugin = b"" if added is None else added_memory.plugin()
         self._elf = elf
         self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
@@ -106,6 +111,7 @@ class Qemu:
         self._withholds = True
         self._ddr_file = _memory_file("ethos-hil-ddr")
         image = _memory_file("ethos-hil-image")
+        plugin_file = _memory_file("ethos-hil-plugin") if added is not None else -1
         self.gdb, gdb_end = socket.socketpair()
         self.qtest, qtest_end = socket.socketpair()
         self.qmp, qmp_end = socket.socketpair()
@@ -119,7 +125,11 @@ class Qemu:
             if isinstance(elf, bytes):
                 write_all(image, elf)
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
-            options = _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
+            extra = [] if added is None else added_memory.options(added, plugin_file)
+            write_all(plugin_file, plugin)
+            options = (
+                extra + _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
+            )
             if semihosting is not None and not trusted and _has_sandbox(executable):
                 options += _SANDBOX
             output = console_end if semihosting is not None else self._messages
@@ -132,7 +142,7 @@ class Qemu:
                     stderr=output,
                     cwd=semihosting.cwd if semihosting is not None else None,
                     env={**os.environ, GUEST_VARIABLE: self._mark} if trusted else None,
-                    pass_fds=(*inherited, image),
+                    pass_fds=(*inherited, image, *((plugin_file,) if added is not None else ())),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
                     preexec_fn=_prepare_child(os.getpid()),
                 )
@@ -148,6 +158,8 @@ class Qemu:
             raise
         finally:
             os.close(image)
+            if plugin_file >= 0:
+                os.close(plugin_file)
             os.close(uart_end)
             if console_end >= 0:
                 os.close(console_end)

@@ -110,7 +110,8 @@ def test_make_and_cmake_know_the_boards() -> None:
         (0x3107FFFF, (4 << 20), "corstone-300", "they run past the end of the SRAM at 0x31400000"),
         (0xDFFFFFFF, 2, "corstone-300", "there is no memory"),
         (0x12000000, 4, "corstone-300", "there is no memory"),
-        (0x02000000, 4, "corstone-320", "corstone-320 has its FPGA SRAM there, which the virtual board lacks"),
+        (0x02000000, 4, "corstone-320", None),  # it can be added
+        (0x121FFFFF, 2, "corstone-320", "they run past the end of the FPGA SRAM at 0x12200000"),
         (0x40000000, 4, "corstone-320", "there is no memory"),
     ],
 )

@@ -20,10 +20,9 @@ from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.formats.npu_network import NetworkTensor
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.peers.mlia import Mlia, MliaReport
+from ethos_hil.suites.lab.peers.mlia import BACKENDS, Mlia, MliaReport
 from ethos_hil.suites.lab.tflite.networks import NETWORKS
 
-PROFILES = ("ethos-u55-256", "ethos-u65-512")
 SAMPLE = (
     "network: inverted residuals",
     "network: hourglass",
@@ -56,7 +55,7 @@ def main(
         live.stage("Installing the launchers in MLIA")
         mlia = Mlia(folder)
         for path in networks:
-            for profile in PROFILES:
+            for profile in BACKENDS:
                 live.stage(f"MLIA checks {path.stem} on {profile}")
                 try:
                     report = mlia.check(path.resolve(), profile)

@@ -19,8 +19,10 @@ from ethos_hil.lowering.errors import ToolError
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"
+BACKENDS = {"ethos-u55-256": "corstone-300", "ethos-u65-512": "corstone-300", "ethos-u85-256": "corstone-320"}
+"""MLIA's names of NPUs, and of the FVPs that have them."""
 _MODELS = Path("models") / "Linux64_GCC-9.3"
-"""Where Arm's archive of a Corstone-300 FVP has its executables."""
+"""Where Arm's archives of FVPs have their executables."""
 _SECONDS = 300
 _LAST = 400  # characters of what it printed last
 
@@ -39,28 +41,30 @@ class MliaReport:
 
 
 class Mlia:
-    """MLIA with a home folder of its own, and the launchers installed as its Corstone-300."""
+    """MLIA with a home folder of its own, and the launchers installed as its Corstone-300 and -320."""
 
     def __init__(self, home: Path) -> None:
         """Install the launchers with `mlia backend install`. Raises ToolError."""
         self._home = home
         package = home / "package"
         (package / _MODELS).mkdir(parents=True)
+        (package / "python").mkdir()  # of the Corstone-320's archive
         install(package / _MODELS)
         options = ("--path", str(package), "--accept-eula", "--noninteractive")
-        self._call("backend", "install", "corstone-300", *options)
+        for backend in dict.fromkeys(BACKENDS.values()):
+            self._call("backend", "install", backend, *options)
 
     def check(self, network: Path, profile: str) -> MliaReport:
         """Return what `mlia check --performance` reports. Raises ToolError.
 
         Args:
             network: the .tflite.
-            profile: MLIA's name of the NPU, as "ethos-u55-256".
+            profile: MLIA's name of the NPU, one of BACKENDS.
         """
         output = self._home / "out" / f"{network.stem}-{profile}"
         output.mkdir(parents=True)
         options = ("--performance", "--noninteractive", "--json", "--output-dir", str(output))
-        text = self._call("check", str(network), "-t", profile, "-b", "corstone-300", *options)
+        text = self._call("check", str(network), "-t", profile, "-b", BACKENDS[profile], *options)
         try:
             cycles = _metric(json.loads(text[text.index("{") :]), "npu_total_cycles")
         except (ValueError, KeyError) as error:

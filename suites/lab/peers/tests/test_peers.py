@@ -28,7 +28,7 @@ def network(tmp_path: Path) -> Path:
 
 
 @HERE
-@pytest.mark.parametrize("profile", ["ethos-u55-256", "ethos-u65-512"])
+@pytest.mark.parametrize("profile", peer.BACKENDS)
 def test_mlia_reports_the_cycles_that_the_npu_gives_itself(mlia: Mlia, network: Path, profile: str) -> None:
     report = mlia.check(network, profile)
     assert report.cycles == cycles(report) > 0
