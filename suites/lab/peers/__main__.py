@@ -19,8 +19,9 @@ from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.formats.npu_network import NetworkTensor
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
+from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.peers.mlia import BACKENDS, Mlia, MliaReport
+from ethos_hil.suites.lab.peers.mlia import BACKENDS, MODES, Mlia, MliaReport
 from ethos_hil.suites.lab.tflite.networks import NETWORKS
 
 SAMPLE = (
@@ -59,7 +60,7 @@ def main(
                 live.stage(f"MLIA checks {path.stem} on {profile}")
                 try:
                     report = mlia.check(path.resolve(), profile)
-                    found, expected = f"{report.cycles:,}", f"{cycles(report):,}"
+                    found, expected = f"{report.cycles:,}", f"{cycles(report, profile):,}"
                     ending = "equal" if found == expected else "different"
                 except ToolError as error:
                     found, expected, ending = "", "", error.message
@@ -80,12 +81,12 @@ def made(folder: Path) -> list[Path]:
     return paths
 
 
-def cycles(report: MliaReport) -> int:
+def cycles(report: MliaReport, profile: str) -> int:
     """Return the modelled cycles of what MLIA's Vela compiled. Raises ToolError where it left operators to the CPU."""
     found = read_tflite(report.compiled.read_bytes(), str(report.compiled))
     if found.others or len(found.networks) != 1:
         raise ToolError(f"{found.others} operators are left to the CPU, {len(found.networks)} parts are for the NPU")
-    runner = NetworkRunner(found.networks[0])
+    runner = NetworkRunner(found.networks[0], mode=MemoryMode(MODES[profile]))
     return runner.run([_zeros(tensor) for tensor in found.networks[0].inputs])[1].cycles
 
 

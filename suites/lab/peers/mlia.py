@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"
 BACKENDS = {"ethos-u55-256": "corstone-300", "ethos-u65-512": "corstone-300", "ethos-u85-256": "corstone-320"}
 """MLIA's names of NPUs, and of the FVPs that have them."""
+MODES = {"ethos-u55-256": "Shared_Sram", "ethos-u65-512": "Dedicated_Sram", "ethos-u85-256": "Dedicated_Sram"}
+"""Vela's memory modes, as MLIA's profiles have them."""
 _MODELS = Path("models") / "Linux64_GCC-9.3"
 """Where Arm's archives of FVPs have their executables."""
 _SECONDS = 300

@@ -31,7 +31,7 @@ def network(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("profile", peer.BACKENDS)
 def test_mlia_reports_the_cycles_that_the_npu_gives_itself(mlia: Mlia, network: Path, profile: str) -> None:
     report = mlia.check(network, profile)
-    assert report.cycles == cycles(report) > 0
+    assert report.cycles == cycles(report, profile) > 0
 
 
 @HERE
