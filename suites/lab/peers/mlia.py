@@ -23,6 +23,8 @@ BACKENDS = {"ethos-u55-256": "corstone-300", "ethos-u65-512": "corstone-300", "e
 """MLIA's names of NPUs, and of the FVPs that have them."""
 MODES = {"ethos-u55-256": "Shared_Sram", "ethos-u65-512": "Dedicated_Sram", "ethos-u85-256": "Dedicated_Sram"}
 """Vela's memory modes, as MLIA's profiles have them."""
+APPLICATIONS = PROGRAM.parents[1] / "lib/python3.11/site-packages/mlia/resources/backends/applications"
+"""Arm's runners: one for each system, framework and NPU."""
 _MODELS = Path("models") / "Linux64_GCC-9.3"
 """Where Arm's archives of FVPs have their executables."""
 _SECONDS = 300

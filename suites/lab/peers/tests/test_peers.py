@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.formats.vela_tflite import read_tflite
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.suites.lab.peers import mlia as peer
 from ethos_hil.suites.lab.peers.__main__ import cycles
 from ethos_hil.suites.lab.peers.mlia import Mlia
 from ethos_hil.suites.lab.tflite.networks import NETWORKS
 
+AXF = "mlek_inference_runner.axf"
 HERE = pytest.mark.skipif(not peer.PROGRAM.exists(), reason="needs MLIA: make build/peers/.installed")
 
 
@@ -32,6 +40,47 @@ def network(tmp_path: Path) -> Path:
 def test_mlia_reports_the_cycles_that_the_npu_gives_itself(mlia: Mlia, network: Path, profile: str) -> None:
     report = mlia.check(network, profile)
     assert report.cycles == cycles(report, profile) > 0
+
+
+RUNNERS = {
+    "ethos-u55-256": ("FVP_Corstone_SSE-300_Ethos-U55", "sse-300-26.03.0-tflm-ethos-U55", "mps3_board", "ethosu"),
+    "ethos-u65-512": ("FVP_Corstone_SSE-300_Ethos-U65", "sse-300-26.03.0-tflm-ethos-U65", "mps3_board", "ethosu"),
+    "ethos-u85-256": (
+        "FVP_Corstone_SSE-320", "sse-320-26.03.0-tflm-ethos-U85", "mps4_board", "mps4_board.subsystem.ethosu"
+    ),
+}  # fmt: skip
+MODEL, INPUT, OUTPUT = 0x90000000, 0x92000000, 0x93000000
+"""Where Arm's runner expects and leaves them; it says so on its UART."""
+
+
+@HERE
+@pytest.mark.parametrize("profile", RUNNERS)
+def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(profile: str, tmp_path: Path) -> None:
+    """Arm's driver, Arm's runner, and our board: a network goes in by --data, its answer comes out by --dump."""
+    executable, runner, board, npu = RUNNERS[profile]
+    name = "fully connected int8"
+    install(tmp_path)
+    (first, *_) = NETWORKS[name].input_sets()
+    mode = MemoryMode(peer.MODES[profile])
+    compiled = compile_tflite(NETWORKS[name].tflite, NpuName.parse(profile), mode=mode, raw=False)
+    (tmp_path / "net.tflite").write_bytes(compiled)
+    (tmp_path / "in.bin").write_bytes(first[0].tobytes())
+    network = read_tflite(compiled, name).networks[0]
+    (expected,), _ = NetworkRunner(network).run(first)
+    command = [
+        str(tmp_path / executable),
+        "-a",
+        str(peer.APPLICATIONS / f"inference_runner-{runner}-Default-noTA" / AXF),
+    ]
+    command += ["--data", f"{tmp_path / 'net.tflite'}@{MODEL:#x}", "--data", f"{tmp_path / 'in.bin'}@{INPUT:#x}"]
+    command += ["--dump", f"{tmp_path / 'out.bin'}@{OUTPUT:#x},{expected.nbytes}", "--timelimit", "60"]
+    settings = {f"{npu}.num_macs": profile.split("-")[-1], f"{board}.uart0.out_file": "-"}
+    settings[f"{board}.uart0.shutdown_on_eot"] = "1"
+    command += [word for item in settings.items() for word in ("-C", "=".join(item))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Inference completed." in done.stdout
+    assert (tmp_path / "out.bin").read_bytes() == expected.tobytes()
 
 
 @HERE
