@@ -32,7 +32,7 @@ from ethos_hil.suites.lab.conformance.check import CheckResult
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.tflite.check import Place, TfliteJob, drawn
 from ethos_hil.suites.lab.tflite.networks import NETWORKS, SETS
-from ethos_hil.suites.lab.tflite.oracle import Answer, Sets, answers
+from ethos_hil.suites.lab.tflite.oracle import Sets, TflmAnswer, answers
 
 RECORDED = Path(__file__).with_name("answers.json")
 SAMPLE = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -134,12 +134,12 @@ def of_file(path: Path) -> Question:
     return Question(data, tuple(one.name for one in inputs), tuple(one.name for one in outputs), sets)
 
 
-def job(name: str, one: Question, answer: Answer, places: Sequence[Place]) -> TfliteJob:
+def job(name: str, one: Question, answer: TflmAnswer, places: Sequence[Place]) -> TfliteJob:
     """Return the checks of a network."""
     return TfliteJob(name, one.tflite, one.inputs, one.outputs, one.sets, answer, places)
 
 
-def digests(asked: dict[str, Question], right: dict[str, Answer]) -> dict[str, dict[str, str]]:
+def digests(asked: dict[str, Question], right: dict[str, TflmAnswer]) -> dict[str, dict[str, str]]:
     """Return SHA-256 of each network and of all its right outputs."""
     return {
         name: {"tflite": _sha256([one.tflite]), "outputs": outputs_digest(right[name].outputs)}

@@ -17,7 +17,7 @@ from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import Array
 from ethos_hil.suites.lab.conformance.check import CheckEnding, CheckResult, differences, fault_name
 from ethos_hil.suites.lab.conformance.coverage import kinds_of
-from ethos_hil.suites.lab.tflite.oracle import Answer, Sets
+from ethos_hil.suites.lab.tflite.oracle import Sets, TflmAnswer
 
 Place = tuple[str, Generator]  # configuration, and which of Vela's generators
 
@@ -40,7 +40,7 @@ class TfliteJob:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     sets: Sets
-    answer: Answer
+    answer: TflmAnswer
     places: Sequence[Place]
 
     @property

@@ -21,7 +21,7 @@ Sets = Sequence[Sequence[Array]]
 
 
 @dataclass(frozen=True)
-class Answer:
+class TflmAnswer:
     """What TensorFlow Lite Micro says of a network.
 
     Attributes:
@@ -38,7 +38,7 @@ def available() -> bool:
     return (PYTHON.parents[1] / ".installed").exists()
 
 
-def answers(networks: Mapping[str, tuple[bytes, Sets]]) -> dict[str, Answer]:
+def answers(networks: Mapping[str, tuple[bytes, Sets]]) -> dict[str, TflmAnswer]:
     """Run networks.
 
     Args:
@@ -62,14 +62,14 @@ def answers(networks: Mapping[str, tuple[bytes, Sets]]) -> dict[str, Answer]:
         return {name: _answer(folder / str(number)) for number, name in enumerate(networks)}
 
 
-def _answer(path: Path) -> Answer:
+def _answer(path: Path) -> TflmAnswer:
     made = path.with_suffix(".out.npz")
     if not made.exists():
         lines = path.with_suffix(".txt").read_text(errors="replace").splitlines()
-        return Answer(problem=next((line for line in lines if line.strip()), "no reason")[:_LAST])
+        return TflmAnswer(problem=next((line for line in lines if line.strip()), "no reason")[:_LAST])
     with np.load(made) as archive:
         found: dict[int, dict[int, Array]] = {}
         for name in archive.files:
             inference, index = map(int, name.split("_"))
             found.setdefault(inference, {})[index] = archive[name]
-    return Answer(tuple(tuple(one[index] for index in sorted(one)) for _, one in sorted(found.items())))
+    return TflmAnswer(tuple(tuple(one[index] for index in sorted(one)) for _, one in sorted(found.items())))

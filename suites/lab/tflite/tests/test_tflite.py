@@ -27,7 +27,7 @@ from ethos_hil.suites.lab.tflite import oracle
 from ethos_hil.suites.lab.tflite.__main__ import RECORDED, catalogue, job, outputs_digest, places_of
 from ethos_hil.suites.lab.tflite.check import TfliteJob, ordered
 from ethos_hil.suites.lab.tflite.networks import NETWORKS
-from ethos_hil.suites.lab.tflite.oracle import Answer
+from ethos_hil.suites.lab.tflite.oracle import TflmAnswer
 
 ANSWERS = json.loads(RECORDED.read_text())
 PLACES = [
@@ -46,7 +46,7 @@ OFTEN = 4
 
 
 def asked(name: str) -> TfliteJob:
-    return job(name, catalogue(name)[name], Answer(), ())
+    return job(name, catalogue(name)[name], TflmAnswer(), ())
 
 
 def cases() -> list[pytest.param]:  # type: ignore[valid-type]
@@ -102,7 +102,7 @@ def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -
     wrong = (*right[:-1], tuple(output + 1 for output in right[-1]))
     endings = [
         replace(one, answer=answer).check("ethos-u55-128", Generator.REGOR).outcome
-        for answer in (Answer(right), Answer(wrong), Answer(problem="no kernel"))
+        for answer in (TflmAnswer(right), TflmAnswer(wrong), TflmAnswer(problem="no kernel"))
     ]
     assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
 
