@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -56,6 +55,8 @@ def plugin() -> bytes:
             f"the memory that the program needs is added to QEMU by {_SOURCE.name}, and no C compiler is on PATH to "
             "compile it (Debian: apt install gcc)"
         )
+    import tempfile  # late: every start of a launcher would pay for it
+
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         made = Path(folder) / "added_memory.so"
         command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", str(_SOURCE), "-o", str(made)]
