@@ -144,10 +144,15 @@ def lower(
         UsageError, ToolError: as `run`.
     """
     from ethos_hil.lowering.lower import lower as lower_model
+    from ethos_hil.lowering.named_model import lower_named
 
     request = _request(
         model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, vela=vela, scheme=scheme
     )
+    if isinstance(request.model, str):
+        return lower_named(
+            request.model, request.npu_name, vela=request.setup, scheme=scheme, trust=trust_model
+        ).artifact
     return lower_model(request.model, request.npu_name, vela=request.setup, scheme=scheme)
 
 
@@ -277,7 +282,7 @@ def _request(
     calibration = None if calibrate is None else [_tensors(entry) for entry in _input_sets(list(calibrate))]
     loaded = _loaded(model, None if isinstance(given, Path) else given, calibration, trust=trust)
     arrays = given if isinstance(given, Path) or given is None else tuple(_arrays(entry) for entry in given)
-    return RunRequest(loaded, inputs=arrays, **options)
+    return RunRequest(loaded, inputs=arrays, trust_model=trust, **options)
 
 
 def _loaded(
@@ -286,9 +291,12 @@ def _loaded(
     calibration: list[tuple[torch.Tensor, ...]] | None,
     *,
     trust: bool,
-) -> TorchModel | ProgramFile:
+) -> TorchModel | ProgramFile | str:
+    """Return the model, loaded; a MODEL's name where nothing is to be changed of the model."""
     if isinstance(model, TorchModel | ProgramFile):
         return _calibrated(model, calibration)
+    if isinstance(model, str | Path) and calibration is None:
+        return str(model)
     if isinstance(model, str | Path):
         return _calibrated(load_model(str(model), trust=trust), calibration)
     import torch

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from types import TracebackType
 from typing import Protocol
 
@@ -12,6 +14,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from ethos_hil.harness.render import console
 from ethos_hil.harness.standard_streams import OutputFile, text_stream
 from ethos_hil.results.plain_text import one_line
+
+_SILENCE = 2.0
+"""Seconds after which a stage that goes on is named again."""
 
 
 class Reporter(Protocol):
@@ -35,7 +40,7 @@ class Silent:
 
 
 class Live:
-    """A spinner with a bar on a terminal; elsewhere one line per stage."""
+    """A spinner with a bar on a terminal; elsewhere a line for each stage, and for a long one every two seconds."""
 
     def __init__(self) -> None:
         # An own file: lowering redirects descriptors 1 and 2 while noisy libraries run.
@@ -44,6 +49,13 @@ class Live:
         stderr = console(self._file)
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._stage = ""
+        self._latest = ""
+        self._steps = ""
+        self._began = self._written = time.monotonic()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._beat: threading.Thread | None = None
         if stderr.is_terminal:
             self._progress = Progress(
                 SpinnerColumn("dots" if stderr.encoding.startswith("utf") else "line"),
@@ -58,6 +70,9 @@ class Live:
     def __enter__(self) -> Live:
         if self._progress is not None:
             self._progress.start()
+        else:
+            self._beat = threading.Thread(target=self._say_what_goes_on, daemon=True)
+            self._beat.start()
         return self
 
     def __exit__(
@@ -65,13 +80,24 @@ class Live:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
+        self._ended.set()
+        if self._beat is not None:
+            self._beat.join()
         self._file.close()
 
     def stage(self, text: str) -> None:
-        """Begin a new stage."""
+        """Begin a new stage, or say what is done within it: the third and further parts of a text with colons."""
         text = one_line(text)
+        stage = ": ".join(text.split(": ")[:2])
+        same, self._stage = stage == self._stage, stage
+        self._latest, self._steps = text, ""
         if self._progress is None:
-            self._file.write(f"{text} ...\n")
+            if not same:
+                self._began = time.monotonic()
+                self._write(f"{text} ...")
+            return
+        if same and self._task is not None:
+            self._progress.update(self._task, description=text)
             return
         if self._task is not None:
             self._progress.remove_task(self._task)
@@ -79,5 +105,19 @@ class Live:
 
     def step(self, done: int, total: int) -> None:
         """Report that `done` of `total` steps of the stage are finished."""
+        self._steps = f", {done} of {total}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done, total=total)
+
+    def _say_what_goes_on(self) -> None:
+        """Write a line where none was written for some time, until the end."""
+        while not self._ended.wait(max(0.0, self._written + _SILENCE - time.monotonic())):
+            if self._latest and time.monotonic() >= self._written + _SILENCE:
+                self._write(f"{self._latest}{self._steps} ({time.monotonic() - self._began:.0f} s) ...")
+            elif not self._latest:
+                self._written = time.monotonic()
+
+    def _write(self, line: str) -> None:
+        with self._lock:
+            self._file.write(f"{line}\n")
+            self._written = time.monotonic()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
@@ -20,6 +18,7 @@ from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, re
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.registry import make_target
@@ -41,10 +40,12 @@ from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import Method, TorchModel, load_model
+from ethos_hil.lowering.model import Method, TorchModel
+from ethos_hil.lowering.named_model import LoweredModel, lower_named
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.lowering.progress import Progress
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results import environment
 from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
@@ -145,6 +146,7 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
             A mismatch is not raised; the record's verdict reports it.
     """
     reporter = reporter or Silent()
+    watch = Stopwatch("starting")
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     npu, setup = request.npu_name, request.setup
     request.check_numbers()
@@ -159,27 +161,42 @@ def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPoo
     else:
         inputs = request.inputs
     REFERENCE_MODEL.start()  # it is imported while the model is loaded and lowered
-    source = request.model
-    if isinstance(source, str):
-        source = load_model(source, trust=request.trust_model)
-
-    what = f"Lowering {source.label} for {npu}"
+    what = f"Lowering {request.label} for {npu}"
     reporter.stage(what)
-    started = time.monotonic()
-    artifact = lower(
-        source,
-        npu,
-        vela=setup,
-        scheme=request.scheme,
-        progress=lambda text: reporter.stage(f"{what}: {text}"),
-    ).of(request.method)
-    seconds = {"lowering": time.monotonic() - started}
+    watch.begin("lowering")
+
+    def progress(text: str) -> None:
+        watch.begin_stage(text)
+        reporter.stage(f"{what}: {text}")
+
+    lowered = _lower(request, npu, setup, progress)
+    artifact = lowered.artifact.of(request.method)
     if request.trace is not None:
         trace_file.write(artifact, npu, request.trace)
-    method = source.methods[artifact.method] if isinstance(source, TorchModel) else None
-    report = _run_artifact(artifact, board, firmware, request, inputs, reporter, seconds, method)
-    said = source.notes if isinstance(source, TorchModel) else ()
-    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=(*said, *report.record.notes)))
+    method = lowered.model.methods[artifact.method] if lowered.model is not None else None
+    report = _run_artifact(artifact, board, firmware, request, inputs, reporter, watch, method)
+    record = report.record
+    notes, metrics = (*lowered.notes, *record.notes), (*record.metrics, *watch.metrics())
+    return dataclasses.replace(report, record=dataclasses.replace(record, notes=notes, metrics=metrics))
+
+
+def _lower(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progress: Progress) -> LoweredModel:
+    """Return the model of a run, lowered. It is loaded only if it changed, or if the run needs more of it."""
+    source = request.model
+    if isinstance(source, str):
+        return lower_named(
+            source,
+            npu,
+            vela=setup,
+            scheme=request.scheme,
+            trust=request.trust_model,
+            # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
+            needed=lambda stateful: request.inputs is not None or (stateful and request.repeat > 1),
+            progress=progress,
+        )
+    artifact = lower(source, npu, vela=setup, scheme=request.scheme, progress=progress)
+    model = source if isinstance(source, TorchModel) else None
+    return LoweredModel(artifact, model.notes if model is not None else (), model)
 
 
 def run_artifact(
@@ -202,7 +219,7 @@ def run_artifact(
     request.check_numbers()
     inputs = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
     elf = find_firmware(board.soc) if firmware is None else firmware
-    return _run_artifact(artifact, board, elf, request, inputs, reporter or Silent(), {})
+    return _run_artifact(artifact, board, elf, request, inputs, reporter or Silent(), Stopwatch("starting"))
 
 
 def _run_artifact(
@@ -212,9 +229,10 @@ def _run_artifact(
     request: RunRequest,
     inputs: InputFile | tuple[InputSet, ...] | None,
     reporter: Reporter,
-    seconds: Mapping[str, float],
+    watch: Stopwatch,
     method: Method | None = None,
 ) -> Report:
+    watch.begin("checking")
     tensors = artifact.plan.input_tensors
     if inputs is None:
         input_sets: tuple[InputSet, ...] = (artifact.example_inputs,)
@@ -238,6 +256,7 @@ def _run_artifact(
 
     system = compiled_for.system(artifact)
     follows = board.compiled_for(system)
+    watch.begin("reference")
     reporter.stage("Computing the reference with tosa_reference_model")
     reference = Reference(artifact)
     references = []
@@ -253,22 +272,26 @@ def _run_artifact(
                     f"{firmware.path.name} runs a program's first method, {first}, not {artifact.method}",
                     hint="leave out --runner; our firmware runs any method",
                 )
+            watch.begin("running")
             reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
             job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, request.repeat)
             outcome = run_program(board, firmware.elf, job, timeout=request.timeout, progress=reporter.step)
         else:
+            watch.begin("packing")
             reporter.stage("Packing the image")
             image = image_of(artifact, footprint, firmware, input_sets, repeat=request.repeat)
+            watch.begin("running")
             reporter.stage(f"Running on {board.name} {board.soc}")
             board.load(image)
             outcome = board.run(timeout=request.timeout, progress=reporter.step)
     finally:
         board.reset()
+    watch.begin("verifying")
     doubts = () if follows or board.cycle_provenance != "modelled" else _of_default_memories(artifact, board)
     runner = firmware if isinstance(firmware, Runner) else None
     calls = None if method is None else call_model(method, artifact, input_sets, request.repeat)
     answer = Answer(artifact, board, input_sets, tuple(references), outcome, runner, calls, request.min_sqnr)
-    report = judge(answer, request.label, reporter=reporter, seconds=seconds)
+    report = judge(answer, request.label, reporter=reporter)
     if own is not None and own.doubt is not None:
         doubts = (own.doubt, *doubts)
     return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=(*doubts, *report.record.notes)))
@@ -306,7 +329,6 @@ def judge(
     label: str,
     *,
     reporter: Reporter | None = None,
-    seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> Report:
     """Do the part of `run` after the target has answered: compare, find the first wrong operation, and make the record.
 
@@ -314,7 +336,6 @@ def judge(
         answer: the target's answer.
         label: the model's name in the record.
         reporter: receives the progress.
-        seconds: wall seconds of earlier phases, for the record.
     """
     reporter = reporter or Silent()
     artifact, board, outcome, runner = answer.artifact, answer.board, answer.outcome, answer.runner
@@ -341,7 +362,7 @@ def judge(
         divergence=divergence,
         outputs=comparison.outputs,
         accuracy=accuracies(artifact, answer.input_sets[0], first.outputs) if first is not None else (),
-        metrics=metrics(artifact, board, outcome, seconds),
+        metrics=metrics(artifact, board, outcome),
         ops=rows(artifact, board, outcome),
         artifact=info(artifact),
         versions=environment.versions() | ({"fvp": board.version} if board.kind == "fvp" else {}),

@@ -16,6 +16,10 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import ProgramFile, load_model
+from ethos_hil.lowering.named_model import lower_named
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.progress import Progress
+from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.record import Check, TargetInfo
 
 
@@ -51,17 +55,25 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     if request.runner is not None:
         Runner.read(request.runner)
     given = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
-    source = request.model
-    if isinstance(source, str):
-        source = load_model(source, trust=request.trust_model)
-    reporter.stage(f"Lowering {source.label} for {npu}")
-    if isinstance(source, ProgramFile):
-        artifact = lower(source, Artifact.of_program(source.data, source.label).npu or npu)
-    else:
-        artifact = lower(source, npu, vela=setup, scheme=request.scheme)
+    what = f"Lowering {request.label} for {npu}"
+    reporter.stage(what)
+    artifact = _artifact(request, npu, setup, lambda text: reporter.stage(f"{what}: {text}"))
     artifact = artifact.of(request.method)
     sets = given.input_sets(artifact.plan.input_tensors) if isinstance(given, InputFile) else given
     place = Destination(str(npu), board.soc, firmware)
     asked = None if setup is None else setup.mode
     checks = examine(artifact, place, Footprint.of(artifact), input_sets=1 if sets is None else len(sets), asked=asked)
     return Survey(describe(board), checks)
+
+
+def _artifact(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progress: Progress) -> Artifact:
+    source = request.model
+    if isinstance(source, str) and not source.lower().endswith(".pte"):
+        return lower_named(
+            source, npu, vela=setup, scheme=request.scheme, trust=request.trust_model, progress=progress
+        ).artifact
+    if isinstance(source, str):
+        source = load_model(source, trust=request.trust_model)
+    if isinstance(source, ProgramFile):
+        return lower(source, Artifact.of_program(source.data, source.label).npu or npu)
+    return lower(source, npu, vela=setup, scheme=request.scheme, progress=progress)

@@ -33,13 +33,16 @@ def cache_limit() -> int:
     return byte_size.parse(given, LIMIT_VARIABLE) if given else DEFAULT_LIMIT
 
 
-def keep_torchs_files() -> None:
-    """Give torch a folder in the cache for its compiled code, unless the user gave it one. Call it before torch is
-    imported.
+def prepare_torch() -> None:
+    """Set what torch reads from the environment when it is imported, unless the user did. Call it before that.
 
-    torch 2.13 makes that folder when torch.export is imported (torch/_inductor/runtime/cache_dir_utils.py), by default
-    in TMPDIR, and leaves it there.
+    Its threads wait asleep. GNU's OpenMP lets them spin, for milliseconds after each operator; where other processes
+    want the processors, lowering a network then takes twice the CPU time.
+
+    Its compiled code is kept in the cache. torch 2.13 makes that folder when torch.export is imported
+    (torch/_inductor/runtime/cache_dir_utils.py), by default in TMPDIR, and leaves it there.
     """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     folder = cache_folder() / "torchinductor"
     try:
         folder.mkdir(parents=True, exist_ok=True)

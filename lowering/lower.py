@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ethos_hil.lowering.key import model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.progress import Progress, silent, tell, telling
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
@@ -39,12 +40,6 @@ from ethos_hil.lowering.versions import check_source_unchanged, versions
 if TYPE_CHECKING:
     import torch
 
-Progress = Callable[[str], None]
-
-
-def _silent(stage: str) -> None:
-    pass
-
 
 def lower(
     model: str | TorchModel | ProgramFile,
@@ -55,7 +50,7 @@ def lower(
     scheme: Scheme = "a8w8",
     whole: bool = False,
     cache: Cache | None = None,
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Artifact:
     """Compile a model for an NPU, or to TOSA alone, or take a compiled one from the cache.
 
@@ -70,8 +65,8 @@ def lower(
             method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
             default a partitioner picks the operators to delegate.
         cache: the cache of artifacts; by default the user's.
-        progress: called with a few words at the start of each stage. File descriptors 1 and 2 are redirected while a
-            stage runs, so show progress on a duplicate of them.
+        progress: called with what is being done (`ethos_hil.lowering.progress.Progress`). File descriptors 1 and 2 are
+            redirected while a stage runs, so show progress on a duplicate of them.
 
     Returns:
         The artifact. Its `npu_ops` are empty when nothing could be delegated, or when it is a .pte of unknown origin.
@@ -104,11 +99,11 @@ def lower(
     )
     progress("exporting")
     # Patches of torchao come later: they import it, and nothing else does if the artifact is in the cache.
-    with apply([patch for patch in SPEED if patch.package == "torch"]):
+    with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]):
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
             key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))
-        artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, progress, whole=whole))
+        artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, whole=whole))
     return artifact.called(model.label)
 
 
@@ -159,24 +154,37 @@ def _compile(
     exported: Mapping[str, torch.export.ExportedProgram],
     toolchain: Toolchain,
     key: str,
-    progress: Progress,
     *,
     whole: bool,
 ) -> Artifact:
     with _stage("loading ExecuTorch", model.sources):
         toolchain.start()
         import_executorch()
-        from executorch.exir import ExecutorchBackendConfig
-
         spec = toolchain.compile_spec
+    with apply(SPEED):
+        return _lowered(model, exported, toolchain, spec, key, whole=whole)
+
+
+def _lowered(
+    model: TorchModel,
+    exported: Mapping[str, torch.export.ExportedProgram],
+    toolchain: Toolchain,
+    spec: Any,
+    key: str,
+    *,
+    whole: bool,
+) -> Artifact:
+    """Quantise, delegate and emit a model; ExecuTorch is imported, and upstream is patched."""
+    from executorch.exir import ExecutorchBackendConfig
+
     ready = {
-        name: _prepared(name, method, exported[name], toolchain, spec, model.sources, progress)
+        name: _prepared(name, method, exported[name], toolchain, spec, model.sources)
         for name, method in model.methods.items()
     }
     programs = {name: method.program for name, method in ready.items()}
     given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
     borders: Mapping[str, Border] = {}
-    progress(f"lowering to {toolchain.product}")
+    tell(f"lowering to {toolchain.product}")
     leave = {name: method.leave for name, method in model.methods.items()}
     with (
         _stage("lowering the model", model.sources),
@@ -194,6 +202,7 @@ def _compile(
             name: _state(method, exported[name], ready[name].program, edge.exported_program(name))
             for name, method in model.methods.items()
         }
+        tell("writing the program")
         pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
         plans = Program.parse(pte, model.label)
         methods = [
@@ -224,14 +233,14 @@ def _compile(
         vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
         notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
-    return artifact if ethosu is None else _with_bounds(artifact, progress)
+    return artifact if ethosu is None else _with_bounds(artifact)
 
 
-def _with_bounds(artifact: Artifact, progress: Progress) -> Artifact:
+def _with_bounds(artifact: Artifact) -> Artifact:
     """Return the artifact with how far each of its methods may be from PyTorch."""
     from ethos_hil.lowering.oracle.bounds.worst_case import worst_case
 
-    progress("bounding the distance from PyTorch")
+    tell("bounding the distance from PyTorch")
     methods = [replace(method, allowed=worst_case(artifact.of(method.name))) for method in artifact.methods]
     first, *others = methods
     return replace(artifact, allowed=first.allowed, others=tuple(others))
@@ -275,7 +284,6 @@ def _prepared(
     toolchain: Toolchain,
     spec: Any,
     sources: Sources,
-    progress: Progress,
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
     from ethos_hil.lowering.quantised import is_quantised
@@ -300,8 +308,8 @@ def _prepared(
         program = export(floating, method.example_inputs) if notes else exported
     if toolchain.scheme is None:
         return _Ready(program, floats, (), notes)
-    progress("quantising")
-    with apply(SPEED), _stage("quantising the model", sources):
+    tell("quantising")
+    with _stage("quantising the model", sources):
         module, program = quantise(floating, method.calibration_inputs, spec, toolchain.scheme)
         return _Ready(program, floats, evaluate(module, method.example_inputs), notes)
 

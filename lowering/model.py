@@ -48,6 +48,8 @@ _RETURNS = (
 )
 _MOST_PROGRAM = 2 << 30
 """Bytes of a .pte: the offsets in a FlatBuffer have 31 bits."""
+MODULE_PREFIX = "ethos_hil_model_"
+"""How the name begins that a user's file is imported under, anew each time."""
 _MAX_NAME = 31  # bytes of a method's name that the firmware's package has room for (harness/image/formats.py)
 
 
@@ -250,7 +252,7 @@ def _on_path(folder: Path) -> Iterator[None]:
 def _import_file(path: Path, text: str) -> ModuleType:
     resolved = path.resolve()
     # Not the bare stem: a user's file may be called torch.py.
-    name = f"ethos_hil_model_{resolved.stem}"
+    name = f"{MODULE_PREFIX}{resolved.stem}"
     spec = importlib.util.spec_from_file_location(name, resolved)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be imported", hint=_FORMS)

@@ -13,7 +13,7 @@ from typing import Any
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
-from ethos_hil.lowering.cache_settings import keep_torchs_files
+from ethos_hil.lowering.cache_settings import prepare_torch
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
@@ -32,7 +32,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
     """
     failure: EthosHilError | None = None
     _check_files(request, json_file)
-    keep_torchs_files()
+    prepare_torch()
     try:
         with Live() as live, _never_exiting():
             live.stage(f"Loading {request.label}")
@@ -65,7 +65,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
     """
-    keep_torchs_files()
+    prepare_torch()
     with Live() as live, _never_exiting():
         live.stage(f"Loading {order.model}")
         from ethos_hil.harness.cli import lower
@@ -86,7 +86,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
     _check_files(request, json_file)
-    keep_torchs_files()
+    prepare_torch()
     with Live() as live, _never_exiting():
         live.stage(f"Loading {request.label}")
         from ethos_hil.harness.survey import survey

@@ -18,8 +18,8 @@ from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.export_files import PRODUCTS, Product, artefacts, products
-from ethos_hil.lowering.lower import lower as lower_model
-from ethos_hil.lowering.model import ProgramFile, load_model
+from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.named_model import lower_named
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.text_summary import summary
 from ethos_hil.lowering.text_summary import target as target_of
@@ -103,18 +103,19 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
         check_distinct(written, {"MODEL": model_file(order.model)})
     if order.artefacts is not None:
         check_folder(order.artefacts, written)
-    model = load_model(order.model, trust=order.trust_model)
-    if isinstance(model, ProgramFile):
+    if order.model.lower().endswith(".pte"):
+        load_model(order.model)  # what is wrong with the file comes first
         raise UsageError(f"{order.model} is compiled already", hint="give the model it was made from")
     what = f"Lowering {order.model} to {target}" if product == "tosa" else f"Lowering {order.model} for {target}"
     reporter.stage(what)
-    artifact = lower_model(
-        model,
+    artifact = lower_named(
+        order.model,
         target,
         vela=setup,
         whole=order.whole,
+        trust=order.trust_model,
         progress=lambda stage: reporter.stage(f"{what}: {stage}"),
-    )
+    ).artifact
     files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
     if order.artefacts is not None:
         check_folder(order.artefacts, written)  # lowering takes long enough to put a file there

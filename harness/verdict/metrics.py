@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import Outcome
@@ -34,7 +33,7 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
     return attributed
 
 
-def metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mapping[str, float]) -> tuple[Metric, ...]:
+def metrics(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Metric, ...]:
     """Return cycles where the target counts them, the compiler's estimate, the device's memory, and wall seconds."""
     found = []
     if _counted(board, outcome):
@@ -51,7 +50,8 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, seconds: Mappin
     stack = max((run.stack_used for run in outcome.runs), default=0)
     if stack:
         found.append(Metric("stack_used", stack, "bytes", "reported"))
-    for phase, value in {**seconds, **outcome.seconds}.items():
+    for phase, value in outcome.seconds.items():
+        phase = "target" if phase == "total" else phase
         found.append(Metric(f"{phase}_seconds", round(value, 4), "s", "host"))
     return tuple(found)
 

@@ -238,11 +238,14 @@ def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
     """Return the call that each TOSA operator computes a part of."""
     producers = graph.producers()
     origins: list[AtenCall | None] = [None] * len(graph.operators)
+    unnumbered: dict[str, set[str]] = {}
+    for name, call in partition.nodes.items():
+        unnumbered.setdefault(_NUMBER.sub("", name), set()).add(call)
     for operator in graph.operators:
         if operator.is_constant:  # has no trace; one besides weights is named after the node it was made from
             node = _PASS_SUFFIX.sub("", operator.outputs[0])
-            alike = {call for name, call in partition.nodes.items() if _NUMBER.sub("", name) == _NUMBER.sub("", node)}
-            only = alike.pop() if len(alike) == 1 else ""  # passes renumber nodes
+            alike = unnumbered.get(_NUMBER.sub("", node), set())
+            only = next(iter(alike)) if len(alike) == 1 else ""  # passes renumber nodes
             origins[operator.index] = partition.calls.get(partition.nodes.get(node, only))
             continue
         root = operator.location.root if operator.location is not None else None

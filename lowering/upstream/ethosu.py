@@ -27,6 +27,7 @@ from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.progress import tell
 from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.source import Sources
@@ -84,6 +85,15 @@ class Capture:
     method: str = FORWARD
     partitions: list[CompiledPartition] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    waiting: int = 1
+    """Delegates of the method."""
+    begun: dict[str, int] = field(default_factory=dict)
+    """Of each method, how many were begun."""
+
+    def taken(self) -> tuple[int, int]:
+        """Note that a delegate of the method is begun. Return its number, and how many there are."""
+        self.begun[self.method] = self.begun.get(self.method, 0) + 1
+        return self.begun[self.method], max(self.begun[self.method], self.waiting)
 
     def compiled(self, blob: bytes) -> CompiledPartition:
         """The partition with this blob. Of partitions with equal blobs, it is the one with this object.
@@ -238,12 +248,15 @@ def _backend() -> Any:
             results: dict[str, Any] = {}
             for method, programs in edge_programs.items():
                 _current.get().method = method
+                _current.get().waiting = len(programs)
                 results |= super().preprocess_multimethod({method: programs}, {method: compile_specs[method]})
             return results
 
         @staticmethod
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
             capture = _current.get()
+            number, count = capture.taken()
+            tell(f"lowering delegate {number} of {count} to TOSA")
 
             def arguments(value: bytes, folder: str) -> list[str]:
                 return with_ini(value.decode().split(" "), capture.ini, Path(folder))

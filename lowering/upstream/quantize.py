@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.lowering.progress import tell_within
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.patches.apply import apply
@@ -58,9 +59,11 @@ def quantise(
         else:
             buffers = Buffers.of(floating)
             prepared = prepare_pt2e(floating, quantiser)
-            for inputs in sets:
+            for number, inputs in enumerate(sets):
+                tell_within(f"calibrating with input {number + 1} of {len(sets)}")
                 prepared(*inputs)
                 buffers.restore(prepared)
+            tell_within("choosing the ranges")
             converted = convert_pt2e(prepared)  # it executes what it takes for constant, writes included
             buffers.restore(converted)
     return converted, export(converted, calibration_inputs[0])

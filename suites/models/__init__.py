@@ -12,6 +12,7 @@ def ds_cnn() -> Method:
     """Return MLPerf Tiny's keyword spotting, seeded."""
     from ethos_hil.suites.models import keyword_spotting
 
+    _seed()
     return keyword_spotting.ds_cnn()
 
 
@@ -19,6 +20,7 @@ def mobilenet_v1() -> Method:
     """Return MLPerf Tiny's visual wake words, seeded."""
     from ethos_hil.suites.models import wake_words
 
+    _seed()
     return wake_words.mobilenet_v1()
 
 
@@ -26,6 +28,7 @@ def resnet8() -> Method:
     """Return MLPerf Tiny's image classification, seeded."""
     from ethos_hil.suites.models import image_classification
 
+    _seed()
     return image_classification.resnet8()
 
 
@@ -33,6 +36,7 @@ def autoencoder() -> Method:
     """Return MLPerf Tiny's anomaly detection, seeded."""
     from ethos_hil.suites.models import anomaly_detection
 
+    _seed()
     return anomaly_detection.autoencoder()
 
 
@@ -40,6 +44,7 @@ def mobilenet_v2() -> Method:
     """Return MobileNetV2 1.0 at 224x224, seeded."""
     from ethos_hil.suites.models import mobilenetv2
 
+    _seed()
     return mobilenetv2.mobilenet_v2()
 
 
@@ -47,6 +52,7 @@ def efficientnet_lite0() -> Method:
     """Return EfficientNet-Lite0 with its ImageNet weights, and photographs."""
     from ethos_hil.suites.models import efficientnet
 
+    _seed()
     return efficientnet.efficientnet_lite0()
 
 
@@ -54,6 +60,7 @@ def transformer_encoder() -> Method:
     """Return a small transformer encoder block, seeded."""
     from ethos_hil.suites.models import transformer
 
+    _seed()
     return transformer.transformer_encoder()
 
 
@@ -61,4 +68,12 @@ def lstm() -> Method:
     """Return an LSTM that labels every step, seeded."""
     from ethos_hil.suites.models import recurrent
 
+    _seed()
     return recurrent.lstm()
+
+
+def _seed() -> None:
+    """Seed torch's common generator: layers draw from it when they are made."""
+    import torch
+
+    torch.manual_seed(0)

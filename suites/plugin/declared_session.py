@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.interruption import end_on_signals, restore
-from ethos_hil.lowering.cache_settings import keep_torchs_files
+from ethos_hil.lowering.cache_settings import prepare_torch
 from ethos_hil.suites.plugin.options import Options
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem
 from ethos_hil.suites.plugin.shared_names import TALLY
@@ -31,7 +31,7 @@ def join(config: pytest.Config) -> Tally:
         tally = Tally(config)
         config.pluginmanager.register(DeclaredSession(), "ethos-hil-session")
         config.pluginmanager.register(tally, TALLY)
-        keep_torchs_files()
+        prepare_torch()
         _end_on_signals(config)
     return tally
 

@@ -12,15 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.suites.trial import model_fingerprint
-from ethos_hil.suites.trial.code_watch import WATCH
-from ethos_hil.suites.trial.model_fingerprint import (
+from ethos_hil.lowering.made_from import model_fingerprint
+from ethos_hil.lowering.made_from.code_watch import WATCH
+from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
     changed_in_session,
     fingerprint,
     read_at_import,
     state_of,
 )
+from ethos_hil.lowering.made_from.project_files import SUITES
 
 
 @pytest.fixture
@@ -68,11 +69,7 @@ def unchanged(made_from: Fingerprint, project: Path) -> bool:
 def test_it_is_made_from_what_its_file_imports_and_so_on(project: Path) -> None:
     made_from = fingerprint([project / "test_net.py"])
     assert names(made_from, project) == {"__init__.py", "conftest.py", "test_net.py", "net.py", "layers.py"}
-    ours = {
-        Path(path).name
-        for path in made_from.files
-        if Path(path).is_relative_to(Path(model_fingerprint.__file__).resolve().parents[1])
-    }
+    ours = {Path(path).name for path in made_from.files if Path(path).is_relative_to(SUITES)}
     assert {"build.py", "case.py"} <= ours
     assert not any("site-packages" in path for path in made_from.files)
 

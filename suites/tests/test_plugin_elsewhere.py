@@ -22,12 +22,14 @@ LIGHT = {
     "ethos_hil.suites.plugin.hooks",
     "ethos_hil.suites.plugin.options",
     "ethos_hil.suites.plugin.shared_names",
-    "ethos_hil.suites.trial",
-    "ethos_hil.suites.trial.chance",
-    "ethos_hil.suites.trial.code_watch",
-    "ethos_hil.suites.trial.project_files",
-    "ethos_hil.suites.trial.session_start",
-    "ethos_hil.suites.trial.watched_environment",
+    "ethos_hil.lowering",
+    "ethos_hil.lowering.made_from",
+    "ethos_hil.lowering.made_from.chance",
+    "ethos_hil.lowering.made_from.code_watch",
+    "ethos_hil.lowering.made_from.generators",
+    "ethos_hil.lowering.made_from.project_files",
+    "ethos_hil.lowering.made_from.session_start",
+    "ethos_hil.lowering.made_from.watched_environment",
 }
 """The only modules of this package that a session of another project imports."""
 CONFTEST = """

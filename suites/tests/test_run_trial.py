@@ -16,16 +16,16 @@ from ethos_hil.harness.verdict.verify import Comparison
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import CacheContents
+from ethos_hil.lowering.made_from import artifact_memo
+from ethos_hil.lowering.made_from.artifact_memo import Found
+from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import SAMPLE
-from ethos_hil.suites.trial import artifact_memo
-from ethos_hil.suites.trial.artifact_memo import Found
 from ethos_hil.suites.trial.declared import DeclaredCase
-from ethos_hil.suites.trial.model_fingerprint import read_at_import
 from ethos_hil.suites.trial.run_trial import Trial
 
 Change = Callable[[tuple[NpuOp, ...]], tuple[NpuOp, ...]]

@@ -12,6 +12,12 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.bytecode import check_bytecode
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.made_from import artifact_memo
+from ethos_hil.lowering.made_from.artifact_memo import Found
+from ethos_hil.lowering.made_from.chance import calls_noticed
+from ethos_hil.lowering.made_from.code_watch import WATCH
+from ethos_hil.lowering.made_from.imported_files import file_of_module
+from ethos_hil.lowering.made_from.model_fingerprint import fingerprint, read_at_import
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
@@ -23,13 +29,7 @@ from ethos_hil.suites.declare.capability import missing_packages
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import Profile
-from ethos_hil.suites.trial import artifact_memo
-from ethos_hil.suites.trial.artifact_memo import Found
-from ethos_hil.suites.trial.chance import calls_noticed
-from ethos_hil.suites.trial.code_watch import WATCH
 from ethos_hil.suites.trial.expectation import BORDER, Expectation
-from ethos_hil.suites.trial.imported_files import file_of_module
-from ethos_hil.suites.trial.model_fingerprint import fingerprint, read_at_import
 
 if TYPE_CHECKING:
     from ethos_hil.lowering.model import TorchModel
@@ -108,7 +108,7 @@ class Declared(abc.ABC):
         mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, NpuName) else None
         with WATCH.building() as built:
             seed(self.name)
-            with calls_noticed(WATCH.asked):
+            with calls_noticed(WATCH):
                 model = self.build()
             artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}

@@ -33,13 +33,13 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.array_archive import read_arrays
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
+from ethos_hil.lowering.made_from.code_watch import Reads
+from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_in_session
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.versions import versions
 from ethos_hil.lowering.zip_members import ZipMembers, members
 from ethos_hil.results.regular_file import opened
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.trial.code_watch import Reads
-from ethos_hil.suites.trial.model_fingerprint import Fingerprint, changed_in_session
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
 SCHEMA_VERSION = 2

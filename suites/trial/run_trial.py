@@ -175,7 +175,7 @@ class Trial:
     def _replayed(self, folder: Path) -> tuple[Evidence, Record | None]:
         """Judge a recorded answer again with today's oracle, declaration and comparison."""
         from ethos_hil.harness.run import Answer, judge
-        from ethos_hil.suites.trial.model_fingerprint import read_at_import
+        from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
         from ethos_hil.suites.trial.recording import RecordedTarget, Recording
 
         path = self._archive(folder)

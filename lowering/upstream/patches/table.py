@@ -7,6 +7,7 @@ of seven lowerings that alternate in one process. `python -m ethos_hil.suites.la
 from __future__ import annotations
 
 from ethos_hil.lowering.upstream.patches.composites import collected_once
+from ethos_hil.lowering.upstream.patches.decomposed import decomposed_once
 from ethos_hil.lowering.upstream.patches.generation import generated_on_demand
 from ethos_hil.lowering.upstream.patches.histogram import searched_in_numbers
 from ethos_hil.lowering.upstream.patches.history import shared_history
@@ -14,6 +15,7 @@ from ethos_hil.lowering.upstream.patches.keep_origins import traced
 from ethos_hil.lowering.upstream.patches.observed import observed
 from ethos_hil.lowering.upstream.patches.overrides import remembered_overrides
 from ethos_hil.lowering.upstream.patches.patch import Patch
+from ethos_hil.lowering.upstream.patches.retracing import described_on_demand, plain_as_they_are, remembered_calls
 from ethos_hil.lowering.upstream.patches.tables_first import tables_first
 from ethos_hil.lowering.upstream.patches.vela_process import vela_elsewhere
 
@@ -22,6 +24,7 @@ _TORCHAO = ("0.18.0",)
 _EXECUTORCH = ("1.4.1",)
 _PASSES = "executorch.backends.arm._passes"
 _SDPA = "executorch.backends.transforms.decompose_sdpa.DecomposeScaledDotProductAttention"
+_BASE = "executorch.exir.pass_base._ExportPassBase"
 _OBSERVER = "torchao.quantization.pt2e.observer.HistogramObserver"
 _COLLECTION = (
     (
@@ -138,6 +141,110 @@ SPEED = (
         adds=True,
     ),
     Patch(
+        name="decomposed programs",
+        package="torch",
+        versions=_TORCH,
+        owner="torch.export.exported_program.ExportedProgram",
+        attribute="run_decompositions",
+        make=decomposed_once,
+        fingerprints=(
+            (
+                "torch.export.exported_program.ExportedProgram.run_decompositions",
+                "ed8d4905731e3fb4b7330ecd152cf427218aaa8f93cf9a93bdb4db8868f29ee7",
+            ),
+            (
+                "torch.export.exported_program._decompose_exported_program",
+                "10672f3e2e98c4fa840863955faa89d69d2036cb43e012aff88ee8bd0cdfc6f8",
+            ),
+            (
+                "torch.export.exported_program._decompose_and_get_gm_with_new_signature_constants",
+                "39d1835aa56039016e296287eb2f0b3b12c0384541051148c8a099283ca4940b",
+            ),
+            (
+                "torch.fx.traceback.set_current_meta",
+                "2f08859ea6ff11054be24e9cafd2d433d6cf5d3bcef41528d1950963db6df4b7",
+            ),
+        ),
+        why="torch traces a whole program to decompose it, also where nothing of it is to be decomposed",
+        gain="GAIN_D",
+        changes_result=False,
+    ),
+    Patch(
+        name="calls of operators",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner=_BASE,
+        attribute="_fx",
+        make=remembered_calls,
+        fingerprints=(
+            (
+                "executorch.exir.pass_base._ExportPassBase._fx",
+                "cc967677ee34ee7ccf48307cc42521e93073f3a7da4b53b13433e7f2213f1d78",
+            ),
+            (
+                "executorch.exir.pass_base._ExportPassBase.ExportTracer.set_metadata",
+                "1a5c45eb889d1b2954f0d3de3ade39e6b97f896398dd03301dedb6732ef3cae8",
+            ),
+            (
+                "executorch.exir.pass_base._ExportPassBase.ExportTracer.create_arg",
+                "41e4b20cd1af088859b9ad39833c687bebb8887b60b92025998ffc8cfa0efbef",
+            ),
+            (
+                "torch.fx.proxy.TracerBase.create_proxy",
+                "14a51ab3ee1742b8e468b70dd583f1a3372605f33d448752cd159904570d2138",
+            ),
+            (
+                "torch.fx.interpreter.Interpreter.call_function",
+                "64588279b8f5a8913cb8750ebb03bd1b05b9ed34c1d3f8307de4434ac168c76f",
+            ),
+        ),
+        why="each of ExecuTorch's passes calls every operator of the graph with fake tensors again",
+        gain="GAIN_A",
+        changes_result=False,
+    ),
+    Patch(
+        name="text of nodes",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner=f"{_BASE}.ExportInterpreter",
+        attribute="run_node",
+        make=described_on_demand,
+        fingerprints=(
+            (
+                "executorch.exir.pass_base._ExportPassBase.ExportInterpreter.run_node",
+                "b40e58ac87e12fc4afd04d81c766fe951f228d54aafcf9c61707e93ca07f7aaf",
+            ),
+        ),
+        why="each of ExecuTorch's passes writes out every node of the graph, for the messages of errors",
+        gain="GAIN_B",
+        changes_result=False,
+    ),
+    Patch(
+        name="plain arguments",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner="executorch.exir.pass_base.ExportPass.ExportTracer",
+        attribute="create_arg",
+        make=plain_as_they_are,
+        fingerprints=(
+            (
+                "executorch.exir.pass_base.ExportPass.ExportTracer.create_arg",
+                "069f352902939b4f5cf88322ab72ada042d15ad660fc203f1f6404f7b1098d58",
+            ),
+            (
+                "executorch.exir.pass_base._ExportPassBase.ExportTracer.create_arg",
+                "41e4b20cd1af088859b9ad39833c687bebb8887b60b92025998ffc8cfa0efbef",
+            ),
+            (
+                "torch.fx.proxy.TracerBase.create_arg",
+                "0a76be4b7367508599c88d37440e442bda80adaf3305d127ac4b035ccdfebbf6",
+            ),
+        ),
+        why="ExecuTorch and torch ask of every number of a list whether it is a module, a tensor or an opaque object",
+        gain="GAIN_C",
+        changes_result=False,
+    ),
+    Patch(
         name="histogram",
         package="torchao",
         versions=_TORCHAO,
@@ -159,7 +266,7 @@ SPEED = (
         changes_result=False,
     ),
 )
-"""What torch and torchao do many times in a lowering and need not do."""
+"""What torch, torchao and ExecuTorch do many times in a lowering and need not do."""
 
 
 def _origins(operators: str, owner: str, *fingerprints: tuple[str, str]) -> Patch:

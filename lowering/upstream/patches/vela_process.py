@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ethos_hil.lowering.native.worker import ToolRaised
+from ethos_hil.lowering.progress import VELA, tell
 from ethos_hil.lowering.vela import call_vela
 
 
@@ -20,6 +21,7 @@ class VelaElsewhere:
             ToolRaised: Vela raises another exception.
             VelaCrash: Vela's process ends.
         """
+        tell(VELA)
         try:
             return int(call_vela(arguments).header["status"])
         except ToolRaised as error:

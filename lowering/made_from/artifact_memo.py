@@ -11,19 +11,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import touch
+from ethos_hil.lowering.made_from.code_watch import Reads
+from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_in_session
+from ethos_hil.lowering.made_from.project_files import installed
 from ethos_hil.lowering.versions import versions
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.regular_file import read_text
-from ethos_hil.suites.trial.code_watch import Reads
-from ethos_hil.suites.trial.model_fingerprint import Fingerprint, changed_in_session
-from ethos_hil.suites.trial.project_files import installed
 
 _MOST_MEMO = 10 << 20
 """Largest size of a memo, bytes."""
@@ -31,10 +32,17 @@ _MOST_MEMO = 10 << 20
 
 @dataclass(frozen=True)
 class Found:
-    """An artifact, and what its model was made from."""
+    """An artifact, and what its model was made from.
+
+    Attributes:
+        artifact: the artifact.
+        made_from: what its model was made from.
+        told: what else is to be known of the model, as JSON.
+    """
 
     artifact: Artifact
     made_from: Fingerprint
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find(cache: Cache, name: str, target: Sequence[str], today: Reads) -> Found | None:
@@ -58,7 +66,7 @@ def find(cache: Cache, name: str, target: Sequence[str], today: Reads) -> Found 
     if artifact is None:
         return None
     touch(path)  # the cache removes the least recently used ones
-    return Found(artifact, made_from)
+    return Found(artifact, made_from, entry.get("told", {}))
 
 
 def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
@@ -68,7 +76,12 @@ def keep(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
         return
     path = _path(cache, name, target)
     path.parent.mkdir(parents=True, exist_ok=True)
-    entry = {"key": found.artifact.key, "files": dict(made_from.files), "variables": dict(made_from.variables)}
+    entry = {
+        "key": found.artifact.key,
+        "files": dict(made_from.files),
+        "variables": dict(made_from.variables),
+        "told": dict(found.told),
+    }
     write_whole(path, json.dumps(entry))
 
 

@@ -12,8 +12,12 @@ import datetime
 import posix
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from types import FrameType
+from typing import Protocol
+
+from ethos_hil.lowering.made_from.generators import DRAWS, SEEDS, CommonGenerators
+from ethos_hil.lowering.made_from.project_files import Owner, owner_of
 
 _CLOCKS = frozenset({
     "time.time", "time.time_ns", "time.localtime", "time.gmtime", "time.ctime", "time.strftime",
@@ -26,7 +30,7 @@ _SEEDS = {"random": "random.seed", "numpy.random": "numpy.random.seed", "torch":
 _TORCHS_DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "bernoulli", "rand_like", "randn_like"})
 _NO_DRAWS = frozenset({"seed", "Generator", "PCG64", "SeedSequence", "get_state", "getstate", "set_state", "setstate"})
 _IN_C = frozenset({"time", "time_ns", "localtime", "gmtime", "ctime", "strftime", "now", "today", "utcnow", "urandom",
-                   "getrandom"})  # fmt: skip
+                   "getrandom", "stat", "from_file"})  # fmt: skip
 
 
 def asked_by_statements(tree: ast.Module) -> frozenset[str]:
@@ -92,30 +96,76 @@ def _generator(name: str) -> str:
     return "torch" if layer or (owner == "torch" and last in _TORCHS_DRAWS) else ""
 
 
-@contextlib.contextmanager
-def calls_noticed(note: Callable[[str], None]) -> Iterator[None]:
-    """Call `note` with what Python code asks for inside the block, as the end of a sentence.
+class Listener(Protocol):
+    """Is told what code asks for."""
 
-    Where a profiler is at work, nothing is noticed.
+    def asked(self, what: str) -> None:
+        """Note that it asks for the time, or for random numbers: the end of a sentence."""
+
+    def stated(self, value: object) -> None:
+        """Note that it asks for the state of a file of this name, if it is a name."""
+
+    def given(self, value: object) -> None:
+        """Note that it gives this to a function of an installed package."""
+
+
+@contextlib.contextmanager
+def calls_noticed(listener: Listener, generators: CommonGenerators | None = None) -> Iterator[None]:
+    """Notice what Python code asks for inside the block. Where a profiler is at work, nothing is noticed.
+
+    Args:
+        listener: told of it.
+        generators: told of each seed.
     """
     if sys.getprofile() is not None:
         yield
         return
 
     def hear(frame: FrameType, event: str, function: object) -> None:
-        name = getattr(function, "__name__", "") if event == "c_call" else ""
-        if name not in _IN_C or frame.f_globals.get("__name__") == "logging":
+        if event == "call":
+            caller = frame.f_back
+            if (
+                caller is not None
+                and owner_of(caller.f_code.co_filename)[0] is Owner.PROJECT
+                and owner_of(frame.f_code.co_filename)[0] is Owner.PACKAGE
+            ):
+                for value in list(frame.f_locals.values()):
+                    listener.given(value)
+            return
+        name = getattr(function, "__name__", "") if event[:2] == "c_" else ""
+        if generators is not None and name in SEEDS:
+            generators.hear(event, name, getattr(function, "__self__", None))
+        elif generators is not None and name in DRAWS and _package_is_imported(frame):
+            generators.drawn_for_a_package(event, getattr(function, "__self__", None))
+        if event != "c_call" or name not in _IN_C or frame.f_globals.get("__name__") == "logging":
             return
         owner = getattr(function, "__self__", None)
         if isinstance(owner, type) and issubclass(owner, datetime.date):
-            note(f"asks for the time (datetime.{owner.__name__}.{name})")
+            listener.asked(f"asks for the time (datetime.{owner.__name__}.{name})")
         elif owner is time:
-            note(f"asks for the time (time.{name})")
+            listener.asked(f"asks for the time (time.{name})")
+        elif owner is posix and name == "stat":
+            for value in list(frame.f_locals.values()):
+                listener.stated(value)
+        elif name == "from_file":
+            listener.asked("uses torch.from_file, which reads files unseen")
         elif owner is posix:
-            note(f"draws random numbers without a seed (os.{name})")
+            listener.asked(f"draws random numbers without a seed (os.{name})")
 
     sys.setprofile(hear)
     try:
         yield
     finally:
         sys.setprofile(None)
+
+
+def _package_is_imported(frame: FrameType | None) -> bool:
+    """Return whether a frame works for an installed package that is being imported, not for the project."""
+    while frame is not None:
+        owner, _ = owner_of(frame.f_code.co_filename)
+        if owner is Owner.PROJECT:
+            return False
+        if owner is Owner.PACKAGE and frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.f_back
+    return False

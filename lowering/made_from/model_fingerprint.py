@@ -1,10 +1,10 @@
 """What a case was made from: a change in any of it may change the model.
 
 This is the file that declares the case, the project's modules that this file imports, directly or indirectly, the
-`conftest.py`s above it, data files, folders and environment variables that their code read when they were imported, and
-those that were read while the model was built and lowered (`ethos_hil.suites.trial.code_watch`). Installed packages are
-not listed: their versions are compared too. Neither are `lowering`, whose digest is among the versions, and `harness`
-and `results`, which do not affect a model.
+`conftest.py`s above it, data files, folders and environment variables that their code read when they were imported,
+and those that were read while the model was built and lowered (`ethos_hil.lowering.made_from.code_watch`). Installed
+packages are not listed: their versions are compared too. Neither are `lowering`, whose digest is among the versions,
+and `harness` and `results`, which do not affect a model.
 
 A model may also depend on what cannot be known: what a process or the network answered. Such a case is lowered anew in
 every session.
@@ -21,14 +21,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ethos_hil.lowering.made_from import imported_files
+from ethos_hil.lowering.made_from.code_watch import WATCH, Reads, digest_of_value
+from ethos_hil.lowering.made_from.project_files import SUITES, counts, names_in
+from ethos_hil.lowering.made_from.session_start import BEGAN
 from ethos_hil.results.regular_file import opened
-from ethos_hil.suites.trial import imported_files
-from ethos_hil.suites.trial.code_watch import WATCH, Reads, digest_of_value
-from ethos_hil.suites.trial.project_files import counts, names_in
-from ethos_hil.suites.trial.session_start import BEGAN
 
-_SUITES = Path(__file__).resolve().parents[1]
-_BUILDERS = (_SUITES / "trial/build.py", *(_SUITES / "declare").glob("*.py"))
+_BUILDERS = (SUITES / "trial/build.py", *(SUITES / "declare").glob("*.py"))
 """The parts of this package that turn a declaration into a model, with all that they import of it."""
 _MISSING = "missing"
 """In place of the digest of a file that was looked for and is not there."""
@@ -69,31 +68,34 @@ class Fingerprint:
         return None
 
 
-def read_at_import(origins: Iterable[Path]) -> Reads:
+def read_at_import(origins: Iterable[Path], folder: Path | None = None) -> Reads:
     """Return what importing a case's files has asked for: the least that it was made from.
 
     Args:
         origins: the files that declare the case and make its model; they need not be imported yet.
+        folder: as for `fingerprint`.
 
     Returns:
         `files` also has the files of the modules.
     """
-    return _read_at_import(tuple(origins), WATCH.count)
+    return _read_at_import(tuple(origins), folder, WATCH.count)
 
 
 @functools.lru_cache(maxsize=100)
-def _read_at_import(origins: tuple[Path, ...], _count: int) -> Reads:
-    return _reads_of(_closure(origins, loaded_too=False), shared=False)
+def _read_at_import(origins: tuple[Path, ...], folder: Path | None, _count: int) -> Reads:
+    return _reads_of(_closure(origins, folder, loaded_too=False), shared=False)
 
 
-def fingerprint(origins: Iterable[Path], built: Reads | None = None) -> Fingerprint:
+def fingerprint(origins: Iterable[Path], built: Reads | None = None, folder: Path | None = None) -> Fingerprint:
     """Return what a case was made from. Call it in the process that built the model.
 
     Args:
         origins: the files that declare the case and make its model.
         built: what was asked for while it was built and lowered.
+        folder: the folder that Python searches first for what they import, directly or not; by default the working
+            directory, for the origins alone.
     """
-    reads = _reads_of(_closure(tuple(origins), loaded_too=True), shared=True)
+    reads = _reads_of(_closure(tuple(origins), folder, loaded_too=True), shared=True)
     if built is not None:
         reads.add(built)
     # What the tools looked for and did not find, and their temporary files, decide nothing.
@@ -150,11 +152,12 @@ def _digest(path: str, _inode: int, _modified: int, _changed: int, _size: int) -
         return hashlib.sha256(file.read()).hexdigest()
 
 
-def _closure(origins: tuple[Path, ...], *, loaded_too: bool) -> set[Path]:
+def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool) -> set[Path]:
     """Return the files of the modules that a case is made from.
 
     Args:
         origins: the files that declare the case and make its model.
+        folder: as for `fingerprint`.
         loaded_too: where a module imports by a computed name, all imported modules count.
     """
     loaded = imported_files.loaded()
@@ -167,7 +170,7 @@ def _closure(origins: tuple[Path, ...], *, loaded_too: bool) -> set[Path]:
     while waiting:
         path = waiting.pop()
         package = getattr(loaded.get(path), "__package__", None) or ""
-        found, dynamic = imported_files.imported_by(path, package, Path.cwd() if path in first else None)
+        found, dynamic = imported_files.imported_by(path, package, folder or (Path.cwd() if path in first else None))
         if dynamic and loaded_too:
             found |= set(loaded)
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if loaded_too else None):
@@ -199,7 +202,7 @@ def _reads_of(files: set[Path], *, shared: bool) -> Reads:
 
 def _seen(path: Path) -> bool:
     """Return whether it is known what a module read when it was imported."""
-    return str(path) in WATCH.heard or path.is_relative_to(_SUITES)
+    return str(path) in WATCH.heard or path.is_relative_to(SUITES)
 
 
 @functools.cache

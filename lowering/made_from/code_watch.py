@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -27,14 +28,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 
-from ethos_hil.suites.trial import chance, watched_environment
-from ethos_hil.suites.trial.project_files import Owner, names_in, owner_of
+from ethos_hil.lowering.made_from import chance, watched_environment
+from ethos_hil.lowering.made_from.project_files import Owner, names_in, owner_of
 
 UNSET = ""
 """In place of the digest of a variable that is not set."""
 _IGNORED = frozenset({"ETHOS_HIL_CACHE", "ETHOS_HIL_CACHE_LIMIT"})
 """Variables that say where artifacts are kept: they decide no artifact."""
 _OWN_FILES = frozenset({__file__, watched_environment.__file__, chance.__file__})
+_LONGEST_PATH = 4096
+_MOST_FILES = 500
+"""How many files count of a folder that a package is given."""
 _NETWORK = "uses the network"
 _PROCESS = "starts a process"
 
@@ -220,6 +224,37 @@ class CodeWatch:
         if stack is not None and stack.direct:
             self._unknown(stack, what)
 
+    def stated(self, value: object) -> None:
+        """Note a file whose state the project's code asks the system for: it may do something else once it is there.
+
+        Args:
+            value: what may be its name. Python reports no such call.
+        """
+        path = _named(value)
+        if path is not None and (Path(path).is_file() or not Path(path).exists()):
+            self._note_files([path])
+
+    def given(self, value: object) -> None:
+        """Note a file, or the files in a folder, that the project's code names to a package: what the package has in C
+        opens files unseen.
+
+        Args:
+            value: what may be its name.
+        """
+        path = _named(value)
+        if path is None or not {"/", "."} & set(os.fspath(value)):  # type: ignore[call-overload]
+            return
+        if Path(path).is_file():
+            self._note_files([path])
+        elif Path(path).is_dir():
+            files = (entry.path for entry in os.scandir(path) if entry.is_file())
+            self._note_files(list(itertools.islice(files, _MOST_FILES)))
+
+    def _note_files(self, paths: list[str]) -> None:
+        stack = _stack()
+        if stack is not None and not stack.quoting:
+            self._keep(stack, lambda reads: reads.files.update(paths))
+
     def _caused(self, what: str) -> None:
         stack = _stack()
         if stack is not None:
@@ -301,6 +336,16 @@ def _path(named: object) -> str | None:
         return path if path.startswith("/") else str(Path.cwd() / path)
     except OSError:  # the working directory was removed
         return None
+
+
+def _named(value: object) -> str | None:
+    """Return the absolute path that a value may name, of anything but Python code; None for other values."""
+    if not isinstance(value, str | os.PathLike):
+        return None
+    text = os.fspath(value)
+    if not isinstance(text, str) or len(text) > _LONGEST_PATH or "\0" in text or "\n" in text:
+        return None
+    return None if text.endswith((".py", ".pyc", ".so")) else _path(text)
 
 
 def _reads(_mode: object = None, flags: object = 0) -> bool:

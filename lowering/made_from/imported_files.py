@@ -14,11 +14,15 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
-from ethos_hil.suites.trial.chance import asked_by_statements
-from ethos_hil.suites.trial.project_files import of_project
+from ethos_hil.lowering.made_from.chance import asked_by_statements
+from ethos_hil.lowering.made_from.project_files import of_project
 
 _DYNAMIC = frozenset({"import_module", "__import__"})
 """A module that calls one of these may import something that its source does not name."""
+_ARGUMENTS = frozenset({"argv", "orig_argv", "parse_args", "parse_known_args"})
+_UNSEEN = frozenset({"av", "cv2", "decord", "duckdb", "h5py", "lmdb", "netCDF4", "polars", "pyarrow", "safetensors",
+                     "soundfile", "tables"})  # fmt: skip
+"""Packages whose own code, written in C or Rust, opens files. Python does not report that."""
 
 
 def loaded() -> dict[Path, ModuleType]:
@@ -42,7 +46,7 @@ def imported_by(path: Path, package: str, folder: Path | None = None) -> tuple[s
     """
     if path.suffix != ".py":
         return set(), False
-    names, dynamic, _ = _source(path, path.stat().st_mtime_ns)
+    names, dynamic, *_ = _source(path, path.stat().st_mtime_ns)
     search = (str(folder), *sys.path) if folder is not None else tuple(sys.path)
     return {file for name in names for file in _files_of_name(name, package, search)}, dynamic
 
@@ -63,20 +67,27 @@ def asked_at_import(path: Path) -> frozenset[str]:
     return _source(path, path.stat().st_mtime_ns)[2]
 
 
-@functools.lru_cache(maxsize=1000)
-def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset[str]]:
-    """Return the names of modules, or possible modules, that a file imports anywhere; whether it imports by other
-    means; and what `asked_at_import` returns.
+def asked_anywhere(path: Path) -> frozenset[str]:
+    """Return what a file's code asks for that no digest tells, whether it runs or not, as ends of sentences."""
+    return _source(path, path.stat().st_mtime_ns)[3]
 
-    Relative names begin with dots. What is imported for type checkers only does not count.
+
+@functools.lru_cache(maxsize=1000)
+def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset[str], frozenset[str]]:
+    """Return the names of modules, or possible modules, that a file imports anywhere; whether it imports by other
+    means; and what `asked_at_import` and `asked_anywhere` return.
+
+    Relative names begin with dots. What is imported for type checkers only, or when the file is run as a script, does
+    not count.
     """
     names: set[str] = set()
     dynamic = False
+    words: set[str] = set()
     tree = ast.parse(path.read_bytes())
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and _type_checking(node.test):
+        if isinstance(node, ast.If) and (_type_checking(node.test) or _as_script(node.test)):
             waiting += node.orelse
             continue
         if isinstance(node, ast.Import):
@@ -84,14 +95,24 @@ def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
             names |= {base, *(f"{base}{'' if base.endswith('.') else '.'}{alias.name}" for alias in node.names)}
+            words |= {alias.name for alias in node.names if base == "sys"}
         elif isinstance(node, ast.Name | ast.Attribute):
-            dynamic |= (node.id if isinstance(node, ast.Name) else node.attr) in _DYNAMIC
+            word = node.id if isinstance(node, ast.Name) else node.attr
+            dynamic |= word in _DYNAMIC
+            words |= {word} if isinstance(node, ast.Attribute) else set()
         waiting += ast.iter_child_nodes(node)
-    return frozenset(names), dynamic, asked_by_statements(tree)
+    asked = {f"uses {name}, which reads files unseen" for name in _UNSEEN & {each.partition(".")[0] for each in names}}
+    asked |= {"reads the command line"} if words & _ARGUMENTS else set()
+    return frozenset(names), dynamic, asked_by_statements(tree), frozenset(asked)
 
 
 def _type_checking(test: ast.expr) -> bool:
     return (getattr(test, "id", None) or getattr(test, "attr", None)) == "TYPE_CHECKING"
+
+
+def _as_script(test: ast.expr) -> bool:
+    """Return whether a condition is `__name__ == "__main__"`."""
+    return isinstance(test, ast.Compare) and getattr(test.left, "id", None) == "__name__"
 
 
 def _files_of_name(name: str, package: str, search: tuple[str, ...]) -> Iterator[Path]:

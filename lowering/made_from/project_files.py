@@ -11,11 +11,12 @@ import hashlib
 import sysconfig
 from pathlib import Path
 
-_SUITES = Path(__file__).resolve().parents[1]
-_ROOT = _SUITES.parent
+_ROOT = Path(__file__).resolve().parents[2]
+SUITES = _ROOT / "suites"
+"""This package's models, and the machinery that makes tests of declarations."""
 _NO_PART = tuple(f"{_ROOT}/{name}/" for name in ("harness", "results", "lowering", "src/ethos_hil/__init__.py"))
 """Parts of this package that no model is made of. `lowering` has a digest among the versions."""
-_MACHINERY = (*_NO_PART, *(f"{_SUITES}/{name}/" for name in ("declare", "plugin", "trial")))
+_MACHINERY = (*_NO_PART, *(f"{SUITES}/{name}/" for name in ("declare", "plugin", "trial")))
 """Parts of this package whose own reads decide nothing, or are compared in other ways."""
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed packages; an environment may see those of another."""
@@ -64,7 +65,7 @@ def counts(path: Path) -> bool:
     Args:
         path: a path without links.
     """
-    if _inside(path, (f"{_SUITES}/",)):
+    if _inside(path, (f"{SUITES}/",)):
         return True  # models of ours, also where this is installed: a new build may have the old version
     if not _PACKAGES.isdisjoint(path.parts):
         return False
@@ -74,7 +75,7 @@ def counts(path: Path) -> bool:
 @functools.cache
 def _beginnings() -> tuple[str, ...]:
     """Return how the paths of installed modules begin. Most modules are told by it; looking for links takes longer."""
-    return tuple(folder for folder in _installed() if not _inside(_SUITES, (folder,)))
+    return tuple(folder for folder in _installed() if not _inside(SUITES, (folder,)))
 
 
 @functools.cache  # torch has thousands of modules, and every case asks again
