@@ -133,20 +133,27 @@ class Report:
         return self.answer.references
 
 
-def run(request: RunRequest, *, reporter: Reporter | None = None, pool: BoardPool | None = None) -> Report:
+def run(
+    request: RunRequest,
+    *,
+    reporter: Reporter | None = None,
+    pool: BoardPool | None = None,
+    began: float | None = None,
+) -> Report:
     """Lower the model (or take it from the cache), run it on the target, and compare every output.
 
     Args:
         request: what to run, and where.
         reporter: receives the progress.
         pool: keeps boards between runs; without a pool every run starts a board and stops it.
+        began: when the work for this run began, on the monotonic clock; by default now.
 
     Raises:
         UsageError, ToolError, TargetError, OracleError: see `ethos_hil.lowering.errors` and `ethos_hil.harness.errors`.
             A mismatch is not raised; the record's verdict reports it.
     """
     reporter = reporter or Silent()
-    watch = Stopwatch("starting")
+    watch = Stopwatch("starting", began)
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     npu, setup = request.npu_name, request.setup
     request.check_numbers()

@@ -10,6 +10,7 @@ from ethos_hil.results.record import Metric
 _PHASES = {
     "loading the model": "loading",
     "exporting": "exporting",
+    "loading ExecuTorch": "importing",
     "quantising": "quantising",
     "compiling with Vela": "vela",
     "bounding the distance from PyTorch": "bounding",
@@ -24,9 +25,10 @@ class Stopwatch:
         seconds: the phases in the order in which they began.
     """
 
-    def __init__(self, phase: str) -> None:
+    def __init__(self, phase: str, began: float | None = None) -> None:
+        """Begin the first phase, now or on the monotonic clock at `began`."""
         self.seconds: dict[str, float] = {}
-        self._began = self._since = time.monotonic()
+        self._began = self._since = time.monotonic() if began is None else began
         self._phase = phase
 
     def begin(self, phase: str) -> None:

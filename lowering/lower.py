@@ -157,6 +157,7 @@ def _compile(
     *,
     whole: bool,
 ) -> Artifact:
+    tell("loading ExecuTorch")
     with _stage("loading ExecuTorch", model.sources):
         toolchain.start()
         import_executorch()

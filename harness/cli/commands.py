@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.cli.arguments import LowerArguments
+from ethos_hil.harness.clock import process_began
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.cache_settings import prepare_torch
@@ -42,7 +43,7 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
             REFERENCE_MODEL.start()
             from ethos_hil.harness.run import run as run_model
 
-            record = run_model(request, reporter=live).record
+            record = run_model(request, reporter=live, began=process_began()).record
     except EthosHilError as error:
         failure = error
         record = _failed(request, error)
