@@ -116,7 +116,7 @@ def write(root: Path) -> None:
     write_scripted(root, 2)
 
 
-class Scaled(nn.Module):
+class ScaledBy(nn.Module):
     def __init__(self, factor: float) -> None:
         super().__init__()
         self.factor = factor
@@ -126,11 +126,11 @@ class Scaled(nn.Module):
 
 
 def write_exported(root: Path, factor: float) -> None:
-    torch.export.save(torch.export.export(Scaled(factor), (torch.ones(1, 4),)), root / "exported/net.pt2")
+    torch.export.save(torch.export.export(ScaledBy(factor), (torch.ones(1, 4),)), root / "exported/net.pt2")
 
 
 def write_scripted(root: Path, factor: float) -> None:
-    torch.jit.save(torch.jit.trace(Scaled(factor), torch.ones(1)), root / "scripted/scripted.pt")
+    torch.jit.save(torch.jit.trace(ScaledBy(factor), torch.ones(1)), root / "scripted/scripted.pt")
 
 
 def change(root: Path) -> None:

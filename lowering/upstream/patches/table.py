@@ -166,7 +166,7 @@ SPEED = (
             ),
         ),
         why="torch traces a whole program to decompose it, also where nothing of it is to be decomposed",
-        gain="GAIN_D",
+        gain="without it and the next three, MobileNetV2 takes 1.6 times as long, EfficientNet-B0 1.8, an operator 1.3",
         changes_result=False,
     ),
     Patch(
@@ -199,7 +199,7 @@ SPEED = (
             ),
         ),
         why="each of ExecuTorch's passes calls every operator of the graph with fake tensors again",
-        gain="GAIN_A",
+        gain="see decomposed programs: most of it",
         changes_result=False,
     ),
     Patch(
@@ -216,7 +216,7 @@ SPEED = (
             ),
         ),
         why="each of ExecuTorch's passes writes out every node of the graph, for the messages of errors",
-        gain="GAIN_B",
+        gain="see decomposed programs",
         changes_result=False,
     ),
     Patch(
@@ -241,7 +241,7 @@ SPEED = (
             ),
         ),
         why="ExecuTorch and torch ask of every number of a list whether it is a module, a tensor or an opaque object",
-        gain="GAIN_C",
+        gain="see decomposed programs",
         changes_result=False,
     ),
     Patch(

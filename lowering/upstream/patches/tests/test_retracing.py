@@ -1,0 +1,161 @@
+"""What passes and decompositions need not do again: they do it where it can change something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir import EdgeCompileConfig, to_edge
+from executorch.exir.dialects.edge._ops import EdgeOpOverload
+from executorch.exir.pass_base import ExportPass
+from torch import Tensor, nn
+from torch.export.exported_program import ExportedProgram
+
+from ethos_hil.lowering.upstream.patches import retracing
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.table import SPEED
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        once = torch.relu(self.first(x))
+        again = torch.relu(self.first(x))  # equal to it, and another node
+        return self.second(once + again).view(2, 2)
+
+
+@pytest.fixture
+def exported() -> ExportedProgram:
+    return torch.export.export(Net().eval(), (torch.ones(1, 4),))
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operators that are called while a graph is traced."""
+    found: list[str] = []
+    by_executorch = EdgeOpOverload.__call__
+
+    def noted(self: Any, *arguments: Any, **named: Any) -> Any:
+        found.append(self.__name__)
+        return by_executorch(self, *arguments, **named)
+
+    monkeypatch.setattr(EdgeOpOverload, "__call__", noted)
+    return found
+
+
+def edge(program: ExportedProgram) -> torch.fx.GraphModule:
+    module = (
+        to_edge(program, compile_config=EdgeCompileConfig(_check_ir_validity=False)).exported_program().graph_module
+    )
+    assert isinstance(module, torch.fx.GraphModule)
+    return module
+
+
+def described(module: torch.fx.GraphModule) -> list[tuple[object, ...]]:
+    return [
+        (node.op, node.name, str(node.target), str(node.args), str(node.kwargs), str(node.meta.get("val")),
+         sorted(node.meta))
+        for node in module.graph.nodes
+    ]  # fmt: skip
+
+
+def traced(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    result = ExportPass()(module)
+    assert result is not None
+    return result.graph_module
+
+
+def test_a_pass_makes_the_graph_that_it_makes_without_the_patches(exported: ExportedProgram) -> None:
+    module = edge(exported)
+    plain = described(traced(traced(module)))
+    with apply(SPEED):
+        assert described(traced(traced(module))) == plain
+
+
+def test_an_operator_is_called_once_and_nodes_share_no_value(exported: ExportedProgram, called: list[str]) -> None:
+    module = edge(exported)
+    with apply(SPEED):
+        called.clear()
+        first = traced(module)
+        assert len(called) == sum(node.op == "call_function" for node in module.graph.nodes)
+        called.clear()
+        second = traced(first)
+        assert called == []
+    values = [id(node.meta["val"]) for node in second.graph.nodes if node.op == "call_function"]
+    assert len(values) == len(set(values))
+
+
+def test_another_shape_is_asked_for_again(exported: ExportedProgram, called: list[str]) -> None:
+    wide = edge(torch.export.export(nn.ReLU(), (torch.ones(1, 8),)))
+    with apply(SPEED):
+        traced(edge(exported))
+        called.clear()
+        result = traced(wide)
+        assert len(called) == 1
+    (node,) = [node for node in result.graph.nodes if node.op == "call_function"]
+    assert tuple(node.meta["val"].shape) == (1, 8)
+
+
+def test_views_and_what_changes_its_input_are_never_remembered() -> None:
+    calls = retracing._Calls()
+    mode = torch._subclasses.fake_tensor.FakeTensorMode()
+    with mode:
+        x = torch.ones(4)
+
+    class Callback:
+        fake_tensor_mode = mode
+        interpreter = torch.fx.Interpreter(torch.fx.GraphModule(nn.Module(), torch.fx.Graph()))
+
+        class Tracer:
+            pass
+
+        tracer = Tracer()
+
+    with mode:
+        for _ in range(2):
+            view = calls.result(Callback(), torch.ops.aten.view.default, (x, [2, 2]), {})
+            assert view.untyped_storage()._cdata == x.untyped_storage()._cdata
+        assert not any(calls._results.values())
+        with pytest.raises(retracing._Unknown):
+            calls.result(Callback(), torch.ops.aten.add_.Tensor, (x, x), {})
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_program_is_traced_again_only_where_that_can_change_it(exported: ExportedProgram, changed: bool) -> None:
+    linear = torch.ops.aten.linear.default
+    table = torch.export.default_decompositions()
+    with apply(SPEED):
+        first = exported.run_decompositions({})
+        assert first is not exported
+        if changed:
+            relu = next(node for node in first.graph.nodes if node.target == torch.ops.aten.relu.default)
+            relu.args = (relu.args[0].args[0],)
+        again = first.run_decompositions({})
+        assert (again is first) is not changed
+        kept = again.run_decompositions({torch.ops.aten.gelu.default: torch.nn.functional.gelu})
+        decomposed = again.run_decompositions(table)
+    assert kept is again
+    assert linear in {node.target for node in kept.graph.nodes}
+    assert linear not in {node.target for node in decomposed.graph.nodes}
+
+
+def test_a_program_with_state_is_always_traced() -> None:
+    class Counts(nn.Module):
+        n: Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("n", torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.n.add_(1)
+            return x + self.n
+
+    exported = torch.export.export(Counts(), (torch.ones(1),))
+    with apply(SPEED):
+        first = exported.run_decompositions({})
+        assert first.run_decompositions({}) is not first
