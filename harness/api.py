@@ -56,6 +56,7 @@ def run(
     runner: str | os.PathLike[str] | None = None,
     trust_elf: bool = False,
     trust_model: bool = False,
+    as_upstream: bool = False,
     progress: Reporter | None = None,
 ) -> Result:
     """Lower a model, run it on a target, and compare every output with tosa_reference_model.
@@ -82,6 +83,7 @@ def run(
         trust_elf: let that ELF reach every file that you reach, and run commands; by default it reaches a folder of its
             own.
         trust_model: load a .pt2 that has more than data in it; such a file can run any code on this machine.
+        as_upstream: repair none of Vela's known defects (docs/defects): the program is what ExecuTorch alone makes.
         progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
 
     Returns:
@@ -114,6 +116,7 @@ def run(
         strict=strict,
         fast=fast,
         min_sqnr=min_sqnr,
+        as_upstream=as_upstream,
         runner=None if runner is None else Path(runner),
         trust_elf=trust_elf,
     )
@@ -130,11 +133,12 @@ def lower(
     vela: VelaOptions = NOTHING_ASKED,
     scheme: Scheme = "a8w8",
     trust_model: bool = False,
+    as_upstream: bool = False,
 ) -> Artifact:
     """Lower a model without running it.
 
     Args:
-        model, inputs, npu, calibrate, memory_mode, vela, scheme, trust_model: as for `run`.
+        model, inputs, npu, calibrate, memory_mode, vela, scheme, trust_model, as_upstream: as for `run`.
 
     Returns:
         The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with their source lines, and
@@ -151,9 +155,14 @@ def lower(
     )
     if isinstance(request.model, str):
         return lower_named(
-            request.model, request.npu_name, vela=request.setup, scheme=scheme, trust=trust_model
+            request.model,
+            request.npu_name,
+            vela=request.setup,
+            scheme=scheme,
+            as_upstream=as_upstream,
+            trust=trust_model,
         ).artifact
-    return lower_model(request.model, request.npu_name, vela=request.setup, scheme=scheme)
+    return lower_model(request.model, request.npu_name, vela=request.setup, scheme=scheme, as_upstream=as_upstream)
 
 
 def preflight(
@@ -168,11 +177,13 @@ def preflight(
     scheme: Scheme = "a8w8",
     method: str | None = None,
     trust_model: bool = False,
+    as_upstream: bool = False,
 ) -> Survey:
     """Check whether a model can run on a target, without running it.
 
     Args:
-        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, method, trust_model: as for `run`.
+        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, method, trust_model, as_upstream: as for
+            `run`.
 
     Returns:
         The checks; `Survey.ok` is True if all of them passed.
@@ -193,7 +204,7 @@ def preflight(
         scheme=scheme,
         method=method,
     )
-    return survey(dataclasses.replace(request, target=target))
+    return survey(dataclasses.replace(request, target=target, as_upstream=as_upstream))
 
 
 class OpenTarget:
@@ -218,6 +229,7 @@ class OpenTarget:
         repeat: int = 1,
         timeout: float = 120.0,
         trust_model: bool = False,
+        as_upstream: bool = False,
         min_sqnr: float | None = None,
         progress: Reporter | None = None,
     ) -> Result:
@@ -236,7 +248,13 @@ class OpenTarget:
             method=method,
         )
         request = dataclasses.replace(
-            request, target=self.name, repeat=repeat, timeout=timeout, min_sqnr=min_sqnr, **self._options
+            request,
+            target=self.name,
+            repeat=repeat,
+            timeout=timeout,
+            min_sqnr=min_sqnr,
+            as_upstream=as_upstream,
+            **self._options,
         )
         return Result(run_request(request, reporter=progress, pool=self._pool))
 

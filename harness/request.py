@@ -47,6 +47,7 @@ class RunRequest:
         trace: file for a record of every NPU operation, written before anything runs.
         trust_model: load a .pt2 with more than data in it, which may run code of the file.
         min_sqnr: fail where the SQNR of an output against the float model in PyTorch is below this number of dB.
+        as_upstream: repair none of Vela's known defects.
     """
 
     model: str | TorchModel | ProgramFile
@@ -66,6 +67,7 @@ class RunRequest:
     trace: Path | None = None
     trust_model: bool = False
     min_sqnr: float | None = None
+    as_upstream: bool = False
 
     @property
     def label(self) -> str:

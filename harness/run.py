@@ -33,6 +33,7 @@ from ethos_hil.harness.verdict.against_pytorch import (
 )
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.harness.verdict.divergence import localise
+from ethos_hil.harness.verdict.known_defects import named, naming_defects
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.state import state_of, steps_of
 from ethos_hil.harness.verdict.verify import verify
@@ -53,11 +54,6 @@ from ethos_hil.results.regular_file import read_bytes
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
-
-BATCH_HINT = (
-    "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
-    "(docs/decisions/0004-where-lowering-departs-from-upstream.md)"
-)
 
 
 @dataclass(frozen=True)
@@ -181,7 +177,8 @@ def run(
     if request.trace is not None:
         trace_file.write(artifact, npu, request.trace)
     method = lowered.model.methods[artifact.method] if lowered.model is not None else None
-    report = _run_artifact(artifact, board, firmware, request, inputs, reporter, watch, method)
+    with naming_defects(artifact):
+        report = _run_artifact(artifact, board, firmware, request, inputs, reporter, watch, method)
     record = report.record
     notes, metrics = (*lowered.notes, *record.notes), (*record.metrics, *watch.metrics())
     return dataclasses.replace(report, record=dataclasses.replace(record, notes=notes, metrics=metrics))
@@ -196,12 +193,13 @@ def _lower(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progress:
             npu,
             vela=setup,
             scheme=request.scheme,
+            as_upstream=request.as_upstream,
             trust=request.trust_model,
             # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
             needed=lambda stateful: request.inputs is not None or (stateful and request.repeat > 1),
             progress=progress,
         )
-    artifact = lower(source, npu, vela=setup, scheme=request.scheme, progress=progress)
+    artifact = lower(source, npu, vela=setup, scheme=request.scheme, as_upstream=request.as_upstream, progress=progress)
     model = source if isinstance(source, TorchModel) else None
     return LoweredModel(artifact, model.notes if model is not None else (), model)
 
@@ -352,9 +350,8 @@ def judge(
     decision = decide(Evidence(difference=comparison.difference, unlike=finding.failure, compared=comparison.compared))
     failure = decision.failure
     differs = comparison.difference is not None
-    batches = any(tensor.sizes[:1] > (1,) for tensor in artifact.plan.input_tensors)
-    if failure is not None and differs and batches:
-        failure = dataclasses.replace(failure, hint=BATCH_HINT)
+    if failure is not None and differs:
+        failure = named(failure, artifact)
     divergence = None
     if differs:
         reporter.stage("Looking for the first operation that differs")

@@ -70,10 +70,16 @@ def _artifact(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progre
     source = request.model
     if isinstance(source, str) and not source.lower().endswith(".pte"):
         return lower_named(
-            source, npu, vela=setup, scheme=request.scheme, trust=request.trust_model, progress=progress
+            source,
+            npu,
+            vela=setup,
+            scheme=request.scheme,
+            as_upstream=request.as_upstream,
+            trust=request.trust_model,
+            progress=progress,
         ).artifact
     if isinstance(source, str):
         source = load_model(source, trust=request.trust_model)
     if isinstance(source, ProgramFile):
         return lower(source, Artifact.of_program(source.data, source.label).npu or npu)
-    return lower(source, npu, vela=setup, scheme=request.scheme, progress=progress)
+    return lower(source, npu, vela=setup, scheme=request.scheme, as_upstream=request.as_upstream, progress=progress)

@@ -79,7 +79,8 @@ class Delegate:
         vela: the delegate blob, as it is in the .pte; empty where TOSA is the end product.
         npu_ops: in stream order; empty for a .pte that was not lowered here.
         summary: Vela's totals under Vela's names, for example "cycles_total", "sram_memory_used" (KiB).
-        hoisted: whether Vela's input was `hoist_tables(tosa)` instead of `tosa`.
+        compiled: the TOSA program that Vela compiled in place of `tosa`, because of a known defect; or None.
+        defects: the ids of Vela's known defects that `tosa` meets.
     """
 
     index: int
@@ -88,7 +89,8 @@ class Delegate:
     vela: bytes
     npu_ops: tuple[NpuOp, ...] = ()
     summary: Mapping[str, float | str] = field(default_factory=dict)
-    hoisted: bool = False
+    compiled: bytes | None = None
+    defects: tuple[str, ...] = ()
 
     @cached_property
     def blob(self) -> VelaBlob:
@@ -263,7 +265,8 @@ class Artifact:
                             "instruction": delegate.instruction,
                             "has_tosa": delegate.tosa is not None,
                             "summary": dict(delegate.summary),
-                            "hoisted": delegate.hoisted,
+                            "has_compiled": delegate.compiled is not None,
+                            "defects": delegate.defects,
                             "npu_ops": [asdict(op) for op in delegate.npu_ops],
                         }
                         for delegate in method.delegates
@@ -285,6 +288,8 @@ class Artifact:
                 write(f"{prefix}delegate-{delegate.index}.vela", delegate.vela)
                 if delegate.tosa is not None:
                     write(f"{prefix}delegate-{delegate.index}.tosa", delegate.tosa)
+                if delegate.compiled is not None:
+                    write(f"{prefix}delegate-{delegate.index}.compiled.tosa", delegate.compiled)
             for name in _ARRAYS:
                 packed = io.BytesIO()
                 np.savez(packed, **{f"{index:03d}": array for index, array in enumerate(getattr(method, name))})
@@ -400,4 +405,7 @@ def _delegate(entry: Mapping[str, Any], prefix: str, files: Mapping[str, bytes])
     )
     tosa = files[f"{name}.tosa"] if entry["has_tosa"] else None
     blob = files[f"{name}.vela"]
-    return Delegate(entry["index"], entry["instruction"], tosa, blob, ops, entry["summary"], entry["hoisted"])
+    compiled = files[f"{name}.compiled.tosa"] if entry["has_compiled"] else None
+    return Delegate(
+        entry["index"], entry["instruction"], tosa, blob, ops, entry["summary"], compiled, tuple(entry["defects"])
+    )

@@ -107,7 +107,11 @@ def _reference(artifact: Artifact) -> dict[str, np.ndarray]:
 
 
 def _map(delegate: Delegate) -> dict[str, Any]:
-    return {"hoisted": delegate.hoisted, "ops": [asdict(op) for op in delegate.npu_ops]}
+    return {
+        "defects": list(delegate.defects),
+        "repaired": delegate.compiled is not None,
+        "ops": [asdict(op) for op in delegate.npu_ops],
+    }
 
 
 def _by_delegate(artifact: Artifact, content: Any) -> dict[str, Any]:

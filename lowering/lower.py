@@ -49,6 +49,7 @@ def lower(
     vela: VelaSetup | None = None,
     scheme: Scheme = "a8w8",
     whole: bool = False,
+    as_upstream: bool = False,
     cache: Cache | None = None,
     progress: Progress = silent,
 ) -> Artifact:
@@ -64,6 +65,7 @@ def lower(
         whole: delegate all of each method, by the backend's id (`ethos_hil.lowering.upstream.delegation`); a quantised
             method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
             default a partitioner picks the operators to delegate.
+        as_upstream: repair none of Vela's known defects (docs/defects): the program is what ExecuTorch alone makes.
         cache: the cache of artifacts; by default the user's.
         progress: called with what is being done (`ethos_hil.lowering.progress.Progress`). File descriptors 1 and 2 are
             redirected while a stage runs, so show progress on a duplicate of them.
@@ -95,7 +97,7 @@ def lower(
     toolchain = (
         TosaToolchain(target, scheme)
         if isinstance(target, TosaSpec)
-        else EthosUToolchain(vela or VelaSetup.default(target, memory_mode), scheme)
+        else EthosUToolchain(vela or VelaSetup.default(target, memory_mode), scheme, as_upstream=as_upstream)
     )
     progress("exporting")
     # Patches of torchao come later: they import it, and nothing else does if the artifact is in the cache.

@@ -87,6 +87,7 @@ def lower_named(
     vela: VelaSetup | None = None,
     scheme: Scheme = "a8w8",
     whole: bool = False,
+    as_upstream: bool = False,
     trust: bool = False,
     needed: Callable[[bool], bool] = lambda stateful: False,
     cache: Cache | None = None,
@@ -96,7 +97,7 @@ def lower_named(
 
     Args:
         text: a MODEL as on the command line.
-        target, vela, scheme, whole, cache, progress: as for `ethos_hil.lowering.lower.lower`.
+        target, vela, scheme, whole, as_upstream, cache, progress: as for `ethos_hil.lowering.lower.lower`.
         trust: as for `load_model`.
         needed: called with whether the model keeps state; returns whether the caller needs the loaded model.
 
@@ -104,14 +105,26 @@ def lower_named(
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
     """
     cache = cache if cache is not None else Cache()
+
+    def lowered(loaded: TorchModel | ProgramFile) -> Artifact:
+        return lower(
+            loaded,
+            target,
+            vela=vela,
+            scheme=scheme,
+            whole=whole,
+            as_upstream=as_upstream,
+            cache=cache,
+            progress=progress,
+        )
+
     origin = None if trust else _Origin.of(text)  # what a file with code in it asks for is not watched
     if origin is None:
         progress("loading the model")
         loaded = load_model(text, trust=trust)
-        artifact = lower(loaded, target, vela=vela, scheme=scheme, whole=whole, cache=cache, progress=progress)
-        return _lowered(artifact, loaded)
+        return _lowered(lowered(loaded), loaded)
     name = _identity(text, origin)
-    key = _key(target, vela, scheme, whole=whole)
+    key = _key(target, vela, scheme, whole=whole, as_upstream=as_upstream)
     today = read_at_import((origin.file,), origin.folder)
     found = artifact_memo.find(cache, name, key, today)
     if found is not None and _fresh(found.made_from) and not needed(bool(found.told.get("stateful", True))):
@@ -124,7 +137,7 @@ def lower_named(
             loaded = load_model(text)
         built.unknown |= {f"{origin.file.name} draws random numbers without {seed}" for seed in generators.unseeded()}
         built.unknown |= {"a profiler is at work"} if unseen else set()
-        artifact = lower(loaded, target, vela=vela, scheme=scheme, whole=whole, cache=cache, progress=progress)
+        artifact = lowered(loaded)
     script = str(Path(getattr(sys.modules.get("__main__"), "__file__", None) or "").absolute())  # torch quotes it
     built.passing = {path for path in built.passing if path != script and not Path(path).is_relative_to(cache.folder)}
     made_from = _with_source(fingerprint((origin.file,), built, origin.folder))
@@ -152,11 +165,13 @@ def _identity(text: str, origin: _Origin) -> str:
     return "\0".join([str(origin.file), function, str(Path.cwd()), str(sys.flags.optimize), *sys.path])
 
 
-def _key(target: NpuName | TosaSpec, vela: VelaSetup | None, scheme: Scheme, *, whole: bool) -> tuple[str, ...]:
+def _key(
+    target: NpuName | TosaSpec, vela: VelaSetup | None, scheme: Scheme, *, whole: bool, as_upstream: bool
+) -> tuple[str, ...]:
     toolchain = (
         TosaToolchain(target, scheme)
         if isinstance(target, TosaSpec)
-        else EthosUToolchain(vela or VelaSetup.default(target), scheme)
+        else EthosUToolchain(vela or VelaSetup.default(target), scheme, as_upstream=as_upstream)
     )
     return (*toolchain.key, "whole" if whole else "", "by name")
 

@@ -21,6 +21,7 @@ class LowerArguments:
         output: file or folder for the product; by default the model's name in the working directory.
         artefacts: folder for the files to inspect, or None.
         trust_model: load a .pt2 with more than data in it.
+        as_upstream: repair none of Vela's known defects.
     """
 
     model: str
@@ -33,3 +34,4 @@ class LowerArguments:
     output: Path | None
     artefacts: Path | None
     trust_model: bool = False
+    as_upstream: bool = False

@@ -113,6 +113,7 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
         target,
         vela=setup,
         whole=order.whole,
+        as_upstream=order.as_upstream,
         trust=order.trust_model,
         progress=lambda stage: reporter.stage(f"{what}: {stage}"),
     ).artifact

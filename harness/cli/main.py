@@ -98,6 +98,13 @@ METHOD = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The method to run, in a program with several. Default: forward, or the first."),
 ]
+AS_UPSTREAM = Annotated[
+    bool,
+    typer.Option(
+        "--as-upstream",
+        help="Repair none of Vela's known defects: the program is byte for byte what ExecuTorch alone makes.",
+    ),
+]
 INPUTS = Annotated[
     Path | None,
     typer.Option(
@@ -152,6 +159,7 @@ def run(
         typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
     ] = None,
     runs: RUNS = Path("results/runs"),
+    as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
@@ -179,6 +187,7 @@ def run(
         trace=trace,
         trust_model=trust_model,
         min_sqnr=min_sqnr,
+        as_upstream=as_upstream,
     )
     raise typer.Exit(commands.run(request, json_file=json_file, runs=runs))
 
@@ -246,6 +255,7 @@ def lower(
             "--json", metavar="FILE", help="Write the result there; - for stdout, instead of the files' names."
         ),
     ] = None,
+    as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
@@ -259,7 +269,7 @@ def lower(
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     order = arguments.LowerArguments(
-        model, product, npu, memory_mode, vela, tosa, whole, output, artefacts, trust_model
+        model, product, npu, memory_mode, vela, tosa, whole, output, artefacts, trust_model, as_upstream
     )
     commands.lower(order, json_file=json_file)
 
@@ -282,6 +292,7 @@ def preflight(
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
     ] = None,
+    as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
@@ -294,7 +305,16 @@ def preflight(
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     request = RunRequest(
-        model, npu, target, memory_mode, vela, method=method, inputs=inputs, runner=runner, trust_model=trust_model
+        model,
+        npu,
+        target,
+        memory_mode,
+        vela,
+        method=method,
+        inputs=inputs,
+        runner=runner,
+        trust_model=trust_model,
+        as_upstream=as_upstream,
     )
     raise typer.Exit(commands.preflight(request, json_file=json_file))
 

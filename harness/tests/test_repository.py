@@ -182,10 +182,15 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     return done.stdout + (done.stderr if done.returncode else "")
 
 
+_DRAWN = ("networks", "steps", "tokens")
 MODELS = [
-    name for name in NAMES if name.startswith("ethos_hil.suites.models.") or name == "ethos_hil.suites.trial.build"
+    name
+    for name in NAMES
+    if name.startswith("ethos_hil.suites.models.")
+    or name == "ethos_hil.suites.trial.build"
+    or name in [f"ethos_hil.suites.lab.random_models.{each}" for each in _DRAWN]
 ]
-"""A model is also what `suites.trial.build` makes of a declaration."""
+"""A model is also what `suites.trial.build` makes of a declaration, and what the laboratory draws."""
 
 
 @pytest.mark.slow

@@ -35,7 +35,6 @@ from ethos_hil.lowering.oracle.intermediates import (
     tensor_values,
 )
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
 from ethos_hil.results.record import Divergence
 
 _LISTED = 4  # most names in a sentence
@@ -127,7 +126,7 @@ class _Case:
         """The TOSA program that the delegate was compiled from."""
         if self.delegate.tosa is None:
             raise OracleError("the delegate has no TOSA program")
-        return hoist_tables(self.delegate.tosa)[0] if self.delegate.hoisted else self.delegate.tosa
+        return self.delegate.compiled or self.delegate.tosa
 
     @cached_property
     def graph(self) -> TosaGraph:
@@ -172,7 +171,7 @@ class _Case:
         if tuple(expected[tensor.name].tobytes() for tensor in self.graph.outputs) != wanted:
             return self._place(
                 "delegate",
-                "its TOSA program, rewritten so that tables come before transpositions, does not compute what the "
+                f"its TOSA program, rewritten because of {', '.join(self.delegate.defects)}, does not compute what the "
                 "program before the rewriting does",
             )
         again = replay(self.npu, self.blob, self.raw_inputs, self.delegate.npu_ops, expected)

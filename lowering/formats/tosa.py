@@ -26,8 +26,8 @@ from ethos_hil.lowering.errors import UsageError
 
 _MOST_TEXT = 8
 """The length of all texts, at most, in lengths of the program. A program may share texts; those of Arm's do not."""
-_OPS: dict[int, str] = {value: name for name, value in vars(Op).items() if not name.startswith("_")}
-_DTYPES: dict[int, str] = {value: name for name, value in vars(DType).items() if not name.startswith("_")}
+_NAMES: dict[int, str] = {value: name for name, value in vars(Op).items() if not name.startswith("_")}
+DTYPES: dict[int, str] = {value: name for name, value in vars(DType).items() if not name.startswith("_")}
 
 
 @dataclass(frozen=True)
@@ -126,14 +126,14 @@ class TosaGraph:
             tensor = block.Tensors(index)
             name = text(tensor.Name())
             shape = tuple(tensor.ShapeAsNumpy().tolist()) if tensor.ShapeLength() else ()
-            tensors[name] = TosaTensor(name, shape, _DTYPES.get(tensor.Type(), str(tensor.Type())))
+            tensors[name] = TosaTensor(name, shape, DTYPES.get(tensor.Type(), str(tensor.Type())))
         operators = []
         for index in range(block.OperatorsLength()):
             raw = block.Operators(index)
             operators.append(
                 TosaOperator(
                     index=index,
-                    op=_OPS.get(raw.Op(), str(raw.Op())),
+                    op=_NAMES.get(raw.Op(), str(raw.Op())),
                     inputs=tuple(text(raw.Inputs(j)) for j in range(raw.InputsLength())),
                     outputs=tuple(text(raw.Outputs(j)) for j in range(raw.OutputsLength())),
                     location=_location(raw.Location(), text),

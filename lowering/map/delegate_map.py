@@ -97,7 +97,7 @@ def build_map(
     """
     graph = next(iter(graphs.values()))
     tables = read_tables(database)
-    origins = _origins(graph, partition)
+    origins = origins_of(graph, partition)
     folded = _folded(graph, origins, partition)
     scheduled = {row["id"]: row for row in tables["perf"]}
     optimised = {row["id"]: row for row in tables["optimised"]}
@@ -169,7 +169,7 @@ class _BranchRows:
     ) -> None:
         self.operations = branches.map_branch_operations(graphs, tables, stream)
         self._graphs, self._partition = graphs, partition
-        self._origins = {name: _origins(graph, partition) for name, graph in graphs.items() if self.operations}
+        self._origins = {name: origins_of(graph, partition) for name, graph in graphs.items() if self.operations}
         self._names = dict(zip(graphs, _names(tables["source"]), strict=False))
 
     def row(self, row: NpuOp, scheduled: str) -> NpuOp:
@@ -234,7 +234,7 @@ def read_tables(database: str) -> dict[str, list[dict[str, str]]]:
     return tables
 
 
-def _origins(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
+def origins_of(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
     """Return the call that each TOSA operator computes a part of."""
     producers = graph.producers()
     origins: list[AtenCall | None] = [None] * len(graph.operators)

@@ -32,7 +32,9 @@ def make_artifact(key: str = KEY) -> Artifact:
         "npu00000", "Add", 300, "ADD", ("aten.add.Tensor",), "", "net.py:3", (4, 5), 120, "sum", 3, ("net.py:3",)
     )
     summary: dict[str, float | str] = {"cycles_total": 120.0, "memory_mode": "M"}
-    delegate = Delegate(0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), summary, hoisted=True)
+    delegate = Delegate(
+        0, 2, b"TOSA bytes", plain.delegates[0].vela, (op,), summary, b"rewritten", ("vela-some-defect",)
+    )
     return Artifact(
         key=key,
         model="net.py:add",
@@ -104,6 +106,7 @@ NAMES = [
     "model.pte",
     "delegate-0.vela",
     "delegate-0.tosa",
+    "delegate-0.compiled.tosa",
     "example_inputs.npz",
     "floating.npz",
     "quantised.npz",

@@ -14,7 +14,7 @@ import contextvars
 import copy
 import operator
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,21 +22,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.artifact import NpuOp
-from ethos_hil.lowering.errors import CompileError, ToolError, raise_if_interrupted
+from ethos_hil.lowering.errors import ToolError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
-from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
 from ethos_hil.lowering.progress import tell
-from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
-from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
+from ethos_hil.lowering.repairs.mend import Mended, mend
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.empty_tensors import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.switch import patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
-from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, VelaOutput, run_vela, with_ini
+from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, VelaOutput, with_ini
 from ethos_hil.lowering.vela_ini import VelaIni
 from ethos_hil.lowering.vela_options import VelaSetup
 
@@ -49,10 +48,6 @@ REORDERED = (
     "look-up tables were made before average pools were rewritten: in the order of ExecuTorch's Arm passes, lowering "
     "an average pool or mean fed by a look-up fails"
 )
-HOISTED = (
-    "look-up tables were moved before transpositions: Vela 5.1 compiles a table that is fused with one wrongly here "
-    "(it places the table beyond the SHRAM of a small U55, or pads with wrong strides)"
-)
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,8 @@ class CompiledPartition:
     tosa: bytes
     npu_ops: tuple[NpuOp, ...]
     summary: Mapping[str, float | str]
-    hoisted: bool
+    compiled: bytes | None = None
+    defects: tuple[str, ...] = ()
 
 
 @dataclass
@@ -77,6 +73,7 @@ class Capture:
         method: the one that is being compiled.
         partitions: the compiled ones, of all methods.
         notes: a sentence for each departure from upstream.
+        as_upstream: repair none of Vela's known defects.
     """
 
     calls: Mapping[str, Mapping[str, AtenCall]]
@@ -85,6 +82,7 @@ class Capture:
     method: str = FORWARD
     partitions: list[CompiledPartition] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    as_upstream: bool = False
     waiting: int = 1
     """Delegates of the method."""
     begun: dict[str, int] = field(default_factory=dict)
@@ -237,7 +235,7 @@ def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
 def _backend() -> Any:
     # Defined late, because importing the base class takes seconds. ExecuTorch finds backends among its subclasses.
     from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
-    from executorch.backends.arm.ethosu import EthosUBackend
+    from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
     from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
     from executorch.exir.backend.compile_spec_schema import CompileSpec
 
@@ -276,7 +274,6 @@ def _backend() -> Any:
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
                 untouched = copy.deepcopy(edge_program)  # passes change the program they work on
-                rescued = hoisted = False
                 try:
                     result = EthosUBackend.preprocess(edge_program, specs)
                 except VelaCrash as crash:
@@ -288,19 +285,10 @@ def _backend() -> Any:
                     with apply(TABLES_FIRST, untouched):
                         result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
                     capture.notes.append(REORDERED)
-                    rescued = True
-                output = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
-                # The reference is upstream's program, so that a run also verifies what a rewrite made of it.
-                reference = without_locations(output.tosa)
-                # A rescued program may pad what a table gives, which Vela 5.1 compiles wrongly behind a transposition:
-                # it writes the padded map with the strides of the map without padding.
-                if rescued or overruns(output.parsed):
-                    rewritten = _with_hoisted_tables(output, specs)
-                    hoisted = rewritten is not output
-                    if hoisted:
-                        capture.notes.append(HOISTED)
-                    output = rewritten
-            partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
+                upstreams = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
+                partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
+                mended = _mended(upstreams, EthosUCompileSpec._from_list(specs).compiler_flags, partition, capture)
+                output = mended.output
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
             stream = output.parsed.command_stream
             npu_ops = build_map(
@@ -311,12 +299,34 @@ def _backend() -> Any:
                 first_id=first_id,
                 total_cycles=int(float(output.summary["cycles_total"])),
             )
-            capture.partitions.append(CompiledPartition(output.blob, reference, npu_ops, output.summary, hoisted))
+            capture.partitions.append(
+                CompiledPartition(
+                    output.blob,
+                    # The reference is upstream's program, so that a run also verifies what a rewrite made of it.
+                    without_locations(upstreams.tosa),
+                    npu_ops,
+                    output.summary,
+                    without_locations(output.tosa) if output is not upstreams else None,
+                    tuple(dict.fromkeys(finding.defect.id for finding in mended.findings)),
+                )
+            )
             return PreprocessResult(
                 processed_bytes=output.blob, debug_handle_map={op.id: tuple(op.debug_handles) for op in npu_ops}
             )
 
     return EthosHilEthosUBackend
+
+
+def _mended(output: VelaOutput, arguments: Sequence[str], partition: Partition, capture: Capture) -> Mended:
+    """Repair a compiled partition's known defects, and note them."""
+    origins = {name: origins_of(graph, partition) for name, graph in TosaGraph.regions(output.tosa).items()}
+
+    def place(finding: DefectFinding) -> str:
+        return _place(finding, origins)
+
+    mended = mend(output, arguments, as_upstream=capture.as_upstream, place=place)
+    capture.notes += _noted(mended, place, as_upstream=capture.as_upstream)
+    return mended
 
 
 def _line(call: AtenCall | None) -> str | None:
@@ -347,27 +357,30 @@ def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]
     return nodes, handles
 
 
-def _with_hoisted_tables(output: VelaOutput, specs: list[Any]) -> VelaOutput:
-    """Compiles a program again with its tables before transpositions; if that moves a table.
+def _place(finding: DefectFinding, origins: Mapping[str, Sequence[AtenCall | None]]) -> str:
+    """Return where in the model a defect is met: the operator, its module and its line, as far as they are known.
 
-    Raises:
-        CompileError: Vela still places a table beyond SHRAM.
+    Args:
+        finding: where it is met.
+        origins: by region, the call that each operator of upstream's TOSA program computes a part of.
     """
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
+    call = origins[finding.region][finding.index]
+    if call is None:
+        return f"TOSA's {finding.op}"
+    module = f" in {call.module}" if call.module else ""
+    return f"{call.aten.removeprefix('aten.')}{module}{f' at {call.source}' if call.source else ''}"
 
-    rewritten, moved = hoist_tables(output.tosa)
-    if moved:
-        output = run_vela(rewritten, EthosUCompileSpec._from_list(specs).compiler_flags)
-    left = overruns(output.parsed)
-    if left:
-        npu = NpuName.from_config_word(output.parsed.config_word)
-        raise CompileError(
-            f"Vela 5.1 places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
-            f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that",
-            hint="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the "
-            "like",
-        )
-    return output
+
+def _noted(mended: Mended, place: Callable[[DefectFinding], str], *, as_upstream: bool) -> list[str]:
+    """Return a sentence for each defect that a program meets."""
+    places: dict[VelaDefect, list[str]] = {}
+    for finding in mended.findings:
+        places.setdefault(finding.defect, []).append(place(finding))
+    done = "not repaired, as asked" if as_upstream else "the TOSA program was rewritten"
+    return [
+        f"{defect.id}: {done} (at {', '.join(dict.fromkeys(where))}): Vela 5.1 {defect.effect}"
+        for defect, where in places.items()
+    ]
 
 
 def _retried(attempt: Callable[[], Any], first: Exception) -> Any:

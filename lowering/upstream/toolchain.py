@@ -163,7 +163,8 @@ class EthosUToolchain(Toolchain):
 
     product = "TOSA and Vela"
 
-    def __init__(self, vela: VelaSetup, scheme: Scheme) -> None:
+    def __init__(self, vela: VelaSetup, scheme: Scheme, *, as_upstream: bool = False) -> None:
+        self.as_upstream = as_upstream
         self.vela = vela
         self.scheme: Scheme = scheme
         self._calls: dict[str, Mapping[str, AtenCall]] = {}
@@ -173,7 +174,8 @@ class EthosUToolchain(Toolchain):
 
     @property
     def key(self) -> tuple[str, ...]:
-        return ("vela", self.vela.npu.name, self.vela.mode.name, self.scheme, *self.vela.key)
+        repairs = ("as-upstream",) if self.as_upstream else ()
+        return ("vela", self.vela.npu.name, self.vela.mode.name, self.scheme, *self.vela.key, *repairs)
 
     def start(self) -> None:
         VELA.start()  # it imports Vela while ExecuTorch is imported and the model is quantised
@@ -205,7 +207,7 @@ class EthosUToolchain(Toolchain):
         from ethos_hil.lowering.upstream import ethosu
 
         surviving = {method: ethosu.surviving(program.graph_module) for method, program in programs.items()}
-        self._capture = ethosu.Capture(self._calls, surviving, self.vela.ini)
+        self._capture = ethosu.Capture(self._calls, surviving, self.vela.ini, as_upstream=self.as_upstream)
         with ethosu.capturing(self._capture):
             yield {method: ethosu.partitioner(self.compile_spec, checks(leave[method])) for method in programs}
 
@@ -221,7 +223,9 @@ class EthosUToolchain(Toolchain):
         for number, (at, call) in enumerate(plan.delegate_calls):
             data = plan.delegates[call.delegate].data
             done = self._compiled(blobs[number] if number < len(blobs) and blobs[number] == data else data)
-            found.append(Delegate(call.delegate, at, done.tosa, data, done.npu_ops, done.summary, hoisted=done.hoisted))
+            found.append(
+                Delegate(call.delegate, at, done.tosa, data, done.npu_ops, done.summary, done.compiled, done.defects)
+            )
         return tuple(found)
 
     def _compiled(self, blob: bytes) -> CompiledPartition:

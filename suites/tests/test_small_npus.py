@@ -50,22 +50,19 @@ def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:
     assert all(op.source or op.module for op in report.record.ops)
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]
     if name != "gate":
-        assert any("look-up tables were moved" in note for note in report.artifact.notes)
+        assert any("vela-table-beyond-shram" in note for note in report.artifact.notes)
 
 
-def test_a_batch_that_vela_compiles_wrongly_is_a_mismatch_with_a_hint() -> None:
-    """Vela 5.1 pads away rows of the first of two 1x1 convolutions with a look-up between them.
-
-    When this turns green, remove the limit from docs/decisions/0004 and the hint from harness/run.py.
-    """
+def test_a_batch_that_vela_compiles_wrongly_is_repaired_unless_asked_otherwise() -> None:
+    """Vela 5.1 pads away rows of the first of two 1x1 convolutions with a look-up between them."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
-    npu = NpuName.parse("ethos-u55-128")
-    assert (
-        run(RunRequest(from_module(module, (torch.randn(1, 2, 32, 6),)), str(npu), strict=True)).record.verdict
-        == "verified"
-    )
-    record = run(RunRequest(from_module(module, (torch.randn(2, 2, 32, 6),)), str(npu))).record
+    source = from_module(module, (torch.randn(2, 2, 32, 6),))
+    repaired = run(RunRequest(source, "ethos-u55-128"))
+    assert repaired.record.verdict == "verified", repaired.record.failure
+    assert [note.split(":")[0] for note in repaired.artifact.notes] == ["vela-fused-shape"]
+    record = run(RunRequest(source, "ethos-u55-128", as_upstream=True)).record
     assert record.verdict == "failed"
     assert record.failure is not None
-    assert "batch of 1" in (record.failure.hint or "")
+    assert record.failure.message.endswith("left in by --as-upstream: vela-fused-shape")
+    assert "leave out --as-upstream" in (record.failure.hint or "")

@@ -1,0 +1,288 @@
+"""A TOSA program that is being rewritten: operators change their operands, and new ones come between them.
+
+All that is not touched, weights above all, stays as it is in the old program's bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tosa.Attribute import Attribute
+from tosa.Op import Op
+from tosa.TosaGraph import TosaGraph as Buffer
+
+from ethos_hil.lowering.formats.forward_flatbuffer import (
+    ByteVector,
+    Items,
+    NewTable,
+    Node,
+    Numbers,
+    Old,
+    Scalar,
+    in_front,
+)
+from ethos_hil.lowering.formats.tosa import DTYPES, TosaGraph
+
+_IDENTIFIER = b"TOSA"
+_ATTRIBUTES = {name.lower(): value for name, value in vars(Attribute).items() if not name.startswith("_")}
+_NUMBER_OF_DTYPE = {name: number for number, name in DTYPES.items()}
+
+
+@dataclass(eq=False)
+class DraftOperator:
+    """An operator of the draft.
+
+    Attributes:
+        op: TOSA's name.
+        inputs, outputs: names of tensors and shapes.
+        index: of the operator of the old program that it is, or that it was made for.
+        attribute: its attribute's fields by number if they are new, else None: as in the old program.
+        raw: the operator in the old program whose attribute (if it is not new) and location this one has.
+    """
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    index: int
+    raw: Any
+    attribute: dict[int, Scalar | Node] | None = None
+
+    def read(self, kind: Any) -> Any:
+        """Return the old attribute as an object of one of the `tosa` package's classes."""
+        table, read = self.raw.Attribute(), kind()
+        read.Init(table.Bytes, table.Pos)
+        return read
+
+
+@dataclass(eq=False)
+class DraftTensor:
+    """A tensor: its shape, its TOSA type, and its table in the old program, or the data of a new constant."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    raw: Any = None
+    data: bytes | None = None
+    changed: bool = False
+
+
+@dataclass(eq=False)
+class DraftBlock:
+    """One region's block. `operators` are in execution order."""
+
+    name: str
+    raw: Any
+    operators: list[DraftOperator]
+    tensors: dict[str, DraftTensor]
+    inputs: tuple[str, ...]
+    outputs: list[str]
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    changed: bool = False
+
+    def producer(self, name: str) -> DraftOperator | None:
+        """Return the operator that makes a tensor; None for an input."""
+        return next((each for each in self.operators if name in each.outputs), None)
+
+    def readers(self, name: str) -> list[DraftOperator]:
+        """Return the operators that read a tensor, in order."""
+        return [each for each in self.operators if name in each.inputs]
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """Return the values of a constant tensor of int8, int16 or int32; None for anything else."""
+        tensor, made = self.tensors.get(name), self.producer(name)
+        if tensor is None or made is None or made.op != "CONST":
+            return None
+        form = {"INT8": np.int8, "INT16": np.int16, "INT32": np.int32}.get(tensor.dtype)
+        if form is None:
+            return None
+        data = tensor.data if tensor.data is not None else tensor.raw.DataAsNumpy()
+        raw = data if isinstance(data, bytes) else np.asarray(data, np.uint8).tobytes()
+        return np.frombuffer(raw, form)[: int(np.prod(tensor.shape))].reshape(tensor.shape)
+
+    def new_name(self, stem: str) -> str:
+        """Return a name that nothing has."""
+        taken = {*self.tensors, *(name for operator in self.operators for name in operator.outputs)}
+        number = 0
+        while (name := f"{stem}_repair{number}") in taken:
+            number += 1
+        return name
+
+    def tensor(self, stem: str, shape: Sequence[int], dtype: str) -> str:
+        """Add a tensor and return its name."""
+        name = self.new_name(stem)
+        self.tensors[name] = DraftTensor(tuple(shape), dtype)
+        return name
+
+    def reshaped(self, name: str, shape: Sequence[int]) -> None:
+        """Give a tensor another shape."""
+        tensor = self.tensors[name]
+        tensor.shape, tensor.changed = tuple(shape), True
+        self.changed = True
+
+    def add(
+        self,
+        before: DraftOperator,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attribute: dict[int, Scalar | Node] | None = None,
+        *,
+        like: DraftOperator | None = None,
+        after: bool = False,
+    ) -> DraftOperator:
+        """Add an operator next to another one; it is attributed to the same place of the model.
+
+        Args:
+            before: the operator before which it is run.
+            op: TOSA's name.
+            inputs: names of tensors and shapes.
+            outputs: names of tensors that exist.
+            attribute: the attribute's fields by their number in the schema.
+            like: take the attribute of this operator instead.
+            after: run it after that operator.
+        """
+        source = like or before
+        fields = attribute if like is None else like.attribute
+        if like is None and fields is None:
+            fields = {}
+        made = DraftOperator(op, list(inputs), list(outputs), before.index, source.raw, fields)
+        at = self.operators.index(before) + (1 if after else 0)
+        self.operators.insert(at, made)
+        self.changed = True
+        return made
+
+    def shape(self, before: DraftOperator, values: Sequence[int]) -> str:
+        """Add a constant shape and return its name."""
+        name = self.new_name("shape")
+        self.shapes[name] = tuple(values)  # the operator that is added makes the name a taken one
+        self.add(before, "CONST_SHAPE", [], [name])
+        return name
+
+    def const(self, before: DraftOperator, values: np.ndarray, dtype: str) -> str:
+        """Add a constant tensor and return its name."""
+        name = self.tensor("const", values.shape, dtype)
+        self.tensors[name].data = np.ascontiguousarray(values).tobytes()
+        self.add(before, "CONST", [], [name])
+        return name
+
+    def reshape(self, before: DraftOperator, source: str, shape: Sequence[int]) -> str:
+        """Add a RESHAPE and return what it makes."""
+        made = self.tensor(source, shape, self.tensors[source].dtype)
+        self.add(before, "RESHAPE", [source, self.shape(before, shape)], [made])
+        return made
+
+    def transpose(self, before: DraftOperator, source: str, axes: Sequence[int]) -> str:
+        """Add a TRANSPOSE and return what it makes."""
+        tensor = self.tensors[source]
+        made = self.tensor(source, [tensor.shape[axis] for axis in axes], tensor.dtype)
+        self.add(before, "TRANSPOSE", [source], [made], {0: Numbers(tuple(axes))})
+        return made
+
+    def slice(self, before: DraftOperator, source: str, start: Sequence[int], size: Sequence[int]) -> str:
+        """Add a SLICE and return what it makes."""
+        made = self.tensor(source, size, self.tensors[source].dtype)
+        self.add(before, "SLICE", [source, self.shape(before, start), self.shape(before, size)], [made])
+        return made
+
+    def remove(self, operator: DraftOperator) -> None:
+        """Remove an operator whose outputs nothing reads, and the tensors it makes."""
+        self.operators.remove(operator)
+        for name in operator.outputs:
+            self.tensors.pop(name, None)
+            self.shapes.pop(name, None)
+        self.changed = True
+
+
+class TosaDraft:
+    """A program that is being rewritten; `finish` returns the new one."""
+
+    def __init__(self, tosa: bytes) -> None:
+        self._data = tosa
+        self._root = Buffer.GetRootAs(tosa, 0)
+        self.blocks = [
+            _block(self._root.Regions(number).Blocks(0), name, graph)
+            for number, (name, graph) in enumerate(TosaGraph.regions(tosa).items())
+        ]
+
+    def finish(self) -> bytes:
+        """Return the new program; the old one's bytes if nothing changed."""
+        if not any(block.changed for block in self.blocks):
+            return self._data
+        regions: list[Node] = [
+            NewTable({0: block.name, 1: Items([_written(block)])})
+            if block.changed
+            else Old(self._root.Regions(number)._tab.Pos)
+            for number, block in enumerate(self.blocks)
+        ]
+        fields: dict[int, Scalar | Node] = {0: Old(self._root.Version()._tab.Pos), 1: Items(regions)}
+        return in_front(NewTable(fields), _IDENTIFIER, self._data)
+
+
+def _block(raw: Any, name: str, graph: TosaGraph) -> DraftBlock:
+    operators = [
+        DraftOperator(each.op, list(each.inputs), list(each.outputs), each.index, raw.Operators(each.index))
+        for each in graph.operators
+    ]
+    tables = (raw.Tensors(index) for index in range(raw.TensorsLength()))
+    tensors = {
+        name: DraftTensor(graph.tensors[name].shape, graph.tensors[name].dtype, table)
+        for table, name in ((table, table.Name().decode()) for table in tables)
+    }
+    return DraftBlock(
+        name, raw, operators, tensors, tuple(each.name for each in graph.inputs), [each.name for each in graph.outputs]
+    )
+
+
+def _written(block: DraftBlock) -> NewTable:
+    raw = block.raw
+    kept = {name for operator in block.operators for name in operator.outputs}
+    shapes: list[Node] = [
+        Old(table._tab.Pos) for table in map(raw.Shapes, range(raw.ShapesLength())) if table.Name().decode() in kept
+    ]
+    shapes += [
+        NewTable({0: name, 1: Scalar("I", len(values)), 2: ByteVector(struct.pack(f"<{len(values)}q", *values))})
+        for name, values in block.shapes.items()
+    ]
+    return NewTable(
+        {
+            0: raw.Name().decode(),
+            1: Items([_operator(each) for each in block.operators]),
+            2: Items([_tensor(name, each) for name, each in block.tensors.items()]),
+            3: Items(list(block.inputs)),
+            4: Items(list(block.outputs)),
+            5: Items(shapes),
+        }
+    )
+
+
+def _operator(operator: DraftOperator) -> Node:
+    raw = operator.raw
+    fields: dict[int, Scalar | Node] = {0: Scalar("I", getattr(Op, operator.op))}
+    if operator.attribute is not None:
+        kind = _ATTRIBUTES[operator.op.replace("_", "").lower() + "attribute"]
+        fields |= {1: Scalar("B", kind), 2: NewTable(operator.attribute)}
+    elif raw.Attribute() is not None:
+        fields |= {1: Scalar("B", raw.AttributeType()), 2: Old(raw.Attribute().Pos)}
+    fields |= {3: Items(list(operator.inputs)), 4: Items(list(operator.outputs))}
+    if raw.Location() is not None:
+        fields[5] = Old(raw.Location()._tab.Pos)
+    return NewTable(fields)
+
+
+def _tensor(name: str, tensor: DraftTensor) -> Node:
+    if tensor.raw is not None and not tensor.changed:
+        return Old(tensor.raw._tab.Pos)
+    fields: dict[int, Scalar | Node] = {
+        0: name,
+        1: Numbers(tensor.shape),
+        2: Scalar("I", _NUMBER_OF_DTYPE[tensor.dtype]),
+    }
+    if tensor.data is not None:
+        fields[3] = ByteVector(tensor.data)
+    elif tensor.raw is not None and tensor.raw.DataLength():
+        table = tensor.raw._tab
+        fields[3] = Old(table.Vector(table.Offset(10)) - 4)
+    return NewTable(fields)

@@ -1,0 +1,55 @@
+"""A transposed convolution that is cropped to one row or column: Vela takes its stride for 1.
+
+Vela 5.1 sets the stride of a window to 1 along an axis of which one position is computed (regor's
+ResetKernelAttributes). That holds for all windows but those of a transposed convolution, whose stride is that of its
+input. So one position more is computed, and cut off behind the RESCALE that is fused with the convolution.
+"""
+
+from __future__ import annotations
+
+from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
+
+from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+
+
+def widen_crops(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Compute a second row or column of each TRANSPOSE_CONV2D of which one stays, and cut it off."""
+    found = []
+    for operator in [each for each in block.operators if each.op == "TRANSPOSE_CONV2D"]:
+        attribute = operator.read(TransposeConv2dAttribute)
+        stride, pads = attribute.StrideAsNumpy().tolist(), attribute.OutPadAsNumpy().tolist()
+        source, shape = block.tensors[operator.inputs[0]].shape, block.tensors[operator.outputs[0]].shape
+        start, size = [0] * 4, list(shape)
+        for axis in (1, 2):
+            first, last = 2 * (axis - 1), 2 * (axis - 1) + 1
+            if shape[axis] != 1 or source[axis] == 1 or stride[axis - 1] == 1:
+                continue
+            size[axis] = 2
+            start[axis] = 0 if pads[last] < 0 else 1
+            pads[last if pads[last] < 0 else first] += 1
+        if size == list(shape):
+            continue
+        operator.attribute = {
+            0: Numbers(tuple(pads)),
+            1: Numbers(tuple(stride)),
+            2: Scalar("B", int(attribute.LocalBound())),
+            3: Scalar("I", attribute.AccType()),
+        }
+        _cut(block, operator, size, start)
+        found.append(operator)
+    return found
+
+
+def _cut(block: DraftBlock, operator: DraftOperator, size: list[int], start: list[int]) -> None:
+    """Give an operator's result a larger shape, and take what it was before by a SLICE."""
+    last, readers = operator, block.readers(operator.outputs[0])
+    if len(readers) == 1 and readers[0].op == "RESCALE" and operator.outputs[0] not in block.outputs:
+        block.reshaped(operator.outputs[0], size)
+        last = readers[0]
+    name = last.outputs[0]
+    larger = block.tensor(name, size, block.tensors[name].dtype)
+    last.outputs = [larger]
+    cut = block.add(last, "SLICE", [larger, "", ""], [name], {}, after=True)
+    cut.inputs[1:] = [block.shape(cut, start), block.shape(cut, block.tensors[name].shape)]

@@ -1,0 +1,85 @@
+"""Activations behind a reshape: Vela gives the operation in front the activation's shape, and leaves its input.
+
+Vela 5.1 cuts an elementwise operator of more than four dimensions, or with a batch above 1, and slices it (regor's
+DecomposeElementwise). If it then fuses a TABLE or CLAMP into the operation in front, that operation takes the slice and
+shape of the activation's output in place of its own (SchedulerPacking::PackOperations). Where a RESHAPE was between
+them, or where Vela has folded the batch of a 1x1 convolution into rows and columns, the shapes differ, and it reads
+padding, upscaled positions or memory behind its input. An activation of four dimensions with a batch of 1 is not cut.
+So it is computed in such a shape.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+
+_ACTIVATIONS = ("TABLE", "CLAMP")
+# Operators whose result has the shape that TOSA states, if its batch is 1; with a larger one they are several.
+_PLAIN = ("CONV2D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "MAX_POOL2D", "AVG_POOL2D")
+# Operators that are several, or folded as an activation is, where the activation is cut.
+_ALIKE = (
+    *_PLAIN, "ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "ABS", "CLAMP", "TABLE", "NEGATE", "RESCALE", "CAST",
+    "SLICE", "CONCAT", "PAD", "RESIZE", "TILE",
+)  # fmt: skip
+
+
+def fold_activations(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Compute each TABLE and CLAMP that Vela would cut and fuse in a shape that it does not cut."""
+    found = []
+    for operator in [each for each in block.operators if each.op in _ACTIVATIONS]:
+        source, made = operator.inputs[0], operator.outputs[0]
+        shape = block.tensors[made].shape
+        if len(shape) < 4 or math.prod(shape[:-3]) == 1 or _is_alike(block, source):
+            continue
+        folded = (1, math.prod(shape[:-2]), *shape[-2:])
+        operator.inputs[0] = block.reshape(operator, source, folded)
+        operator.outputs[0] = block.tensor(made, folded, block.tensors[made].dtype)
+        back = block.add(operator, "RESHAPE", [operator.outputs[0], ""], [made], {}, after=True)
+        back.inputs[1] = block.shape(back, shape)
+        found.append(operator)
+    return found
+
+
+def _is_alike(block: DraftBlock, source: str) -> bool:
+    """Return whether the operation that makes an activation's input surely has the activation's shape, or is not fused.
+
+    The activation has more than four dimensions, or a batch above 1.
+    """
+    reshaped = False
+    shape, name = block.tensors[source].shape, source
+    writer = block.producer(name)
+    while writer is not None and writer.op in ("RESHAPE", "IDENTITY", "RESCALE"):
+        reshaped = reshaped or writer.op != "RESCALE"
+        name = writer.inputs[0]
+        writer = block.producer(name)
+    if writer is None:
+        return True
+    before = block.tensors[name].shape
+    if writer.op == "CONV2D" and _is_dense(block, writer):
+        return False
+    if not reshaped:
+        return writer.op in _ALIKE
+    if writer.op in _PLAIN:
+        several = before[0] > 1 and writer.op != "TRANSPOSE_CONV2D"
+        return several or before == cut(shape)
+    return writer.op in _ALIKE and cut(before) == cut(shape)
+
+
+def _is_dense(block: DraftBlock, conv: DraftOperator) -> bool:
+    """Return whether Vela folds the batch of a CONV2D into rows and columns (regor's RewriteFullyConnected)."""
+    weights = block.tensors[conv.inputs[1]].shape
+    return block.tensors[conv.inputs[0]].shape[0] > 1 and weights[1:3] == (1, 1)
+
+
+def cut(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the four dimensions in which Vela computes an elementwise operator (regor's ReshapeElementwise)."""
+    left = list(shape)
+    while len(left) > 3 and 1 in left[-3:] and math.prod(left[:-3]) > 1:
+        for at in (-1, -2, -3):
+            if len(left) > 3 and left[at] == 1:
+                del left[at]
+    if len(left) > 3:
+        left = [1, math.prod(left[:-2]), *left[-2:]]
+    return tuple([1] * (4 - len(left)) + left)

@@ -1,0 +1,111 @@
+"""From a compiled program to one without the known defects of Vela: find, rewrite, compile again, check.
+
+The TOSA program that upstream made stays the reference, so that every run on a target also checks the rewriting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.tosa_draft import TosaDraft
+from ethos_hil.lowering.npu_name import Family, NpuName
+from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
+from ethos_hil.lowering.repairs.known import DEFECTS
+from ethos_hil.lowering.repairs.outputs import missing_outputs
+from ethos_hil.lowering.repairs.padding import excess_padding
+from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.lowering.vela import VelaOutput, VelaRefusal, run_vela
+
+PAGES = "docs/defects"
+
+
+class KnownDefect(CompileError):
+    """Vela would compile the model into something else, and no rewriting that avoids it is known."""
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A compiled program, and the defects that the one before it had.
+
+    Attributes:
+        output: the program.
+        findings: where upstream's program meets a known defect.
+    """
+
+    output: VelaOutput
+    findings: tuple[DefectFinding, ...] = ()
+
+
+def mend(
+    output: VelaOutput, arguments: Sequence[str], *, as_upstream: bool, place: Callable[[DefectFinding], str]
+) -> Mended:
+    """Return a program that computes the same without a known defect.
+
+    Args:
+        output: what Vela made of upstream's TOSA program.
+        arguments: Vela's, to compile another one in the same way.
+        as_upstream: find defects and repair none.
+        place: says where in the model a finding is.
+
+    Raises:
+        KnownDefect: a defect cannot be repaired.
+        CompileError: the compiled program contradicts its TOSA program in a way that is not known.
+    """
+    npu = NpuName.from_config_word(output.parsed.config_word)
+    rewritten, findings = treated(output, npu.family)
+    if as_upstream:
+        return Mended(output, findings)
+    for finding in findings:
+        if not finding.defect.repaired:
+            raise refusal(finding.defect, place(finding))
+    if rewritten != output.tosa:
+        try:
+            output = run_vela(rewritten, arguments)
+        except VelaRefusal as error:  # a form that the NPU lacks, in place of one that Vela compiles into another
+            raise refusal(findings[0].defect, place(findings[0])) from error
+    _check(output, npu)
+    return Mended(output, findings)
+
+
+def _check(output: VelaOutput, npu: NpuName) -> None:
+    """Check what shows that a compiled program is not its TOSA program. Raises CompileError."""
+    left = overruns(output.parsed)
+    if left:
+        raise CompileError(
+            f"Vela 5.1 places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
+            f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that ({PAGES}/vela-table-beyond-shram.md)",
+            hint="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the "
+            "like",
+        )
+    problem = missing_outputs(output)
+    excess = next(iter(excess_padding(output.parsed)), None)
+    if problem is None and excess is not None:
+        problem = (
+            f"its operation at 0x{excess.offset:x} has {excess.padding} positions of padding at the {excess.side} of a "
+            f"window of {excess.extent}"
+        )
+    if problem is not None:
+        raise CompileError(
+            f"Vela 5.1 compiled a delegate for {npu} into another program: {problem}",
+            hint=f"this defect of Vela has no name yet ({PAGES}); leave one operator after the other to the CPU "
+            "(Method.leave), or --as-upstream to run it all the same",
+        )
+
+
+def treated(output: VelaOutput, family: Family) -> tuple[bytes, tuple[DefectFinding, ...]]:
+    """Return the TOSA program of a compiled one without what meets a known defect, and all that met one."""
+    found: list[DefectFinding] = []
+    draft = TosaDraft(output.tosa)
+    for defect in DEFECTS:
+        if family not in defect.families or (defect.seen is not None and not defect.seen(output)):
+            continue
+        for block in draft.blocks:
+            found += [DefectFinding(defect, block.name, each.op, each.index) for each in defect.treat(block, family)]
+    return draft.finish(), tuple(found)
+
+
+def refusal(defect: VelaDefect, place: str) -> KnownDefect:
+    """Return the error of a defect that cannot be repaired."""
+    return KnownDefect(f"Vela 5.1 {defect.effect}: {place} ({defect.id}, {PAGES}/{defect.id}.md)", hint=defect.remedy)

@@ -1,0 +1,58 @@
+"""The check that a compiled stream pads no window further than the window reaches.
+
+Vela works out the padding of an operation from its shapes. Where it has given an operation a shape that is not its own,
+there are positions whose window lies in padding alone. No convolution or pool of TOSA has such positions on its edge
+beyond the window's extent; so this shows miscompilations, also those that have no name yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ethos_hil.lowering.formats.command_stream import commands
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+
+# Codes of registers and operations, the same on all families; source: the register description in the vela wheel.
+_PADS = {0x100: "top", 0x101: "left", 0x102: "right", 0x103: "bottom"}
+_KERNEL_WIDTH, _KERNEL_HEIGHT = 0x120, 0x121
+_CONVOLUTION, _DEPTHWISE, _POOL = 0x002, 0x003, 0x005
+_WINDOWS = (_CONVOLUTION, _DEPTHWISE, _POOL)
+_EXTENTS = {0x100: _KERNEL_HEIGHT, 0x103: _KERNEL_HEIGHT, 0x101: _KERNEL_WIDTH, 0x102: _KERNEL_WIDTH}
+
+
+@dataclass(frozen=True)
+class ExcessPadding:
+    """An operation whose windows on one side lie in padding alone.
+
+    Attributes:
+        offset: byte offset of the operation in the register command stream.
+        side: top, left, right or bottom.
+        padding: positions that are padded there.
+        extent: positions that the window reaches in that direction.
+    """
+
+    offset: int
+    side: str
+    padding: int
+    extent: int
+
+
+def excess_padding(blob: VelaBlob) -> tuple[ExcessPadding, ...]:
+    """Return the operations of a delegate that are padded further than their windows reach, in stream order."""
+    return scan_padding(blob.command_stream)
+
+
+def scan_padding(stream: bytes) -> tuple[ExcessPadding, ...]:
+    """Return the operations of a stream (whole little-endian words) that are padded further than windows reach."""
+    registers = dict.fromkeys((*_PADS, _KERNEL_WIDTH, _KERNEL_HEIGHT), 0)
+    found = []
+    for command in commands(stream):
+        if command.payload is not None:
+            continue
+        if command.code in registers:
+            registers[command.code] = command.parameter
+        elif command.code in _WINDOWS:
+            for pad, extent in _EXTENTS.items():
+                if registers[pad] > registers[extent]:
+                    found.append(ExcessPadding(command.offset, _PADS[pad], registers[pad], registers[extent] + 1))
+    return tuple(found)

@@ -1,0 +1,34 @@
+"""A maximum or minimum that is concatenated or padded: Vela writes it in the shape of what it becomes a part of.
+
+Vela 5.1 has an operation write a part of the whole in place of a CONCAT or PAD (regor's MoveConcatSliceToProducer).
+It then gives a reduction another shape, which it takes from the whole (DecomposeReduce). A CLAMP to all values of the
+type writes the part in the reduction's place.
+"""
+
+from __future__ import annotations
+
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.reduce_min import clamped
+
+_REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
+
+
+def keep_reductions(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Put a CLAMP to all values between each reduction and the CONCATs and PADs that read it."""
+    found = []
+    for operator in [each for each in block.operators if each.op in _REDUCTIONS]:
+        name = operator.outputs[0]
+        if block.tensors[name].dtype in ("INT8", "INT16") and _is_a_part(block, name):
+            clamped(block, operator, name)
+            found.append(operator)
+    return found
+
+
+def _is_a_part(block: DraftBlock, name: str) -> bool:
+    for reader in block.readers(name):
+        if reader.op in ("CONCAT", "PAD"):
+            return True
+        if reader.op in ("RESHAPE", "IDENTITY") and _is_a_part(block, reader.outputs[0]):
+            return True
+    return False

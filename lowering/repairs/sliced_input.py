@@ -1,0 +1,77 @@
+"""A slice in front of an operation that Vela reshapes or cuts: it reads another part than the slice's.
+
+Vela 5.1 has an operation read a part of a tensor in place of a SLICE's result (regor's MoveSplitSliceToConsumer). The
+steps that come later do not all know of parts. Reductions and matrix products get another shape for the whole tensor;
+transposed convolutions, and on Ethos-U55 and U65 the first factor of a product, lose it; and a convolution or pool
+that is cut, for each sample of a batch say, takes the part's offset for one from which its padding is known, and so
+loses the padding at the top and left. A CLAMP to all values of the type takes the slice in the operation's place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tosa.AvgPool2dAttribute import AvgPool2dAttribute
+from tosa.Conv2dAttribute import Conv2dAttribute
+from tosa.Conv3dAttribute import Conv3dAttribute
+from tosa.DepthwiseConv2dAttribute import DepthwiseConv2dAttribute
+from tosa.MaxPool2dAttribute import MaxPool2dAttribute
+
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.reduce_min import clamped
+
+_WINDOWS: dict[str, Any] = {
+    "CONV2D": Conv2dAttribute,
+    "DEPTHWISE_CONV2D": DepthwiseConv2dAttribute,
+    "CONV3D": Conv3dAttribute,
+    "AVG_POOL2D": AvgPool2dAttribute,
+    "MAX_POOL2D": MaxPool2dAttribute,
+}
+_PASSED = ("RESHAPE", "IDENTITY", "RESCALE", "CAST")
+"""Operators that Vela removes, or fuses into what reads them."""
+_CLAMPED = ("INT8", "INT16")
+
+
+def keep_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Put a CLAMP to all values between each SLICE and the operations that would misread it."""
+    found = [each for each in _misread(block) if block.tensors[each.outputs[0]].dtype in _CLAMPED]
+    for operator in found:
+        clamped(block, operator, operator.outputs[0])
+    return found
+
+
+def find_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Return each SLICE of another type that an operation would misread: TOSA has no CLAMP for it."""
+    return [each for each in _misread(block) if block.tensors[each.outputs[0]].dtype not in _CLAMPED]
+
+
+def _misread(block: DraftBlock) -> list[DraftOperator]:
+    return [each for each in block.operators if each.op == "SLICE" and _is_misread(block, each.outputs[0])]
+
+
+def _is_misread(block: DraftBlock, name: str) -> bool:
+    for reader in block.readers(name):
+        if reader.op in _PASSED:
+            if _is_misread(block, reader.outputs[0]):
+                return True
+        elif reader.inputs[0] == name and (
+            reader.op.startswith("REDUCE_")
+            or reader.op in ("ARGMAX", "MATMUL", "TRANSPOSE_CONV2D")
+            or (reader.op in _WINDOWS and _is_padded(reader) and _may_be_cut(block, reader))
+        ):
+            return True
+    return False
+
+
+def _is_padded(window: DraftOperator) -> bool:
+    return bool(window.read(_WINDOWS[window.op]).PadAsNumpy().any())
+
+
+def _may_be_cut(block: DraftBlock, window: DraftOperator) -> bool:
+    """Return whether Vela may cut a convolution or pool: one with a batch, or with steps that the NPU lacks."""
+    if block.tensors[window.inputs[0]].shape[0] > 1 or window.op == "CONV3D":
+        return True
+    attribute = window.read(_WINDOWS[window.op])
+    dilation = attribute.DilationAsNumpy().tolist() if hasattr(attribute, "DilationAsNumpy") else [1]
+    return max(dilation) > 2 or max(attribute.StrideAsNumpy().tolist()) > 3

@@ -1,0 +1,113 @@
+"""Known defects are repaired, refused by name, or left in; what has no name yet is an error."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.repairs import mend as mending
+from ethos_hil.lowering.repairs.defect import DefectFinding
+from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend
+from ethos_hil.lowering.repairs.padding import excess_padding, scan_padding
+from ethos_hil.lowering.testing.programs.pieces import layer, requantized, spread, weights
+from ethos_hil.lowering.testing.tosa_graph import Graph
+from ethos_hil.lowering.vela import flags, run_vela
+
+
+def place(finding: DefectFinding) -> str:
+    return f"{finding.op} at net.py:7"
+
+
+def mended(graph: Graph, npu: str, *, as_upstream: bool = False) -> Mended:
+    name = NpuName.parse(npu)
+    arguments = flags(name, MemoryMode.default(name))
+    return mend(run_vela(graph.serialize(), arguments), arguments, as_upstream=as_upstream, place=place)
+
+
+def two_outputs() -> Graph:
+    graph, rng = Graph(), np.random.default_rng(0)
+    first = graph.transpose(layer(graph, rng, graph.input((1, 8, 8, 4)), 6, 3), (0, 3, 1, 2))
+    return graph.output(first, graph.transpose(first, (0, 1, 3, 2)))
+
+
+def table_behind_a_reshape() -> Graph:
+    graph, rng = Graph(), np.random.default_rng(0)
+    sums = graph.conv(graph.input((1, 4, 6, 20)), weights(rng, 16, 1, 1, 20), rng.integers(-99, 99, 16))
+    made = graph.reshape(requantized(graph, rng, sums, spread(20), "int8"), (1, 4, 6, 2, 8))
+    return graph.output(graph.table(made, rng.integers(-128, 128, 256)))
+
+
+def test_a_program_without_a_defect_is_left_alone() -> None:
+    graph = Graph()
+    graph.output(layer(graph, np.random.default_rng(0), graph.input((1, 8, 8, 4)), 6, 3))
+    name = NpuName.parse("ethos-u55-128")
+    arguments = flags(name, MemoryMode.default(name))
+    output = run_vela(graph.serialize(), arguments)
+    done = mend(output, arguments, as_upstream=False, place=place)
+    assert done.output is output
+    assert done.findings == ()
+
+
+def test_a_repaired_program_has_all_outputs() -> None:
+    done = mended(two_outputs(), "ethos-u85-256")
+    assert [each.defect.id for each in done.findings] == ["vela-dropped-output"]
+    assert len(done.output.parsed.outputs) == 2
+    left = mended(two_outputs(), "ethos-u85-256", as_upstream=True)
+    assert [each.defect.id for each in left.findings] == ["vela-dropped-output"]
+    assert len(left.output.parsed.outputs) == 1
+
+
+def test_a_defect_without_a_repair_is_refused_by_name() -> None:
+    graph = Graph()
+    graph.output(graph.resize(graph.input((1, 5, 6, 8)), "NEAREST", (2, 1, 4, 1), (0, 0), (0, 0)))
+    with pytest.raises(KnownDefect) as caught:
+        mended(graph, "ethos-u55-128")
+    assert "RESIZE at net.py:7 (vela-uneven-resize, docs/defects/vela-uneven-resize.md)" in caught.value.message
+    assert "repeat" in (caught.value.hint or "")
+    assert caught.value.exit_status == 2
+
+
+def test_a_form_that_the_npu_lacks_is_refused_by_the_defects_name() -> None:
+    graph, rng = Graph(), np.random.default_rng(0)
+    kernels = rng.integers(-127, 128, (8, 3, 3, 9))
+    sums = graph.transpose_conv(
+        graph.input((1, 2, 6, 9)), kernels, rng.integers(-99, 99, 8), out_pad=(-2, -2, 0, 0), stride=(2, 1)
+    )
+    graph.output(graph.rescale(sums, 0.01))
+    with pytest.raises(KnownDefect, match="vela-cropped-transpose-conv"):
+        mended(graph, "ethos-u55-128")
+
+
+def test_what_has_no_name_yet_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mending, "DEFECTS", ())
+    with pytest.raises(CompileError, match="it has 1 of the 2 outputs"):
+        mended(two_outputs(), "ethos-u55-128")
+    with pytest.raises(CompileError, match=r"has \d+ positions of padding at the bottom of a window of 1"):
+        mended(table_behind_a_reshape(), "ethos-u55-128")
+
+
+@pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
+def test_excess_padding_is_seen_in_the_stream(npu: str) -> None:
+    left = mended(table_behind_a_reshape(), npu, as_upstream=True).output.parsed
+    assert [each.side for each in excess_padding(left)] == ["bottom"]
+    assert excess_padding(mended(table_behind_a_reshape(), npu).output.parsed) == ()
+    # Each register by itself: a window of 3 x 3 may be padded by 2, not by 3.
+    for code, side in ((0x100, "top"), (0x101, "left"), (0x102, "right"), (0x103, "bottom")):
+        for padding, wrong in ((2, []), (3, [side])):
+            words = [0x120 | 2 << 16, 0x121 | 2 << 16, code | padding << 16, 0x002]
+            stream = b"".join(word.to_bytes(4, "little") for word in words)
+            assert [each.side for each in scan_padding(stream)] == wrong
+
+
+def test_outputs_of_another_size_are_seen() -> None:
+    done = mended(two_outputs(), "ethos-u55-128")
+    first, second = done.output.parsed.outputs
+    assert mending.missing_outputs(done.output) is None
+    other = dataclasses.replace(done.output, tosa=table_behind_a_reshape().serialize())
+    assert mending.missing_outputs(other) == "it has 2 of the 1 outputs"
+    assert first.size == second.size
