@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET, RunRequest
@@ -57,6 +58,10 @@ def run(
     trust_elf: bool = False,
     trust_model: bool = False,
     as_upstream: bool = False,
+    leave: Sequence[str] = (),
+    allow_cpu_only: bool = False,
+    require_delegated: bool = False,
+    max_cpu_ops: int | None = None,
     progress: Reporter | None = None,
 ) -> Result:
     """Lower a model, run it on a target, and compare every output with tosa_reference_model.
@@ -84,6 +89,10 @@ def run(
             own.
         trust_model: load a .pt2 that has more than data in it; such a file can run any code on this machine.
         as_upstream: repair none of Vela's known defects (docs/defects): the program is what ExecuTorch alone makes.
+        leave: what is left to the CPU: operators ("aten.sigmoid"), lines ("net.py:12") or modules ("head.0").
+        allow_cpu_only: accept a program of which nothing is on the NPU.
+        require_delegated: fail if an operator is on the CPU; conversions between numbers and integers may be.
+        max_cpu_ops: fail if more operators are on the CPU.
         progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
 
     Returns:
@@ -92,7 +101,7 @@ def run(
     Raises:
         UsageError: the arguments or the model cannot be used; CompileError when the model cannot be lowered.
         ToolError: a tool or the target is not available.
-        TargetError: the run on the target failed.
+        TargetError: the run on the target failed, or less is on the NPU than was demanded (kind "delegation").
         OracleError: there is no reference to compare with.
     """
     from ethos_hil.harness.run import run as run_request
@@ -110,6 +119,8 @@ def run(
     )
     request = dataclasses.replace(
         request,
+        leave=_texts(leave),
+        delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
         target=target,
         repeat=repeat,
         timeout=timeout,
@@ -134,15 +145,17 @@ def lower(
     scheme: Scheme = "a8w8",
     trust_model: bool = False,
     as_upstream: bool = False,
+    leave: Sequence[str] = (),
 ) -> Artifact:
     """Lower a model without running it.
 
     Args:
-        model, inputs, npu, calibrate, memory_mode, vela, scheme, trust_model, as_upstream: as for `run`.
+        model, inputs, npu, calibrate, memory_mode, vela, scheme, trust_model, as_upstream, leave: as for `run`.
 
     Returns:
-        The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with their source lines, and
-            `cpu_ops`. It comes from the cache if the same model was lowered before.
+        The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with their source lines, `cpu_ops`,
+            and `placement`, which says why they are on the CPU. It comes from the cache if the same model was lowered
+            before.
 
     Raises:
         UsageError, ToolError: as `run`.
@@ -160,9 +173,17 @@ def lower(
             vela=request.setup,
             scheme=scheme,
             as_upstream=as_upstream,
+            leave=_texts(leave),
             trust=trust_model,
         ).artifact
-    return lower_model(request.model, request.npu_name, vela=request.setup, scheme=scheme, as_upstream=as_upstream)
+    return lower_model(
+        request.model,
+        request.npu_name,
+        vela=request.setup,
+        scheme=scheme,
+        as_upstream=as_upstream,
+        leave=_texts(leave),
+    )
 
 
 def preflight(
@@ -178,15 +199,19 @@ def preflight(
     method: str | None = None,
     trust_model: bool = False,
     as_upstream: bool = False,
+    leave: Sequence[str] = (),
+    allow_cpu_only: bool = False,
+    require_delegated: bool = False,
+    max_cpu_ops: int | None = None,
 ) -> Survey:
     """Check whether a model can run on a target, without running it.
 
     Args:
-        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, method, trust_model, as_upstream: as for
-            `run`.
+        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, method, trust_model, as_upstream, leave,
+            allow_cpu_only, require_delegated, max_cpu_ops: as for `run`.
 
     Returns:
-        The checks; `Survey.ok` is True if all of them passed.
+        The checks, and the operators on the CPU with their reasons; `Survey.ok` is True if all checks passed.
 
     Raises:
         UsageError, ToolError: as `run`.
@@ -204,7 +229,10 @@ def preflight(
         scheme=scheme,
         method=method,
     )
-    return survey(dataclasses.replace(request, target=target, as_upstream=as_upstream))
+    delegation = Delegation(allow_cpu_only, require_delegated, max_cpu_ops)
+    return survey(
+        dataclasses.replace(request, target=target, as_upstream=as_upstream, leave=_texts(leave), delegation=delegation)
+    )
 
 
 class OpenTarget:
@@ -231,6 +259,10 @@ class OpenTarget:
         trust_model: bool = False,
         as_upstream: bool = False,
         min_sqnr: float | None = None,
+        leave: Sequence[str] = (),
+        allow_cpu_only: bool = False,
+        require_delegated: bool = False,
+        max_cpu_ops: int | None = None,
         progress: Reporter | None = None,
     ) -> Result:
         """Run a model on this target. Arguments and errors are those of `ethos_hil.run`."""
@@ -254,6 +286,8 @@ class OpenTarget:
             timeout=timeout,
             min_sqnr=min_sqnr,
             as_upstream=as_upstream,
+            leave=_texts(leave),
+            delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
             **self._options,
         )
         return Result(run_request(request, reporter=progress, pool=self._pool))
@@ -289,6 +323,11 @@ def target(
         return
     with BoardPool() as pool:
         yield OpenTarget(name, npu, pool, strict=strict, fast=fast)
+
+
+def _texts(leave: Sequence[str]) -> tuple[str, ...]:
+    """Return what is left to the CPU; one text stands for a list with that one."""
+    return (leave,) if isinstance(leave, str) else tuple(leave)
 
 
 def _request(

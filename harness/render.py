@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -9,10 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.record import Accuracy, Check, Op, Output, Record
+from ethos_hil.results.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 
 _COLOURS = {"verified": "green", "failed": "red"}
 _CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
+_PLACES = 3
+"""How many places of one operator are named."""
 # The width of piped output; a terminal has its own width.
 _PIPED_WIDTH = 200
 
@@ -79,10 +82,24 @@ def summary(record: Record) -> RenderableType:
         add_row(facts, "memory mode", record.memory_mode)
     if record.system_config:
         add_row(facts, "system config", record.system_config)
+    if record.artifact is not None:
+        add_row(facts, "operators", placement_text(record.artifact))
     parts: list[RenderableType] = [head, facts]
     if record.ops:
         parts += ["", ops_table(record.ops)]
+    if record.artifact is not None and any(call.kind == "operator" for call in record.artifact.cpu_calls):
+        parts += ["", cpu_table(record.artifact.cpu_calls)]
     return Group(*parts)
+
+
+def placement_text(artifact: ArtifactInfo) -> str:
+    """Return how many operators are on the NPU and how many on the CPU."""
+    kinds = [call.kind for call in artifact.cpu_calls]
+    npu = "some" if artifact.delegated is None else f"{artifact.delegated:,}"
+    more = [f"{kinds.count('conversion'):,} conversions"] if "conversion" in kinds else []
+    more += [f"{kinds.count('state'):,} writes of state"] if "state" in kinds else []
+    beside = f", with {' and '.join(more)}" if more else ""
+    return f"{npu} on the NPU, {kinds.count('operator'):,} on the CPU{beside}"
 
 
 def accuracy_text(accuracy: Accuracy) -> str:
@@ -134,3 +151,26 @@ def ops_table(ops: tuple[Op, ...]) -> Table:
         aten = ", ".join(name.removeprefix("aten.") for name in op.aten_ops)
         add_row(table, op.npu_op, op.tosa_op, aten, op.module, _lines(op.sources or (op.source,)), cycles, share)
     return table
+
+
+def cpu_table(calls: tuple[CpuOp, ...]) -> Table:
+    """Return a table with the operators on the CPU; equal ones at one line are one row with their number."""
+    counts = Counter(call for call in calls if call.kind == "operator")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("CPU op", "module", "source", "calls", "why it is not on the NPU", "what would help"):
+        table.add_column(name, justify="right" if name == "calls" else "left")
+    rows: dict[tuple[str, ...], list[tuple[CpuOp, int]]] = {}
+    for call, count in counts.items():
+        rows.setdefault((call.operator, call.reason, call.remedy), []).append((call, count))
+    for (operator, reason, remedy), group in rows.items():
+        module = group[0][0].module if len(group) == 1 else _several([call.module for call, _ in group])
+        source = _several([call.source for call, _ in group])
+        add_row(table, operator, module, source, f"{sum(count for _, count in group):,}", reason, remedy)
+    return table
+
+
+def _several(places: list[str]) -> str:
+    """Return a few places and how many more there are."""
+    known = [place for place in dict.fromkeys(places) if place]
+    rest = len(known) - _PLACES
+    return _lines(tuple(known[:_PLACES])) + (f" and {rest:,} more" if rest > 0 else "")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.formats import MOST_EXECUTIONS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
@@ -48,6 +49,8 @@ class RunRequest:
         trust_model: load a .pt2 with more than data in it, which may run code of the file.
         min_sqnr: fail where the SQNR of an output against the float model in PyTorch is below this number of dB.
         as_upstream: repair none of Vela's known defects.
+        leave: what is left to the CPU: operators, lines or modules (`ethos_hil.lowering.upstream.cpu_only`).
+        delegation: what has to be on the NPU.
     """
 
     model: str | TorchModel | ProgramFile
@@ -68,6 +71,8 @@ class RunRequest:
     trust_model: bool = False
     min_sqnr: float | None = None
     as_upstream: bool = False
+    leave: tuple[str, ...] = ()
+    delegation: Delegation = field(default_factory=Delegation)
 
     @property
     def label(self) -> str:
@@ -78,9 +83,11 @@ class RunRequest:
         """Check what no other check sees before a target is started.
 
         Raises:
-            UsageError: `repeat` is not from 1 to MOST_EXECUTIONS, `timeout` not above 0 and up to MOST_SECONDS,
+            UsageError: `delegation` contradicts itself,
+                `repeat` is not from 1 to MOST_EXECUTIONS, `timeout` not above 0 and up to MOST_SECONDS,
                 `min_sqnr` is not finite, or a runner is trusted that is not given.
         """
+        self.delegation.check_options()
         if self.trust_elf and self.runner is None:
             raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
         if not 1 <= self.repeat <= MOST_EXECUTIONS:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputFile, InputSet
@@ -49,7 +50,7 @@ from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.progress import Progress
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results import environment
-from ethos_hil.results.record import ArtifactInfo, Record, RunnerInfo, TargetInfo
+from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
 
 if TYPE_CHECKING:
@@ -194,12 +195,21 @@ def _lower(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progress:
             vela=setup,
             scheme=request.scheme,
             as_upstream=request.as_upstream,
+            leave=request.leave,
             trust=request.trust_model,
             # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
             needed=lambda stateful: request.inputs is not None or (stateful and request.repeat > 1),
             progress=progress,
         )
-    artifact = lower(source, npu, vela=setup, scheme=request.scheme, as_upstream=request.as_upstream, progress=progress)
+    artifact = lower(
+        source,
+        npu,
+        vela=setup,
+        scheme=request.scheme,
+        as_upstream=request.as_upstream,
+        leave=request.leave,
+        progress=progress,
+    )
     model = source if isinstance(source, TorchModel) else None
     return LoweredModel(artifact, model.notes if model is not None else (), model)
 
@@ -217,7 +227,7 @@ def run_artifact(
     Args:
         artifact: what to run.
         board: the target, in the idle state; it is idle again when this returns or raises.
-        request: only its model's name, inputs (arrays), repeat and timeout are used.
+        request: only its model's name, inputs (arrays), repeat, timeout and delegation are used.
         firmware: the firmware's ELF; by default the one for the board.
         reporter: receives the progress.
     """
@@ -257,7 +267,9 @@ def _run_artifact(
 
     footprint = Footprint.of(artifact)
     own = None if isinstance(firmware, Runner) else Firmware.read(firmware)
-    raise_if_failed(examine(artifact, Destination(board.npu, board.soc, own), footprint, input_sets=len(input_sets)))
+    place, count = Destination(board.npu, board.soc, own), len(input_sets)
+    checks = examine(artifact, place, footprint, input_sets=count, delegation=request.delegation)
+    raise_if_failed(checks, info(artifact))
 
     system = compiled_for.system(artifact)
     follows = board.compiled_for(system)
@@ -419,13 +431,6 @@ def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[byt
 def describe(board: Target) -> TargetInfo:
     """Return the target's description for a record."""
     return TargetInfo(board.name, board.kind, board.soc)
-
-
-def info(artifact: Artifact) -> ArtifactInfo:
-    """Return the artifact's description for a record."""
-    return ArtifactInfo(
-        artifact.sha256, len(artifact.pte), len(artifact.npu_ops), artifact.cpu_ops, artifact.vela_flags
-    )
 
 
 def _runner_info(runner: Runner) -> RunnerInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
@@ -18,6 +18,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import ProgramFile, load_model
 from ethos_hil.lowering.named_model import lower_named
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.progress import Progress
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.record import Check, TargetInfo
@@ -25,10 +26,11 @@ from ethos_hil.results.record import Check, TargetInfo
 
 @dataclass(frozen=True)
 class Survey:
-    """The checks, and the target that they are for."""
+    """The checks, the target that they are for, and what of the model is on the NPU and what is not."""
 
     target: TargetInfo
     checks: tuple[Check, ...]
+    placement: Placement = field(default_factory=Placement)
 
     @property
     def ok(self) -> bool:
@@ -50,6 +52,7 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     """
     reporter = reporter or Silent()
     npu, setup = request.npu_name, request.setup
+    request.check_numbers()
     board = make_target(request.target, npu)
     firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
     if request.runner is not None:
@@ -61,9 +64,15 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     artifact = artifact.of(request.method)
     sets = given.input_sets(artifact.plan.input_tensors) if isinstance(given, InputFile) else given
     place = Destination(str(npu), board.soc, firmware)
-    asked = None if setup is None else setup.mode
-    checks = examine(artifact, place, Footprint.of(artifact), input_sets=1 if sets is None else len(sets), asked=asked)
-    return Survey(describe(board), checks)
+    checks = examine(
+        artifact,
+        place,
+        Footprint.of(artifact),
+        input_sets=1 if sets is None else len(sets),
+        asked=None if setup is None else setup.mode,
+        delegation=request.delegation,
+    )
+    return Survey(describe(board), checks, artifact.placement)
 
 
 def _artifact(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progress: Progress) -> Artifact:
@@ -75,11 +84,20 @@ def _artifact(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progre
             vela=setup,
             scheme=request.scheme,
             as_upstream=request.as_upstream,
+            leave=request.leave,
             trust=request.trust_model,
             progress=progress,
         ).artifact
     if isinstance(source, str):
         source = load_model(source, trust=request.trust_model)
     if isinstance(source, ProgramFile):
-        return lower(source, Artifact.of_program(source.data, source.label).npu or npu)
-    return lower(source, npu, vela=setup, scheme=request.scheme, as_upstream=request.as_upstream, progress=progress)
+        return lower(source, Artifact.of_program(source.data, source.label).npu or npu, leave=request.leave)
+    return lower(
+        source,
+        npu,
+        vela=setup,
+        scheme=request.scheme,
+        as_upstream=request.as_upstream,
+        leave=request.leave,
+        progress=progress,
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.artifact_files import arrays, verified_files, write_synced
+from ethos_hil.lowering.artifact_files import arrays, prefix_of, vela_flags_of, verified_files, write_synced
 from ethos_hil.lowering.cache_contents import DIGESTS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
@@ -25,6 +25,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
@@ -113,6 +114,7 @@ class LoweredMethod:
     delegated: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    placement: Placement = field(default_factory=Placement)
 
 
 _OF_METHOD = tuple(each.name for each in fields(LoweredMethod) if each.name != "name")
@@ -149,6 +151,7 @@ class Artifact:
             (`ethos_hil.lowering.upstream.state`).
         frozen: what else a call of the model changes, so that the next answer is another; the program has the values of
             the first call.
+        placement: how many operators are delegated, and each call on the CPU with its line and reason.
         others: the other methods; `of` returns the artifact as seen from one of them.
     """
 
@@ -172,6 +175,7 @@ class Artifact:
     delegated: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
+    placement: Placement = field(default_factory=Placement)
     method: str = FORWARD
     others: tuple[LoweredMethod, ...] = ()
 
@@ -258,7 +262,7 @@ class Artifact:
                     "delegated": method.delegated,
                     "lost": method.lost,
                     "frozen": method.frozen,
-                    "cpu_ops": self.of(method.name).cpu_ops,
+                    "placement": method.placement.to_json(),
                     "delegates": [
                         {
                             "index": delegate.index,
@@ -283,7 +287,7 @@ class Artifact:
 
         write("model.pte", self.pte)
         for number, method in enumerate(self.methods):
-            prefix = _prefix(number, method.name)
+            prefix = prefix_of(number, method.name)
             for delegate in method.delegates:
                 write(f"{prefix}delegate-{delegate.index}.vela", delegate.vela)
                 if delegate.tosa is not None:
@@ -358,10 +362,10 @@ class Artifact:
                     )
                 blob = VelaBlob.parse(entry.data, where)
                 npus.add(NpuName.from_config_word(blob.config_word))
-                flags.add(_vela_flags(entry.compile_specs))
-                modes.add(MemoryMode.of_flags(_vela_flags(entry.compile_specs)))
+                flags.add(vela_flags_of(entry.compile_specs))
+                modes.add(MemoryMode.of_flags(vela_flags_of(entry.compile_specs)))
                 delegates.append(Delegate(call.delegate, at, None, entry.data))
-            methods.append(LoweredMethod(plan.name, tuple(delegates)))
+            methods.append(LoweredMethod(plan.name, tuple(delegates), placement=Placement.of_plan(plan)))
         for found in (npus, modes):
             if len(found) > 1:
                 raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, found)))}")
@@ -374,17 +378,8 @@ class Artifact:
         return replace(self, model=model)
 
 
-def _vela_flags(compile_specs: Mapping[str, bytes]) -> tuple[str, ...]:
-    # ArmCompileSpec of executorch 1.4.1 stores Vela's arguments in the program, separated by blanks.
-    return tuple(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())
-
-
-def _prefix(number: int, method: str) -> str:  # of the names of its files
-    return f"{method}." if number else ""
-
-
 def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -> LoweredMethod:
-    prefix = _prefix(number, entry["name"])
+    prefix = prefix_of(number, entry["name"])
     return LoweredMethod(
         entry["name"],
         tuple(_delegate(each, prefix, files) for each in entry["delegates"]),
@@ -393,6 +388,7 @@ def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -
         delegated=tuple(entry["delegated"]),
         lost=tuple(entry["lost"]),
         frozen=tuple(entry["frozen"]),
+        placement=Placement.from_json(entry["placement"]),
         **{name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS},
     )
 

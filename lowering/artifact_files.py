@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +57,16 @@ def arrays(archive: bytes) -> tuple[np.ndarray, ...]:
     """Return the arrays of an .npz, in the order of their names."""
     found = read_arrays(io.BytesIO(archive))
     return tuple(found[name] for name in sorted(found))
+
+
+def vela_flags_of(compile_specs: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return Vela's arguments in a delegate's compile specs.
+
+    ArmCompileSpec of executorch 1.4.1 stores them in the program, separated by blanks.
+    """
+    return tuple(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())
+
+
+def prefix_of(number: int, method: str) -> str:
+    """Return the prefix of the names of a method's files; it is empty for the first method."""
+    return f"{method}." if number else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,8 @@ from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.tosa_spec import TosaSpec
-from ethos_hil.lowering.upstream.cpu_only import require_operators
+from ethos_hil.lowering.upstream.cpu_calls import Locate, placement
+from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
 from ethos_hil.lowering.upstream.delegated_operators import delegated
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
 from ethos_hil.lowering.upstream.explain import explain
@@ -50,6 +51,7 @@ def lower(
     scheme: Scheme = "a8w8",
     whole: bool = False,
     as_upstream: bool = False,
+    leave: Sequence[str] = (),
     cache: Cache | None = None,
     progress: Progress = silent,
 ) -> Artifact:
@@ -66,6 +68,8 @@ def lower(
             method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
             default a partitioner picks the operators to delegate.
         as_upstream: repair none of Vela's known defects (docs/defects): the program is what ExecuTorch alone makes.
+        leave: what is left to the CPU in all methods, besides what each method leaves: operators, lines or modules
+            (`ethos_hil.lowering.upstream.cpu_only`).
         cache: the cache of artifacts; by default the user's.
         progress: called with what is being done (`ethos_hil.lowering.progress.Progress`). File descriptors 1 and 2 are
             redirected while a stage runs, so show progress on a duplicate of them.
@@ -89,8 +93,14 @@ def lower(
                 f"{model.label} is compiled already, so {' '.join(vela.told)} says nothing",
                 hint="leave it out, or give the model it was made from",
             )
+        if leave:
+            raise UsageError(f"{model.label} is compiled already, so nothing of it can be left to the CPU", hint=(
+                "give the model it was made from, or leave out --leave"
+            ))  # fmt: skip
         return _from_program(model, target, memory_mode if vela is None else vela.mode, cache)
     left = {name: method.leave for name, method in model.methods.items() if method.leave}
+    if whole and leave:
+        left["--leave"] = tuple(leave)
     if whole and left:
         names = ", ".join(f"{name} leaves {', '.join(operators)}" for name, operators in left.items())
         raise UsageError(f"{model.label} cannot be lowered whole: {names} to the CPU", hint="leave out --whole")
@@ -104,8 +114,11 @@ def lower(
     with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]):
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
-            key = model_key(exported, model, (*toolchain.key, *(("whole",) if whole else ())))
-        artifact, _ = cache.get_or_make(key, lambda: _compile(model, exported, toolchain, key, whole=whole))
+            asked = (*(("whole",) if whole else ()), *(("leave", *sorted(set(leave))) if leave else ()))
+            key = model_key(exported, model, (*toolchain.key, *asked))
+        artifact, _ = cache.get_or_make(
+            key, lambda: _compile(model, exported, toolchain, key, whole=whole, asked=tuple(leave))
+        )
     return artifact.called(model.label)
 
 
@@ -158,6 +171,7 @@ def _compile(
     key: str,
     *,
     whole: bool,
+    asked: tuple[str, ...],
 ) -> Artifact:
     tell("loading ExecuTorch")
     with _stage("loading ExecuTorch", model.sources):
@@ -165,7 +179,7 @@ def _compile(
         import_executorch()
         spec = toolchain.compile_spec
     with apply(SPEED):
-        return _lowered(model, exported, toolchain, spec, key, whole=whole)
+        return _lowered(model, exported, toolchain, spec, key, whole=whole, asked=asked)
 
 
 def _lowered(
@@ -176,6 +190,7 @@ def _lowered(
     key: str,
     *,
     whole: bool,
+    asked: tuple[str, ...],
 ) -> Artifact:
     """Quantise, delegate and emit a model; ExecuTorch is imported, and upstream is patched."""
     from executorch.exir import ExecutorchBackendConfig
@@ -188,25 +203,27 @@ def _lowered(
     given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
     borders: Mapping[str, Border] = {}
     tell(f"lowering to {toolchain.product}")
-    leave = {name: method.leave for name, method in model.methods.items()}
+    leave = {name: (*method.leave, *asked) for name, method in model.methods.items()}
+    locate = {name: toolchain.sites(name, model.sources) for name in programs}
     with (
         _stage("lowering the model", model.sources),
-        toolchain.lowering(given, leave) as partitioners,
+        toolchain.lowering(given, leave, locate) as partitioners,
     ):
         if whole:
             inputs = {name: method.example_inputs for name, method in model.methods.items()}
             edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
         else:
             edge = by_partitioner(programs, partitioners)
+        _check_left(model, asked, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
-            require_operators(leave[name], name, edge.exported_program(name))
             toolchain.lowered(name, edge.exported_program(name))
         states = {
             name: _state(method, exported[name], ready[name].program, edge.exported_program(name))
             for name, method in model.methods.items()
         }
         tell("writing the program")
-        pte = bytes(edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False)).buffer)
+        written = edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False))
+        pte = bytes(written.buffer)
         plans = Program.parse(pte, model.label)
         methods = [
             LoweredMethod(
@@ -215,6 +232,7 @@ def _lowered(
                 input_names=tuple(str(each) for each in exported[name].graph_signature.user_inputs),
                 scheme=toolchain.scheme if name in given else None,
                 delegated=delegated(edge.exported_program(name)),
+                placement=placement(plans.plan(name), written, edge, locate[name], on_cpu=name not in given),
                 lost=states[name][0],
                 frozen=states[name][1],
                 **_answers(model.methods[name], ready[name], borders.get(name)),
@@ -237,6 +255,21 @@ def _lowered(
         notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
     return artifact if ethosu is None else _with_bounds(artifact)
+
+
+def _check_left(
+    model: TorchModel,
+    asked: Sequence[str],
+    lowered: Mapping[str, torch.export.ExportedProgram],
+    locate: Mapping[str, Locate],
+) -> None:
+    """Check that everything that is left to the CPU is there: in any method, or in the one that leaves it."""
+    if not asked and not any(method.leave for method in model.methods.values()):
+        return
+    there = {name: Leavable.of(program, locate[name]) for name, program in lowered.items()}
+    require_known(asked, there, model.label)
+    for name, method in model.methods.items():
+        require_known(method.leave, {name: there[name]} if name in there else {}, name)
 
 
 def _with_bounds(artifact: Artifact) -> Artifact:

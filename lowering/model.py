@@ -62,8 +62,8 @@ class Method:
         example_inputs: the positional arguments of forward.
         calibration_inputs: sets of such arguments to calibrate the quantisation with; by default the example.
         on_cpu: run all of it on the CPU, in float.
-        leave: the operators that its partitioner leaves to the CPU, quantised like the others, by the edge operators'
-            names ("aten.sigmoid.default", as in `ethos_hil.lowering.upstream.delegated_operators`).
+        leave: what its partitioner leaves to the CPU, quantised like the rest: operators ("aten.sigmoid"), lines
+            ("net.py:12") or modules ("head.0") (`ethos_hil.lowering.upstream.cpu_only`).
         notes: sentences for the record of a run, for example that the model is untrained.
         changed: the names of the module's buffers and attributes that a call of it changes ("stem.calls"), and
         steady: whether two equal calls give equal answers; both are filled in when the model is loaded.

@@ -8,7 +8,7 @@ environment variables, versions. A model of which not all of that can be known i
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,6 +88,7 @@ def lower_named(
     scheme: Scheme = "a8w8",
     whole: bool = False,
     as_upstream: bool = False,
+    leave: Sequence[str] = (),
     trust: bool = False,
     needed: Callable[[bool], bool] = lambda stateful: False,
     cache: Cache | None = None,
@@ -97,7 +98,7 @@ def lower_named(
 
     Args:
         text: a MODEL as on the command line.
-        target, vela, scheme, whole, as_upstream, cache, progress: as for `ethos_hil.lowering.lower.lower`.
+        target, vela, scheme, whole, as_upstream, leave, cache, progress: as for `ethos_hil.lowering.lower.lower`.
         trust: as for `load_model`.
         needed: called with whether the model keeps state; returns whether the caller needs the loaded model.
 
@@ -114,6 +115,7 @@ def lower_named(
             scheme=scheme,
             whole=whole,
             as_upstream=as_upstream,
+            leave=leave,
             cache=cache,
             progress=progress,
         )
@@ -124,7 +126,7 @@ def lower_named(
         loaded = load_model(text, trust=trust)
         return _lowered(lowered(loaded), loaded)
     name = _identity(text, origin)
-    key = _key(target, vela, scheme, whole=whole, as_upstream=as_upstream)
+    key = (*_key(target, vela, scheme, whole=whole, as_upstream=as_upstream), *(("leave", *leave) if leave else ()))
     today = read_at_import((origin.file,), origin.folder)
     found = artifact_memo.find(cache, name, key, today)
     if found is not None and _fresh(found.made_from) and not needed(bool(found.told.get("stateful", True))):

@@ -16,7 +16,10 @@ from ethos_hil.lowering.formats.pte_model import (
     Tensor,
 )
 from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.placement import CpuCall, grouped
 
+_MOST_LEFT = 20
+"""How many operators on the CPU a summary lists."""
 _TOOLS = ("executorch", "ethos-u-vela", "tosa-tools", "torch")
 
 
@@ -35,7 +38,21 @@ def summary(artifact: Artifact) -> list[str]:
         rows = f", {len(method.npu_ops)} NPU operations" if artifact.npu is not None else ""
         kernels = ", ".join(dict.fromkeys(method.cpu_ops)) or "nothing"
         lines.append(f"{each.name}: {_count(len(each.delegates), 'delegate')}{rows}; on the CPU: {kernels}")
+        placed = each.placement
+        lines.append(
+            f"{each.name}: {_count(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
+            f"{_count(placed.conversions, 'conversion')} between numbers and integers"
+        )
+        lines += [f"  {_left(call, count)}" for call, count in grouped(placed.on_cpu)[:_MOST_LEFT]]
+        if len(grouped(placed.on_cpu)) > _MOST_LEFT:
+            lines.append(f"  and {len(grouped(placed.on_cpu)) - _MOST_LEFT} more; --json has all of them")
     return lines
+
+
+def _left(call: CpuCall, count: int) -> str:
+    many = f"{count} x " if count > 1 else ""
+    place = f" at {call.place}" if call.place else ""
+    return f"on the CPU: {many}{call.operator}{place}: {call.reason}" + (f" ({call.remedy})" if call.remedy else "")
 
 
 def target(artifact: Artifact) -> str:

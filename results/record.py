@@ -189,14 +189,42 @@ class RunnerInfo:
 
 
 @dataclass(frozen=True)
+class CpuOp:
+    """A kernel call on the CPU.
+
+    Attributes:
+        operator: the kernel's full name, "aten::sort.values".
+        kind: "operator" (a part of the model), "conversion" (quantise or dequantise) or "state" (a buffer is written).
+        aten: the operator before it became a kernel, "aten.sort.default"; "" when unknown.
+        module, source: as in `Op`.
+        reason: why it is not on the NPU; "" unless `kind` is "operator".
+        remedy: what would help, or "".
+    """
+
+    operator: str
+    kind: str
+    aten: str
+    module: str
+    source: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class ArtifactInfo:
-    """The artifact that ran."""
+    """The artifact that ran.
+
+    `cpu_ops` are the names of all kernels on the CPU, in order; `cpu_calls` are the same calls with place and reason.
+    `delegated` is the number of operators in the delegates, None in records that do not have it.
+    """
 
     sha256: str
     pte_bytes: int
     npu_ops: int
     cpu_ops: tuple[str, ...]
     vela_flags: tuple[str, ...] = ()
+    delegated: int | None = None
+    cpu_calls: tuple[CpuOp, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -343,4 +371,6 @@ def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:
 
 
 def _artifact(data: Mapping[str, Any]) -> ArtifactInfo:
-    return _known(ArtifactInfo, {**data, "cpu_ops": tuple(data["cpu_ops"])})
+    lists = {"cpu_ops": tuple(data["cpu_ops"]), "vela_flags": tuple(data.get("vela_flags", ()))}
+    calls = tuple(_known(CpuOp, call) for call in data.get("cpu_calls", ()))
+    return _known(ArtifactInfo, {**data, **lists, "cpu_calls": calls})

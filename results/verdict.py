@@ -88,7 +88,7 @@ class FailureKind(enum.StrEnum):
     CAPABILITY = "capability"
     """The target, the firmware or the environment lacks something that the test needs. The verdict is `SKIPPED`."""
     DELEGATION = "delegation"
-    """The delegated operators differ from the test's declaration."""
+    """Nothing is on the NPU, or less than was asked for, or other operators than a test declares."""
     UNMAPPED = "unmapped"
     """An NPU operation has no known operator of the model."""
     DECLARATION = "declaration"

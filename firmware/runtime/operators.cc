@@ -2,20 +2,28 @@
 
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 
+#include "runtime/kernels/activation.h"
+#include "runtime/kernels/adaptive_pool.h"
 #include "runtime/kernels/arithmetic.h"
 #include "runtime/kernels/arrange.h"
 #include "runtime/kernels/compare.h"
 #include "runtime/kernels/convolution.h"
 #include "runtime/kernels/copy.h"
 #include "runtime/kernels/fill.h"
+#include "runtime/kernels/grid_sample.h"
 #include "runtime/kernels/index.h"
 #include "runtime/kernels/matmul.h"
 #include "runtime/kernels/norm.h"
+#include "runtime/kernels/pad.h"
 #include "runtime/kernels/pool.h"
 #include "runtime/kernels/quantize.h"
+#include "runtime/kernels/quantize_channels.h"
+#include "runtime/kernels/rearrange.h"
 #include "runtime/kernels/reduce.h"
 #include "runtime/kernels/scan.h"
+#include "runtime/kernels/scatter.h"
 #include "runtime/kernels/softmax.h"
 #include "runtime/kernels/unary.h"
 #include "runtime/kernels/upsample.h"
@@ -31,15 +39,17 @@ struct Entry {
 };
 
 // cortex_m:: names come from ExecuTorch's aot_arm_compiler, which replaces the quantized_decomposed ones.
-constexpr Entry OPERATORS[] = {
+constexpr Entry ALL_OPERATORS[] = {
     {"aten::_adaptive_avg_pool2d", "out", adaptive_avg_pool2d},
     {"aten::_log_softmax", "out", log_softmax},
+    {"aten::_native_batch_norm_legit", "no_stats_out", batch_norm_no_stats},
     {"aten::_native_batch_norm_legit_no_training", "out", batch_norm},
     {"aten::_softmax", "out", softmax},
     {"aten::_to_copy", "out", to_copy},
     {"aten::abs", "out", elementwise<ABS>},
     {"aten::acos", "out", elementwise<ACOS>},
     {"aten::acosh", "out", elementwise<ACOSH>},
+    {"aten::adaptive_max_pool2d", "out", adaptive_max_pool2d},
     {"aten::add", "Scalar_out", elementwise<ADD>},
     {"aten::add", "out", elementwise<ADD>},
     {"aten::addmm", "out", addmm},
@@ -57,6 +67,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::asin", "out", elementwise<ASIN>},
     {"aten::asinh", "out", elementwise<ASINH>},
     {"aten::atan", "out", elementwise<ATAN>},
+    {"aten::atan2", "out", elementwise<ATAN2>},
     {"aten::atanh", "out", elementwise<ATANH>},
     {"aten::avg_pool2d", "out", avg_pool2d},
     {"aten::bitwise_and", "Scalar_out", elementwise<BITWISE_AND>},
@@ -84,10 +95,12 @@ constexpr Entry OPERATORS[] = {
     {"aten::cosh", "out", elementwise<COSH>},
     {"aten::cumsum", "out", cumsum},
     {"aten::detach_copy", "out", alias_copy},
+    {"aten::diagonal_copy", "out", diagonal_copy},
     {"aten::div", "Scalar_mode_out", divide_mode},
     {"aten::div", "Scalar_out", elementwise<DIVIDE>},
     {"aten::div", "out", elementwise<DIVIDE>},
     {"aten::div", "out_mode", divide_mode},
+    {"aten::elu", "out", elu},
     {"aten::embedding", "out", embedding},
     {"aten::eq", "Scalar_out", elementwise<EQUAL>},
     {"aten::eq", "Tensor_out", elementwise<EQUAL>},
@@ -96,6 +109,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::expand_copy", "out", expand_copy},
     {"aten::expm1", "out", elementwise<EXPM1>},
     {"aten::fill", "Scalar_out", full_like},
+    {"aten::fill", "Tensor_out", fill_tensor},
     {"aten::flip", "out", flip},
     {"aten::floor", "out", elementwise<FLOOR>},
     {"aten::floor_divide", "out", elementwise<FLOOR_DIVIDE>},
@@ -107,6 +121,8 @@ constexpr Entry OPERATORS[] = {
     {"aten::ge", "Scalar_out", elementwise<GREATER_EQUAL>},
     {"aten::ge", "Tensor_out", elementwise<GREATER_EQUAL>},
     {"aten::gelu", "out", gelu},
+    {"aten::glu", "out", glu},
+    {"aten::grid_sampler_2d", "out", grid_sampler_2d},
     {"aten::gt", "Scalar_out", elementwise<GREATER>},
     {"aten::gt", "Tensor_out", elementwise<GREATER>},
     {"aten::hardtanh", "out", elementwise<HARDTANH>},
@@ -127,6 +143,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::logical_not", "out", elementwise<LOGICAL_NOT>},
     {"aten::logical_or", "out", elementwise<LOGICAL_OR>},
     {"aten::logical_xor", "out", elementwise<LOGICAL_XOR>},
+    {"aten::logit", "out", logit},
     {"aten::lt", "Scalar_out", elementwise<LESS>},
     {"aten::lt", "Tensor_out", elementwise<LESS>},
     {"aten::masked_fill", "Scalar_out", masked_fill},
@@ -158,14 +175,24 @@ constexpr Entry OPERATORS[] = {
     {"aten::prod", "int_out", product},
     {"aten::prod", "out", product_all},
     {"aten::reciprocal", "out", elementwise<RECIPROCAL>},
+    {"aten::reflection_pad1d", "out", reflection_pad},
+    {"aten::reflection_pad2d", "out", reflection_pad},
+    {"aten::reflection_pad3d", "out", reflection_pad},
     {"aten::relu", "out", elementwise<RELU>},
     {"aten::remainder", "Scalar_out", elementwise<REMAINDER>},
     {"aten::remainder", "Tensor_out", elementwise<REMAINDER>},
     {"aten::repeat", "out", repeat},
+    {"aten::replication_pad1d", "out", replication_pad},
+    {"aten::replication_pad2d", "out", replication_pad},
+    {"aten::replication_pad3d", "out", replication_pad},
+    {"aten::roll", "out", roll},
     {"aten::round", "out", elementwise<ROUND>},
     {"aten::rsqrt", "out", elementwise<RSQRT>},
     {"aten::rsub", "Scalar_out", elementwise<SUBTRACT_REVERSED>},
     {"aten::scalar_tensor", "out", scalar_tensor},
+    {"aten::scatter", "src_out", scatter_source},
+    {"aten::scatter", "value_out", scatter_value},
+    {"aten::scatter_add", "out", scatter_add},
     {"aten::select_copy", "int_out", select_copy},
     {"aten::select_scatter", "out", select_scatter},
     {"aten::sigmoid", "out", elementwise<SIGMOID>},
@@ -189,6 +216,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::tanh", "out", elementwise<TANH>},
     {"aten::topk", "values", topk},
     {"aten::transpose_copy", "int_out", transpose_copy},
+    {"aten::tril", "out", tril},
     {"aten::trunc", "out", elementwise<TRUNC>},
     {"aten::unbind_copy", "int_out", unbind_copy},
     {"aten::unfold_copy", "out", unfold_copy},
@@ -197,6 +225,7 @@ constexpr Entry OPERATORS[] = {
     {"aten::upsample_nearest2d", "vec_out", upsample_nearest2d},
     {"aten::var", "correction_out", variance},
     {"aten::var", "out", variance},
+    {"aten::var_mean", "correction_out", variance_and_mean},
     {"aten::view_copy", "out", view_copy},
     {"aten::where", "self_out", where},
     {"aten::zeros", "out", zeros},
@@ -204,9 +233,68 @@ constexpr Entry OPERATORS[] = {
     {"cortex_m::quantize_per_tensor", "out", quantize_per_tensor},
     {"dim_order_ops::_clone_dim_order", "out", to_dim_order_copy},
     {"dim_order_ops::_to_dim_order_copy", "out", to_dim_order_copy},
+    {"quantized_decomposed::dequantize_per_channel", "out", dequantize_per_channel},
     {"quantized_decomposed::dequantize_per_tensor", "out", dequantize_per_tensor},
+    {"quantized_decomposed::quantize_per_channel", "out", quantize_per_channel},
     {"quantized_decomposed::quantize_per_tensor", "out", quantize_per_tensor},
 };
+
+// What this board does without, from its preset: names as above, "name.overload", or the beginning of names and a star,
+// separated by commas.
+#ifndef ETHOS_HIL_LEFT_OUT
+#define ETHOS_HIL_LEFT_OUT ""
+#endif
+constexpr char LEFT_OUT[] = ETHOS_HIL_LEFT_OUT;
+
+// Whether the pattern that begins at `at` names the entry.
+constexpr bool names(const char* at, const Entry& entry) {
+  const char* parts[] = {entry.name, *entry.overload == '\0' ? "" : ".", entry.overload};
+  for (const char* part : parts) {
+    for (; *part != '\0'; ++part, ++at) {
+      if (*at == '*') return true;
+      if (*at != *part) return false;
+    }
+  }
+  return *at == '\0' || *at == ',' || *at == '*';
+}
+
+constexpr const char* next_pattern(const char* at) {
+  while (*at != '\0' && *at != ',') ++at;
+  return *at == ',' ? at + 1 : at;
+}
+
+constexpr bool is_left_out(const Entry& entry) {
+  for (const char* at = LEFT_OUT; *at != '\0'; at = next_pattern(at)) {
+    if (names(at, entry)) return true;
+  }
+  return false;
+}
+
+constexpr bool every_pattern_names_one() {
+  for (const char* at = LEFT_OUT; *at != '\0'; at = next_pattern(at)) {
+    bool found = false;
+    for (const Entry& entry : ALL_OPERATORS) found = found || names(at, entry);
+    if (!found) return false;
+  }
+  return true;
+}
+static_assert(every_pattern_names_one(), "ETHOS_HIL_LEFT_OUT names a kernel that there is not");
+
+struct Table {
+  Entry entries[std::size(ALL_OPERATORS)];
+};
+
+// Without a reference to a kernel that is left out, so that the linker drops its code.
+constexpr Table make_table() {
+  Table table{};
+  std::size_t at = 0;
+  for (const Entry& entry : ALL_OPERATORS) {
+    if (!is_left_out(entry)) table.entries[at++] = entry;
+  }
+  return table;
+}
+
+constexpr Table OPERATORS = make_table();
 
 // The table's names as text, one "name.overload" a line, for tools that ask what an ELF can run. The linker scripts put
 // it into a section that is not loaded.
@@ -218,7 +306,8 @@ constexpr std::size_t length_of(const char* text) {
 
 constexpr std::size_t length_of_list() {
   std::size_t length = 0;
-  for (const Entry& entry : OPERATORS) {
+  for (const Entry& entry : OPERATORS.entries) {
+    if (entry.name == nullptr) break;
     const std::size_t overload = length_of(entry.overload);
     length += length_of(entry.name) + (overload == 0 ? 0 : 1 + overload) + 1;
   }
@@ -232,7 +321,8 @@ struct List {
 constexpr List make_list() {
   List list{};
   std::size_t at = 0;
-  for (const Entry& entry : OPERATORS) {
+  for (const Entry& entry : OPERATORS.entries) {
+    if (entry.name == nullptr) break;
     for (const char* c = entry.name; *c != '\0'; ++c) list.text[at++] = *c;
     if (*entry.overload != '\0') list.text[at++] = '.';
     for (const char* c = entry.overload; *c != '\0'; ++c) list.text[at++] = *c;
@@ -246,7 +336,8 @@ constexpr List make_list() {
 }  // namespace
 
 Kernel find_kernel(const char* name, const char* overload) {
-  for (const Entry& entry : OPERATORS) {
+  for (const Entry& entry : OPERATORS.entries) {
+    if (entry.name == nullptr) break;
     if (std::strcmp(entry.name, name) == 0 && std::strcmp(entry.overload, overload) == 0) return entry.kernel;
   }
   return nullptr;

@@ -22,6 +22,7 @@ class LowerArguments:
         artefacts: folder for the files to inspect, or None.
         trust_model: load a .pt2 with more than data in it.
         as_upstream: repair none of Vela's known defects.
+        leave: operators, lines or modules that are left to the CPU.
     """
 
     model: str
@@ -35,3 +36,4 @@ class LowerArguments:
     artefacts: Path | None
     trust_model: bool = False
     as_upstream: bool = False
+    leave: tuple[str, ...] = ()

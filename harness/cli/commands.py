@@ -90,6 +90,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     prepare_torch()
     with Live() as live, _never_exiting():
         live.stage(f"Loading {request.label}")
+        from ethos_hil.harness.artifact_info import cpu_ops
         from ethos_hil.harness.survey import survey
 
         found = survey(request, reporter=live)
@@ -101,12 +102,16 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
             "npu": str(request.npu_name),
             "target": vars(found.target),
             "checks": [vars(check) for check in found.checks],
+            "delegated": found.placement.delegated,
+            "cpu_calls": [vars(call) for call in cpu_ops(found.placement)],
         }
         _write(json_file, document)
     if json_file != _STDOUT:
-        from ethos_hil.harness.render import checks_table, console
+        from ethos_hil.harness.render import checks_table, console, cpu_table
 
         console().print(checks_table(found.checks))
+        if found.placement.on_cpu:
+            console().print("", cpu_table(cpu_ops(found.placement)))
     return 0 if found.ok else 1
 
 
@@ -159,6 +164,7 @@ def _failed(request: RunRequest, error: EthosHilError) -> Record:
     from ethos_hil.results import environment
 
     decision = decide(Evidence(stopped=error.failure))
+    examined = error if isinstance(error, PreflightFailed) else None
     return Record(
         verdict=decision.verdict,
         model=request.label,
@@ -170,7 +176,8 @@ def _failed(request: RunRequest, error: EthosHilError) -> Record:
         memory_mode=request.memory_mode or "",
         method=request.method or "forward",
         runner=_runner(request.runner),
-        preflight=error.checks if isinstance(error, PreflightFailed) else (),
+        artifact=examined.artifact if examined is not None else None,
+        preflight=examined.checks if examined is not None else (),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.harness.artifact_info import cpu_ops
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file, unwritable
 from ethos_hil.harness.progress import Reporter
@@ -74,6 +75,8 @@ class Lowered:
                     "npu_ops": len(method.npu_ops),
                     "cpu_ops": list(method.cpu_ops),
                     "delegated": list(method.delegated),
+                    "delegated_ops": method.placement.delegated,
+                    "cpu_calls": [vars(call) for call in cpu_ops(method.placement)],
                 }
                 for method in seen
             ],
@@ -115,6 +118,7 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
         whole=order.whole,
         as_upstream=order.as_upstream,
         trust=order.trust_model,
+        leave=order.leave,
         progress=lambda stage: reporter.stage(f"{what}: {stage}"),
     ).artifact
     files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}

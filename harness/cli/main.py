@@ -114,6 +114,28 @@ INPUTS = Annotated[
     ),
 ]
 
+LEAVE = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--leave",
+        metavar="WHAT",
+        help="Leave this to the CPU: an operator (aten.sigmoid), a line of the model (net.py:12) or a module (head.0). "
+        "May be repeated.",
+    ),
+]
+ALLOW_CPU_ONLY = Annotated[
+    bool, typer.Option("--allow-cpu-only", help="Accept a program of which nothing is on the NPU.")
+]
+REQUIRE_DELEGATED = Annotated[
+    bool,
+    typer.Option(
+        "--require-delegated", help="Fail if an operator is on the CPU; conversions of inputs and outputs may be."
+    ),
+]
+MAX_CPU_OPS = Annotated[
+    int | None, typer.Option("--max-cpu-ops", metavar="N", help="Fail if more than N operators are on the CPU.")
+]
+
 
 @app.command()
 def run(
@@ -150,6 +172,10 @@ def run(
         bool,
         typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, even if the answer is right."),
     ] = False,
+    leave: LEAVE = None,
+    allow_cpu_only: ALLOW_CPU_ONLY = False,
+    require_delegated: REQUIRE_DELEGATED = False,
+    max_cpu_ops: MAX_CPU_OPS = None,
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),
@@ -168,6 +194,7 @@ def run(
     Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
     """
     from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.request import RunRequest
 
     request = RunRequest(
@@ -188,6 +215,8 @@ def run(
         trust_model=trust_model,
         min_sqnr=min_sqnr,
         as_upstream=as_upstream,
+        leave=tuple(leave or ()),
+        delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
     )
     raise typer.Exit(commands.run(request, json_file=json_file, runs=runs))
 
@@ -231,6 +260,7 @@ def lower(
             "the partitioner picks; an operator that it cannot run is an error.",
         ),
     ] = False,
+    leave: LEAVE = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -269,7 +299,18 @@ def lower(
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     order = arguments.LowerArguments(
-        model, product, npu, memory_mode, vela, tosa, whole, output, artefacts, trust_model, as_upstream
+        model,
+        product,
+        npu,
+        memory_mode,
+        vela,
+        tosa,
+        whole,
+        output,
+        artefacts,
+        trust_model,
+        as_upstream,
+        tuple(leave or ()),
     )
     commands.lower(order, json_file=json_file)
 
@@ -288,6 +329,10 @@ def preflight(
     runner: RUNNER = None,
     inputs: INPUTS = None,
     method: METHOD = None,
+    leave: LEAVE = None,
+    allow_cpu_only: ALLOW_CPU_ONLY = False,
+    require_delegated: REQUIRE_DELEGATED = False,
+    max_cpu_ops: MAX_CPU_OPS = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
@@ -301,6 +346,7 @@ def preflight(
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
     from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.request import RunRequest
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
@@ -315,6 +361,8 @@ def preflight(
         runner=runner,
         trust_model=trust_model,
         as_upstream=as_upstream,
+        leave=tuple(leave or ()),
+        delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
     )
     raise typer.Exit(commands.preflight(request, json_file=json_file))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.harness.delegation import NAME, Delegation
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
@@ -19,12 +20,16 @@ from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode,
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.results.record import Check
+from ethos_hil.lowering.placement import grouped, kernel_calls
+from ethos_hil.results.record import ArtifactInfo, Check
 from ethos_hil.results.verdict import FailureKind
 
 OK, NOTE, FAIL = "ok", "note", "fail"
+ANY_PLACE = Delegation(allow_cpu_only=True)
 _KINDS = {
+    NAME: FailureKind.DELEGATION,
     "npu": FailureKind.NPU_MISMATCH,
     "command stream": FailureKind.NPU_MISMATCH,
     "memory mode": FailureKind.NPU_MISMATCH,
@@ -32,15 +37,18 @@ _KINDS = {
     "kernels": FailureKind.UNSUPPORTED,
 }
 """Failure kinds by the name of the check; every other check is about memory."""
+_INDEXING = ("aten::index.Tensor_out", "aten::index_put.out")
 
 
 class PreflightFailed(TargetError):
-    """The program cannot run on the target; `checks` has every row."""
+    """The program cannot run on the target; `checks` has every row, and `artifact` describes the program, if there is
+    one.
+    """
 
-    def __init__(self, checks: Sequence[Check]) -> None:
+    def __init__(self, checks: Sequence[Check], artifact: ArtifactInfo | None = None) -> None:
         """Build the error from the checks that failed."""
         failed = [check for check in checks if check.status == FAIL]
-        texts = [f"{check.name} needs {check.needed}, available: {check.available}" for check in failed]
+        texts = [_text(check) for check in failed]
         fixes = list(dict.fromkeys(check.fix for check in failed if check.fix))
         super().__init__(
             f"preflight: {'; '.join(texts)}",
@@ -48,6 +56,13 @@ class PreflightFailed(TargetError):
             hint="; ".join(fixes) or None,
         )
         self.checks = tuple(checks)
+        self.artifact = artifact
+
+
+def _text(check: Check) -> str:
+    if check.name == NAME:
+        return f"{check.available}; needed is: {check.needed}"
+    return f"{check.name} needs {check.needed}, available: {check.available}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,13 @@ class Destination:
 
 
 def examine(
-    artifact: Artifact, place: Destination, footprint: Footprint, *, input_sets: int, asked: MemoryMode | None = None
+    artifact: Artifact,
+    place: Destination,
+    footprint: Footprint,
+    *,
+    input_sets: int,
+    asked: MemoryMode | None = None,
+    delegation: Delegation = ANY_PLACE,
 ) -> tuple[Check, ...]:
     """Return every check, in the order of the table.
 
@@ -76,18 +97,19 @@ def examine(
         footprint: the program's footprint.
         input_sets: number of input sets in the image.
         asked: the memory mode that the user wants, or None for the program's own.
+        delegation: what has to be on the NPU; by default nothing.
     """
-    rows = [_npu(artifact, place), _stream(artifact, place), _mode(artifact, place, asked)]
+    rows = [delegation.check(artifact), _npu(artifact, place), _stream(artifact, place), _mode(artifact, place, asked)]
     if place.firmware is None:
         return (*rows, _runner(artifact, footprint))
     rows += [_board(place.soc, place.firmware), _kernels(artifact, place.firmware)]
     return (*rows, *_memory(artifact, footprint, place.firmware, input_sets))
 
 
-def raise_if_failed(checks: Sequence[Check]) -> None:
-    """Raise PreflightFailed if a check failed."""
+def raise_if_failed(checks: Sequence[Check], artifact: ArtifactInfo | None = None) -> None:
+    """Raise PreflightFailed if a check of a program failed."""
     if any(check.status == FAIL for check in checks):
-        raise PreflightFailed(checks)
+        raise PreflightFailed(checks, artifact)
 
 
 def check_firmware(elf: bytes, soc: str) -> None:
@@ -169,12 +191,36 @@ def _kernels(artifact: Artifact, firmware: Firmware) -> Check:
     needed = tuple(dict.fromkeys(artifact.plan.operators))
     if firmware.operators is None:
         return Check("kernels", f"{len(needed)} operators", "not stated in the firmware's ELF", NOTE)
-    missing = [name for name in needed if name not in firmware.operators]
+    missing = [name for name in needed if name not in firmware.operators] + _by_mask(artifact)
     available = f"{len(firmware.operators)} operators"
     if not missing:
         return Check("kernels", f"{len(needed)} operators", available, OK)
-    fix = "a firmware with these kernels (`make firmware`, ETHOS_HIL_FIRMWARE), or a model that delegates them"
-    return Check("kernels", ", ".join(missing), f"{available}, not these", FAIL, fix)
+    names = {name.partition(" ")[0] for name in missing}
+    calls = [call for call in artifact.placement.calls if call.operator in names]
+    places = "; ".join(f"{call.operator} at {call.place}" for call, _ in grouped(calls) if call.place)
+    help_of_calls = list(dict.fromkeys(call.remedy for call in calls if call.remedy))
+    fix = "; ".join(
+        (
+            *help_of_calls,
+            *([firmware.doubt] if firmware.doubt is not None else []),
+            "let the program end before them, use other operators, or add kernels (docs/tutorials/add-a-kernel.md)",
+        )
+    )
+    where = f", not these ({places})" if places else ", not these"
+    return Check("kernels", ", ".join(missing), f"{available}{where}", FAIL, fix)
+
+
+def _by_mask(artifact: Artifact) -> list[str]:
+    """Return operators that pick elements by a mask: how many they are depends on the values, and memory is planned."""
+    plan = artifact.plan
+    found: list[str] = []
+    for _, call in kernel_calls(plan):
+        indices = plan.values[call.args[1]] if call.operator in _INDEXING else None
+        if isinstance(indices, ValueList):
+            items = [plan.values[int(item)] for item in indices.items if int(item) >= 0]
+            if any(isinstance(item, Tensor) and item.scalar_type in ("BOOL", "BYTE") for item in items):
+                found.append(f"{call.operator} by a mask")
+    return list(dict.fromkeys(found))
 
 
 def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_sets: int) -> Iterator[Check]:

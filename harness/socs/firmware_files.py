@@ -118,7 +118,7 @@ def _presets(socs: Sequence[Soc]) -> str:
                 "generator": "Ninja",
                 "binaryDir": f"${{sourceDir}}/../build/firmware/{board}",
                 "toolchainFile": "${sourceDir}/cmake/arm-none-eabi.cmake",
-                "cacheVariables": {"ETHOS_HIL_BOARD": board},
+                "cacheVariables": {"ETHOS_HIL_BOARD": board, **_without(soc.firmware)},
             }
         )
     build = [{"name": preset["name"], "configurePreset": preset["name"]} for preset in configure]
@@ -129,6 +129,10 @@ def _presets(socs: Sequence[Soc]) -> str:
         "buildPresets": build,
     }
     return json.dumps(document, indent=2) + "\n"
+
+
+def _without(board: FirmwareBoard) -> dict[str, str]:
+    return {"ETHOS_HIL_LEFT_OUT": ",".join(board.without)} if board.without else {}
 
 
 def main() -> None:

@@ -110,6 +110,8 @@ class FirmwareBoard:
         stack: the main stack.
         pool: the memory next to the NPU. The part that nothing is linked into is a pool for programs.
         package: where the host puts program and inputs. The rest of the window is the second pool.
+        without: kernels that it does without, to save memory: names ("aten::sin.out") or beginnings of names
+            ("aten::reflection_pad*").
     """
 
     name: str
@@ -121,6 +123,7 @@ class FirmwareBoard:
     stack: str
     pool: str
     package: Window
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,11 @@ REFERENCE = "tosa_reference_model"
 HOST = "the host's kernels"
 """The reference of a program without delegates, in which tosa_reference_model computes nothing."""
 
+BATCH_HINT = (
+    "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
+    "(docs/decisions/0004-where-lowering-departs-from-upstream.md)"
+)
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -117,9 +122,14 @@ def same_bits(expected: np.ndarray, found: np.ndarray) -> bool:
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
-    """Return the elements as unsigned integers, so that NaNs compare by their bits and -0.0 is not 0.0."""
+    """Return the elements as unsigned integers, so that NaNs compare by their bits and -0.0 is not 0.0.
+
+    A NaN's sign does not count: an invalid operation gives a negative one on x86 processors, a positive one on Arm's.
+    """
     if array.dtype == np.bool_:
         return array
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), np.abs(array), array)
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 

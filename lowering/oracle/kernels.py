@@ -4,7 +4,8 @@ Quantise and dequantise are written out in float32. That equals ExecuTorch's own
 compares with the ones in the wheel). Torch's Python version of quantize_per_tensor multiplies by a reciprocal that is
 rounded differently, and differs for values near a rounding boundary. Pools, means, batch normalisation and bilinear
 interpolation are written out as well, because torch adds in another order and treats NaN and -0.0 differently.
-`ethos_hil.lowering.oracle.exact_kernels` has the operators that NumPy computes exactly; all others run in torch.
+`ethos_hil.lowering.oracle.exact_kernels` has the operators that NumPy computes exactly, `float_kernels` and
+`layer_kernels` those that are written out operation by operation; all others run in torch.
 """
 
 from __future__ import annotations
@@ -15,64 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ethos_hil.lowering.errors import OracleError
-from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor, ValueList
+from ethos_hil.lowering.formats.pte_model import IN_PLACE, KernelCall, ValueList
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
+from ethos_hil.lowering.oracle.float_kernels import FLOATS
+from ethos_hil.lowering.oracle.layer_kernels import LAYERS, SEVERAL
+from ethos_hil.lowering.oracle.store import Store
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
 
 _INT32 = np.iinfo(np.int32)
-
-
-class Store:
-    """The values of a plan while it runs, in memory laid out as planned.
-
-    Tensors share memory where the plan says so. Programs rely on it: a view compiles to nothing but a second tensor at
-    the same place.
-    """
-
-    def __init__(self, plan: ExecutionPlan) -> None:
-        self._plan = plan
-        self._values = list(plan.values)
-        self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
-
-    def tensor(self, index: int) -> Tensor:
-        """Return the tensor that is value `index` at present."""
-        value = self._values[index]
-        if not isinstance(value, Tensor):
-            raise OracleError(f"value {index} is no tensor")
-        return value
-
-    def get(self, index: int) -> Any:
-        """Return value `index`; a tensor as an array in its logical shape, valid until the next write."""
-        value = self._values[index]
-        if not isinstance(value, Tensor):
-            return value
-        if value.data is not None:
-            return value.from_bytes(value.data)
-        return value.from_bytes(self._place(index, value).data)
-
-    def set(self, index: int, array: np.ndarray) -> None:
-        """Write tensor `index`."""
-        tensor = self.tensor(index)
-        if tensor.data is not None:
-            raise OracleError(f"tensor {index} is a constant and cannot be written")
-        self._place(index, tensor)[:] = np.frombuffer(tensor.to_bytes(array), np.uint8)
-
-    def restart(self) -> None:
-        """Restore the values for another execution. Memory keeps its contents, as it does on a device."""
-        self._values = list(self._plan.values)
-
-    def move(self, source: int, target: int) -> None:
-        """Make value `target` the same as value `source`; for a tensor the place in memory, not the contents."""
-        self._values[target] = self._values[source]
-
-    def is_true(self, index: int) -> bool:
-        """Return value `index` as a condition: a bool, or whether all elements of a tensor of bools are true."""
-        return bool(np.all(self.get(index)))
-
-    def _place(self, index: int, tensor: Tensor) -> np.ndarray:
-        if tensor.buffer is None:
-            raise OracleError(f"tensor {index} has no memory")
-        return self._memory[tensor.buffer][tensor.offset : tensor.offset + tensor.nbytes]
 
 
 def run_kernel(call: KernelCall, store: Store) -> None:
@@ -81,7 +32,7 @@ def run_kernel(call: KernelCall, store: Store) -> None:
         kernel = _KERNELS.get(call.operator)
         if kernel is not None:
             kernel(call, store)
-        else:
+        elif not _run_ported(call, store):
             run_as_torch(call, store)
     except OracleError:
         raise
@@ -316,9 +267,31 @@ def _run_exact(call: KernelCall, store: Store) -> bool:
     result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
     if result is None:
         return False
-    out = store.tensor(call.args[-1])
-    store.set(call.args[-1], np.asarray(result).astype(out.dtype, copy=False).reshape(out.sizes))
+    _write(store, call.args[-1], result)
     return True
+
+
+def _run_ported(call: KernelCall, store: Store) -> bool:
+    """Run an operator of `float_kernels` or `layer_kernels`. Return false if it is none, or declines its arguments."""
+    several = SEVERAL.get(call.operator)
+    if several is not None:
+        outputs = store.outputs(call.args[-1])
+        results = several(*(_plain(store, index) for index in call.args[: -1 - len(outputs)]))
+        for index, result in zip(outputs, results or (), strict=False):
+            if np.prod(store.tensor(index).sizes):  # statistics that nobody asks for are empty
+                _write(store, index, result)
+        return results is not None
+    kernel = FLOATS.get(call.operator) or LAYERS.get(call.operator)
+    answer = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
+    if answer is not None:
+        _write(store, call.args[-1], answer)
+    return answer is not None
+
+
+def _write(store: Store, index: int, result: Any) -> None:
+    out = store.tensor(index)
+    with np.errstate(all="ignore"):  # a float that float16 cannot hold
+        store.set(index, np.asarray(result).astype(out.dtype, copy=False).reshape(out.sizes))
 
 
 def _plain(store: Store, index: int) -> Any:
@@ -346,10 +319,10 @@ def _torch_kernel(call: KernelCall, store: Store) -> None:
     outputs: list[tuple[int, torch.Tensor]] = []
     for argument, index in zip(schema_arguments(operator), call.args, strict=False):
         if argument.is_out:
-            out = store.tensor(index)
-            tensor = torch.from_numpy(np.zeros(out.sizes, out.dtype))
-            outputs.append((index, tensor))
-            keywords[argument.name] = tensor
+            places = store.outputs(index)
+            tensors = [torch.from_numpy(np.zeros(store.tensor(at).sizes, store.tensor(at).dtype)) for at in places]
+            outputs += zip(places, tensors, strict=True)
+            keywords[argument.name] = tensors[0] if places == [index] else tensors
         elif argument.kwarg_only:
             keywords[argument.name] = _argument(_plain(store, index))
         else:

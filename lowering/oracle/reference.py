@@ -19,7 +19,8 @@ from ethos_hil.lowering.formats.pte_reader import DelegateCall, JumpFalseCall, K
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import LIMIT_SECONDS, REFERENCE_MODEL, NativeCrash, ToolAnswer, ToolRaised
-from ethos_hil.lowering.oracle.kernels import Store, run_kernel
+from ethos_hil.lowering.oracle.kernels import run_kernel
+from ethos_hil.lowering.oracle.store import Store
 
 _MAX_STEPS = 100_000
 

@@ -224,9 +224,8 @@ def test_an_operator_that_a_method_leaves_must_be_there(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"forward leaves 'aten\.sigmiod\.default' to the CPU, and has no") as caught:
         lower(f"{MODELS}:misspelt", U55, cache=Cache(tmp_path))
-    assert "did you mean aten.sigmoid.default? it has: aten.convolution.default, aten.mul.Tensor" in str(
-        caught.value.hint
-    )
+    hint = str(caught.value.hint)
+    assert hint.startswith("did you mean aten.sigmoid.default? it has: aten.conv2d.default, aten.convolution.default, ")
     with pytest.raises(UsageError, match="cannot be lowered whole: some leaves aten") as caught:
         lower(f"{MODELS}:partitioned", U55, whole=True, cache=Cache(tmp_path))
     assert "--whole" in str(caught.value.hint)

@@ -1,56 +1,132 @@
-"""Operators that a method's author leaves to the CPU, though the NPU could take them."""
+"""Operators that are left to the CPU because somebody asked for it, though the NPU could take them.
+
+An entry names an operator ("aten.sigmoid.default", or "aten.sigmoid" for all its overloads; also one of the float
+model, for all that it becomes), a line of the model ("net.py:12", all operators that it calls), or a module ("head.0",
+all operators in it and below).
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.upstream.delegated_operators import delegated
+from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
+from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import unwrapped
 
 if TYPE_CHECKING:
     import torch
 
+_LINE = re.compile(r".+:\d+$")
+_MOST_LISTED = 40
 
-def checks(leave: Sequence[str]) -> list[Any]:
-    """Return further checks for upstream's partitioners, which refuse these operators.
+
+def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> list[Any]:
+    """Return further checks for upstream's partitioners, which refuse what is left to the CPU.
 
     Args:
-        leave: aten's names, such as "aten.sigmoid.default".
+        leave: entries as above.
+        locate: names the line and module of a node.
+        misplaced: names of nodes that cannot be delegated either, see `keep_reasons` of
+            `ethos_hil.lowering.upstream.cpu_calls`.
     """
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     class NotLeft(OperatorSupportBase):
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
-            return _name(node) not in leave
+            return not self._left(node)
 
-    return [NotLeft()] if leave else []
+        def _left(self, node: torch.fx.Node) -> bool:
+            name = _name(node)
+            if not _is_computation(name):
+                return False
+            if node.name in misplaced or any(_names(entry, name, locate(node)) for entry in leave):
+                return True
+            # A convolution that is quantised together with the activation behind it has no quantised output of its
+            # own. Upstream's partitioner takes it, and then fails to lower it (executorch 1.4.1).
+            return any(_is_quantised(user) and self._left(user) for user in node.users)
+
+    return [NotLeft()]
 
 
-def require_operators(leave: Sequence[str], method: str, program: torch.export.ExportedProgram) -> None:
-    """Check that a method has every operator that it leaves to the CPU: a misspelt one would be delegated.
+@dataclass(frozen=True)
+class Leavable:
+    """What a method has that can be left to the CPU."""
+
+    operators: frozenset[str]
+    lines: frozenset[str]
+    modules: frozenset[str]
+
+    @classmethod
+    def of(cls, program: torch.export.ExportedProgram, locate: Locate) -> Leavable:
+        """Return what a program with its delegates has, inside of them and outside."""
+        parts = [*graphs(program.graph_module), *(each for part in lowered_parts(program) for each in graphs(part))]
+        nodes = [node for part in parts for node in part.graph.nodes if _is_computation(_name(node))]
+        sites = list(map(locate, nodes))
+        return cls(
+            frozenset((*map(_name, nodes), *(site.origin for site in sites if site.origin))),
+            frozenset(site.line for site in sites if site.line),
+            frozenset(module for site in sites for module in _outer(site.module)),
+        )
+
+    def has(self, entry: str) -> bool:
+        """Whether an entry names something of it."""
+        if _LINE.match(entry):
+            return any(_is_line(entry, line) for line in self.lines)
+        return entry in self.modules or any(_is_operator(entry, operator) for operator in self.operators)
+
+
+def require_known(leave: Sequence[str], known: Mapping[str, Leavable], what: str) -> None:
+    """Check that every entry names something: what is misspelt would be delegated.
 
     Args:
-        leave: aten's names.
-        method: the method's name, for the message.
-        program: the method's program with its delegates.
+        leave: the entries.
+        known: of each method, what it has.
+        what: who asks for it, for the message.
 
     Raises:
-        UsageError: an operator is not in the program. The message lists those that are.
+        UsageError: an entry names nothing in any method. The message lists what there is.
     """
-    there = {_name(node) for part in graphs(program.graph_module) for node in part.graph.nodes}
-    for name in leave:
-        if name not in there:
-            known = sorted({*delegated(program), *filter(_is_computation, there)})
-            close = difflib.get_close_matches(name, known, n=1)
-            suggestion = f"did you mean {close[0]}? " if close else ""
-            raise UsageError(
-                f"{method} leaves {name!r} to the CPU, and has no such operator",
-                hint=f"{suggestion}it has: {_listed(known)}",
-            )
+    for entry in leave:
+        if any(each.has(entry) for each in known.values()):
+            continue
+        kind = "line" if _LINE.match(entry) else "operator" if entry.startswith("aten.") else "operator or module"
+        operators, lines, modules = (
+            sorted({name for each in known.values() for name in getattr(each, field)})
+            for field in ("operators", "lines", "modules")
+        )
+        offered = lines if kind == "line" else operators if kind == "operator" else [*operators, *modules]
+        close = difflib.get_close_matches(entry, offered, n=1)
+        suggestion = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"{what} leaves {entry!r} to the CPU, and has no such {kind}",
+            hint=f"{suggestion}it has: {_listed(offered)}",
+        )
+
+
+def _names(entry: str, operator: str, site: Site) -> bool:
+    """Whether an entry names a node, by its operator, by the one that it is a part of, by its line or module."""
+    operators = any(_is_operator(entry, name) for name in (operator, site.origin))
+    return operators or _is_line(entry, site.line) or entry in _outer(site.module)
+
+
+def _is_operator(entry: str, operator: str) -> bool:
+    return operator == entry or operator.startswith(f"{entry}.")
+
+
+def _is_line(entry: str, line: str) -> bool:
+    return bool(line) and (line == entry or entry.endswith(f"/{line}"))
+
+
+def _outer(module: str) -> Iterator[str]:
+    """The path of a module, and those of the modules that it is in."""
+    parts = module.split(".") if module else []
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 def _name(node: torch.fx.Node) -> str:
@@ -58,9 +134,16 @@ def _name(node: torch.fx.Node) -> str:
     return str(unwrapped(node.target)) if node.op == "call_function" else ""
 
 
+def _is_quantised(node: torch.fx.Node) -> bool:
+    """Whether the result of a node is quantised."""
+    return any(_name(user).startswith("quantized_decomposed.quantize") for user in node.users)
+
+
 def _is_computation(name: str) -> bool:
     return name.count(".") == 2 and not name.startswith("quantized_decomposed.")
 
 
 def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+    found = list(names)
+    more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+    return (", ".join(found[:_MOST_LISTED]) or "none") + more

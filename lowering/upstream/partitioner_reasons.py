@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import unwrapped
+from ethos_hil.lowering.upstream.plain_reasons import without_schemas
 
 if TYPE_CHECKING:
     import torch
-
-_EDGE_OPERATOR = re.compile(r"<EdgeOpOverload: ([\w.]+)>(: schema = .*?\) -> [^.]+)?")
-"""An operator in upstream's reasons, with all of its schema."""
 
 
 def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: Sources) -> str | None:
@@ -43,6 +40,6 @@ def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: So
             if node.op == "call_function" and not support.is_node_supported(modules, node) and node in reasons:
                 operator = unwrapped(node.target)
                 line = sources.locate(node.meta.get("stack_trace"))
-                reason = _EDGE_OPERATOR.sub(r"\1", " ".join(reasons[node].split()))
+                reason = without_schemas(reasons[node])
                 return f"{operator}{f' ({line})' if line else ''}: {reason}"
     return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.artifact import Delegate
@@ -15,6 +15,7 @@ from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.upstream.cpu_calls import Locate, keep_reasons, sites
 from ethos_hil.lowering.upstream.cpu_only import checks
 from ethos_hil.lowering.upstream.empty_tensors import lowered_parts, refuse_empty
 from ethos_hil.lowering.upstream.export import graphs
@@ -32,6 +33,11 @@ _TOSA_BACKEND = "TOSABackend"
 _TOSA_IDENTIFIER = b"TOSA"
 """In the flatbuffer, after the offset of its root (tosa-tools 2026.5.0, tosa/TosaGraph.py)."""
 
+LEFT_FOR_TYPES = (
+    "operators whose result is used as float or int64 were left to the CPU: upstream's partitioner delegates them, "
+    "and a delegate gives int8 or int32 in their place"
+)
+
 
 class Toolchain(abc.ABC):
     """Lowers one model. Its methods are called in the order in which they stand here.
@@ -43,6 +49,10 @@ class Toolchain(abc.ABC):
 
     scheme: Scheme | None
     product: str
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Mapping[str, AtenCall]] = {}
+        self._misplaced: list[set[str]] = []
 
     @property
     @abc.abstractmethod
@@ -69,26 +79,47 @@ class Toolchain(abc.ABC):
     def enter(self, method: str) -> None:
         """Takes note that the backend is given this method next. It is called where there is no partitioner."""
 
-    @abc.abstractmethod
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
         """Takes note of a method's float graph, before it is quantised."""
+        from ethos_hil.lowering.upstream import ethosu
+
+        self._calls[method] = ethosu.collect_calls(floating, sources)
+
+    def sites(self, method: str, sources: Sources) -> Locate:
+        """A function that names the line and the module of a node of the method."""
+        from ethos_hil.lowering.upstream import ethosu
+
+        return sites(self._calls.get(method, {}), ethosu.identifier, sources)
 
     @contextmanager
     def lowering(
-        self, programs: Mapping[str, torch.export.ExportedProgram], leave: Mapping[str, Sequence[str]]
+        self,
+        programs: Mapping[str, torch.export.ExportedProgram],
+        leave: Mapping[str, Sequence[str]],
+        locate: Mapping[str, Locate],
     ) -> Iterator[dict[str, Any]]:
         """While inside, methods can be lowered.
 
         Args:
             programs: the methods that are delegated, by name.
-            leave: by method, the operators that it leaves to the CPU (`ethos_hil.lowering.model.Method.leave`).
+            leave: by method, what it leaves to the CPU (`ethos_hil.lowering.upstream.cpu_only`).
+            locate: by method, names the lines and modules of nodes.
 
         Yields:
             The partitioner of each method.
         """
         from executorch.backends.arm.util._factory import create_partitioner
 
-        yield {method: create_partitioner(self.compile_spec, checks(leave[method])) for method in programs}
+        yield {
+            method: self._noting(partial(create_partitioner, self.compile_spec), leave[method], locate[method])
+            for method in programs
+        }
+
+    def _noting(self, make: Callable[[list[Any]], Any], leave: Sequence[str], locate: Locate) -> Any:
+        """A partitioner that `make` makes with our checks; it notes why it leaves what it leaves."""
+        misplaced: set[str] = set()
+        self._misplaced.append(misplaced)
+        return keep_reasons(make(checks(leave, locate, misplaced)), misplaced)
 
     @abc.abstractmethod
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
@@ -108,7 +139,7 @@ class Toolchain(abc.ABC):
     @property
     def notes(self) -> tuple[str, ...]:
         """A sentence for each way in which the result differs from what the model asks for or upstream makes."""
-        return ()
+        return (LEFT_FOR_TYPES,) if any(self._misplaced) else ()
 
 
 class TosaToolchain(Toolchain):
@@ -117,6 +148,7 @@ class TosaToolchain(Toolchain):
     product = "TOSA"
 
     def __init__(self, spec: TosaSpec, scheme: Scheme) -> None:
+        super().__init__()
         wide = spec.quantised and scheme == "a16w8" and "int16" not in spec.extensions
         self.spec = TosaSpec(spec.version, spec.profile, (*spec.extensions, "int16")) if wide else spec
         self.scheme = scheme if spec.quantised else None
@@ -138,6 +170,7 @@ class TosaToolchain(Toolchain):
         return TosaCompileSpec(str(self.spec))
 
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
+        super().observe(method, floating, sources)
         self._sources[method] = sources
 
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
@@ -164,10 +197,10 @@ class EthosUToolchain(Toolchain):
     product = "TOSA and Vela"
 
     def __init__(self, vela: VelaSetup, scheme: Scheme, *, as_upstream: bool = False) -> None:
+        super().__init__()
         self.as_upstream = as_upstream
         self.vela = vela
         self.scheme: Scheme = scheme
-        self._calls: dict[str, Mapping[str, AtenCall]] = {}
         self._capture: Capture | None = None
         self._blobs: dict[str, list[bytes]] = {}
         self._without_origin: list[str] = []
@@ -190,9 +223,7 @@ class EthosUToolchain(Toolchain):
         return ethosu.compile_spec(self.vela)
 
     def observe(self, method: str, floating: torch.fx.GraphModule, sources: Sources) -> None:
-        from ethos_hil.lowering.upstream import ethosu
-
-        self._calls[method] = ethosu.collect_calls(floating, sources)
+        super().observe(method, floating, sources)
         lost = () if patches_on() else without_origin(graphs(floating))
         if lost:
             self._without_origin.append(
@@ -202,14 +233,20 @@ class EthosUToolchain(Toolchain):
 
     @contextmanager
     def lowering(
-        self, programs: Mapping[str, torch.export.ExportedProgram], leave: Mapping[str, Sequence[str]]
+        self,
+        programs: Mapping[str, torch.export.ExportedProgram],
+        leave: Mapping[str, Sequence[str]],
+        locate: Mapping[str, Locate],
     ) -> Iterator[dict[str, Any]]:
         from ethos_hil.lowering.upstream import ethosu
 
         surviving = {method: ethosu.surviving(program.graph_module) for method, program in programs.items()}
         self._capture = ethosu.Capture(self._calls, surviving, self.vela.ini, as_upstream=self.as_upstream)
         with ethosu.capturing(self._capture):
-            yield {method: ethosu.partitioner(self.compile_spec, checks(leave[method])) for method in programs}
+            yield {
+                method: self._noting(partial(ethosu.partitioner, self.compile_spec), leave[method], locate[method])
+                for method in programs
+            }
 
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
         from ethos_hil.lowering.upstream import ethosu
@@ -234,4 +271,4 @@ class EthosUToolchain(Toolchain):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return (*self._without_origin, *(self._capture.notes if self._capture is not None else ()))
+        return (*super().notes, *self._without_origin, *(self._capture.notes if self._capture is not None else ()))

@@ -90,7 +90,9 @@ def test_json_has_the_documented_fields() -> None:
     assert data["ops"][0].keys() == {
         *("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance", "sources")
     }
-    assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops"} == data["artifact"].keys()
+    assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls"} == data[
+        "artifact"
+    ].keys()
     assert {"path", "sha256"} == data["runner"].keys()
     assert {"id", "operator", "case", "profile", "source"} == data["test"].keys()
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
@@ -125,6 +127,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
+    "system_config",
 }  # fmt: skip
 
 

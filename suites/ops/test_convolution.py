@@ -6,7 +6,6 @@ from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, case, f32, layer, u55
 from ethos_hil.suites.ops import reasons
 
-PER_CHANNEL = ("quantized_decomposed::dequantize_per_channel.out",)
 NOT_REJECTED = Defect(
     "Vela has no transposed convolution of int16 for the Ethos-U55, and upstream delegates it",
     kind=FailureKind.COMPILE,
@@ -119,7 +118,6 @@ conv_transpose2d = Operator(
             layer("ConvTranspose2d", 3, 4, 3, stride=(1, 2)),
             f32(1, 3, 4, 5),
             on_cpu=u55(reasons.U55_STRIDES),
-            lacks=u55(PER_CHANNEL),
         ),
         case(
             "a16w8",
@@ -137,7 +135,6 @@ conv3d = Operator(
     fp=("CONV3D",),
     int=("CONV3D",),
     on_cpu=u55(reasons.U55_CONV3D),
-    lacks=u55(PER_CHANNEL),
     cases=(
         case("3x3x3", layer("Conv3d", 2, 4, 3), f32(1, 2, 5, 6, 7)),
         case("padded", layer("Conv3d", 3, 4, (1, 3, 3), padding=(0, 1, 1)), f32(1, 3, 4, 5, 6)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.suites.declare.case import Operator, case, everywhere, f32, integer, layer, npus
+from ethos_hil.suites.declare.case import Operator, case, everywhere, f32, integer, layer
 from ethos_hil.suites.ops import reasons
 
 NO_SORT = everywhere("TOSA cannot sort")
@@ -15,7 +15,6 @@ adaptive_max_pool2d = Operator(
     "adaptive_max_pool2d",
     aten=(),
     on_cpu=everywhere("upstream has no pass that makes it a max pool"),
-    lacks=npus(("aten::adaptive_max_pool2d.out",)),
     cases=(case("even", layer("AdaptiveMaxPool2d", (2, 4)), f32(1, 4, 6, 8)),),
 )
 

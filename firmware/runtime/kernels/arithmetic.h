@@ -20,6 +20,7 @@ extern const Operation DIVIDE;
 extern const Operation FLOOR_DIVIDE;
 extern const Operation FMOD;
 extern const Operation REMAINDER;
+extern const Operation ATAN2;
 extern const Operation POWER;
 extern const Operation MAXIMUM;
 extern const Operation MINIMUM;

@@ -20,8 +20,8 @@ enum : std::uint32_t {
   ARGUMENTS = OUT + 2
 };
 
-// One of the two dimensions along which the kernel moves. All fields are below 2^31, so that no sum or product of two
-// overflows.
+// One of the up to three dimensions along which the kernel moves. All fields are below 2^31, so that no sum or product
+// of two overflows.
 struct Axis {
   std::int64_t in;
   std::int64_t out;
@@ -55,15 +55,21 @@ class Convolution {
     const bool floats =
         in_.type == ScalarType::FLOAT && weight_.type == ScalarType::FLOAT && out_.type == ScalarType::FLOAT;
     if (!floats) arguments.reject(Text() << "a tensor is not FLOAT");
-    const bool planar = in_.rank == 4;
-    if ((in_.rank != 3 && !planar) || weight_.rank != in_.rank || out_.rank != in_.rank) arguments.reject_shapes();
+    const std::uint32_t rank = in_.rank;
+    if (rank < 3 || rank > 5 || weight_.rank != rank || out_.rank != rank) arguments.reject_shapes();
     transposed_ = arguments.integer(TRANSPOSED) != 0;
     take_channels(arguments);
-    if (!planar) {
-      for (View* view : {&in_, &weight_, &out_}) insert(arguments, *view, 2);
+    for (View* view : {&in_, &weight_, &out_}) {
+      while (view->rank < 5) insert(arguments, *view, 2);
     }
-    y_ = planar ? take_axis(arguments, 2, 0) : Axis{1, 1, 1, 1, 0, 1};
-    x_ = take_axis(arguments, 3, planar ? 1 : 0);
+    // The last axes are those that there are.
+    const std::uint32_t absent = 5 - rank;
+    const auto axis = [&](std::uint32_t which) {
+      return which < absent ? Axis{1, 1, 1, 1, 0, 1} : take_axis(arguments, 2 + which, which - absent);
+    };
+    z_ = axis(0);
+    y_ = axis(1);
+    x_ = axis(2);
   }
 
   void run() const {
@@ -122,8 +128,8 @@ class Convolution {
       expected = room < 0 ? -1 : room / axis.stride + 1;
     }
     if (axis.kernel < 1 || expected != axis.out) {
-      arguments.reject(Text() << "the output's dimension " << dimension << " is " << axis.out << ", expected "
-                              << expected);
+      const std::uint32_t named = dimension - (5 - arguments.tensor(OUT).rank);
+      arguments.reject(Text() << "the output's dimension " << named << " is " << axis.out << ", expected " << expected);
     }
     return axis;
   }
@@ -131,8 +137,9 @@ class Convolution {
   static const float* at(const View& view, std::uint32_t first, std::uint32_t second) {
     return reinterpret_cast<const float*>(view.data) + first * view.strides[0] + second * view.strides[1];
   }
-  static std::uint32_t offset(const View& view, std::int64_t y, std::int64_t x) {
-    return static_cast<std::uint32_t>(y) * view.strides[2] + static_cast<std::uint32_t>(x) * view.strides[3];
+  static std::uint32_t offset(const View& view, std::int64_t z, std::int64_t y, std::int64_t x) {
+    return static_cast<std::uint32_t>(z) * view.strides[2] + static_cast<std::uint32_t>(y) * view.strides[3] +
+           static_cast<std::uint32_t>(x) * view.strides[4];
   }
   float* plane(std::uint32_t n, std::uint32_t c) const {
     return reinterpret_cast<float*>(out_.data) + n * out_.strides[0] + c * out_.strides[1];
@@ -141,24 +148,31 @@ class Convolution {
   void gather(std::uint32_t n, std::uint32_t c, float bias) const {
     float* to = plane(n, c);
     const std::uint32_t first = c / out_group_ * in_group_;
-    for (std::int64_t y = 0; y < y_.out; ++y) {
-      for (std::int64_t x = 0; x < x_.out; ++x) {
-        float sum = 0.0f;
-        for (std::uint32_t i = 0; i < in_group_; ++i)
-          sum = add_window(sum, at(in_, n, first + i), at(weight_, c, i), y, x);
-        to[offset(out_, y, x)] = bias_ == nullptr ? sum : sum + bias;
+    for (std::int64_t z = 0; z < z_.out; ++z) {
+      for (std::int64_t y = 0; y < y_.out; ++y) {
+        for (std::int64_t x = 0; x < x_.out; ++x) {
+          float sum = 0.0f;
+          for (std::uint32_t i = 0; i < in_group_; ++i)
+            sum = add_window(sum, at(in_, n, first + i), at(weight_, c, i), z, y, x);
+          to[offset(out_, z, y, x)] = bias_ == nullptr ? sum : sum + bias;
+        }
       }
     }
   }
 
-  float add_window(float sum, const float* from, const float* weight, std::int64_t y, std::int64_t x) const {
-    for (std::int64_t v = 0; v < y_.kernel; ++v) {
-      const std::int64_t in_y = y_.place(y, v);
-      if (in_y < 0 || in_y >= y_.in) continue;
-      for (std::int64_t u = 0; u < x_.kernel; ++u) {
-        const std::int64_t in_x = x_.place(x, u);
-        if (in_x < 0 || in_x >= x_.in) continue;
-        sum += from[offset(in_, in_y, in_x)] * weight[offset(weight_, v, u)];
+  float add_window(float sum, const float* from, const float* weight, std::int64_t z, std::int64_t y,
+                   std::int64_t x) const {
+    for (std::int64_t w = 0; w < z_.kernel; ++w) {
+      const std::int64_t in_z = z_.place(z, w);
+      if (in_z < 0 || in_z >= z_.in) continue;
+      for (std::int64_t v = 0; v < y_.kernel; ++v) {
+        const std::int64_t in_y = y_.place(y, v);
+        if (in_y < 0 || in_y >= y_.in) continue;
+        for (std::int64_t u = 0; u < x_.kernel; ++u) {
+          const std::int64_t in_x = x_.place(x, u);
+          if (in_x < 0 || in_x >= x_.in) continue;
+          sum += from[offset(in_, in_z, in_y, in_x)] * weight[offset(weight_, w, v, u)];
+        }
       }
     }
     return sum;
@@ -166,27 +180,35 @@ class Convolution {
 
   void spread(std::uint32_t n, std::uint32_t c, float bias) const {
     float* to = plane(n, c);
-    for (std::int64_t y = 0; y < y_.out; ++y) {
-      for (std::int64_t x = 0; x < x_.out; ++x) to[offset(out_, y, x)] = bias;
+    for (std::int64_t z = 0; z < z_.out; ++z) {
+      for (std::int64_t y = 0; y < y_.out; ++y) {
+        for (std::int64_t x = 0; x < x_.out; ++x) to[offset(out_, z, y, x)] = bias;
+      }
     }
     const std::uint32_t first = c / out_group_ * in_group_;
-    for (std::int64_t y = 0; y < y_.in; ++y) {
-      for (std::int64_t x = 0; x < x_.in; ++x) {
-        for (std::uint32_t i = first; i < first + in_group_; ++i) {
-          spread_one(to, at(in_, n, i)[offset(in_, y, x)], at(weight_, i, c % out_group_), y, x);
+    for (std::int64_t z = 0; z < z_.in; ++z) {
+      for (std::int64_t y = 0; y < y_.in; ++y) {
+        for (std::int64_t x = 0; x < x_.in; ++x) {
+          for (std::uint32_t i = first; i < first + in_group_; ++i) {
+            spread_one(to, at(in_, n, i)[offset(in_, z, y, x)], at(weight_, i, c % out_group_), z, y, x);
+          }
         }
       }
     }
   }
 
-  void spread_one(float* to, float value, const float* weight, std::int64_t y, std::int64_t x) const {
-    for (std::int64_t v = 0; v < y_.kernel; ++v) {
-      const std::int64_t out_y = y_.place(y, v);
-      if (out_y < 0 || out_y >= y_.out) continue;
-      for (std::int64_t u = 0; u < x_.kernel; ++u) {
-        const std::int64_t out_x = x_.place(x, u);
-        if (out_x < 0 || out_x >= x_.out) continue;
-        to[offset(out_, out_y, out_x)] += value * weight[offset(weight_, v, u)];
+  void spread_one(float* to, float value, const float* weight, std::int64_t z, std::int64_t y, std::int64_t x) const {
+    for (std::int64_t w = 0; w < z_.kernel; ++w) {
+      const std::int64_t out_z = z_.place(z, w);
+      if (out_z < 0 || out_z >= z_.out) continue;
+      for (std::int64_t v = 0; v < y_.kernel; ++v) {
+        const std::int64_t out_y = y_.place(y, v);
+        if (out_y < 0 || out_y >= y_.out) continue;
+        for (std::int64_t u = 0; u < x_.kernel; ++u) {
+          const std::int64_t out_x = x_.place(x, u);
+          if (out_x < 0 || out_x >= x_.out) continue;
+          to[offset(out_, out_z, out_y, out_x)] += value * weight[offset(weight_, w, v, u)];
+        }
       }
     }
   }
@@ -194,6 +216,7 @@ class Convolution {
   View in_;
   View weight_;
   View out_;
+  Axis z_{};
   Axis y_{};
   Axis x_{};
   const float* bias_ = nullptr;

@@ -248,17 +248,21 @@ void argmin(const Arguments& arguments) { arg_best(arguments, false); }
 void max_along(const Arguments& arguments) { best_along(arguments, true); }
 void min_along(const Arguments& arguments) { best_along(arguments, false); }
 
-void variance(const Arguments& arguments) {
-  enum : std::uint32_t { INPUT, DIMENSIONS, THIRD, FOURTH, OUT, ARGUMENTS = OUT + 2 };
-  arguments.expect_count(ARGUMENTS);
+namespace {
+
+// The variance of what becomes one element, and its mean, which may be left out.
+void take_variance(const Arguments& arguments, Tensor& out, Tensor* means) {
+  enum : std::uint32_t { INPUT, DIMENSIONS, THIRD, FOURTH };
   const Tensor& in = arguments.tensor(INPUT);
-  Tensor& out = arguments.out(OUT);
   // In var, `unbiased` is a bool; in var.correction, a number or none.
   const double correction = arguments.is_none(THIRD) ? 1.0 : arguments.real(THIRD);
   Reduction reduction(arguments, in, out, take_dimensions(arguments, DIMENSIONS, in.rank),
                       arguments.integer(FOURTH) != 0);
   // Half and bfloat16, which upstream sums in those types, are refused.
   if (in.type != ScalarType::FLOAT || out.type != ScalarType::FLOAT) arguments.reject_types(in, out);
+  if (means != nullptr && (means->type != out.type || !same_shape(*means, out) || !same_layout(*means, out))) {
+    arguments.reject_shapes();
+  }
   const double denominator = reduction.number() - correction;
   const bool defined = reduction.number() != 0 && denominator > 0;
   auto* results = reinterpret_cast<float*>(out.data);
@@ -277,7 +281,24 @@ void variance(const Arguments& arguments) {
     const double squares = add_all(average, true);
     const double result = defined ? squares / denominator : std::numeric_limits<double>::quiet_NaN();
     results[at] = static_cast<float>(result);
+    if (means != nullptr) {
+      reinterpret_cast<float*>(means->data)[at] = defined ? average : std::numeric_limits<float>::quiet_NaN();
+    }
   });
+}
+
+}  // namespace
+
+void variance(const Arguments& arguments) {
+  enum : std::uint32_t { OUT = 4, ARGUMENTS = OUT + 2 };
+  arguments.expect_count(ARGUMENTS);
+  take_variance(arguments, arguments.out(OUT), nullptr);
+}
+
+void variance_and_mean(const Arguments& arguments) {
+  enum : std::uint32_t { VARIANCE = 4, MEAN, ARGUMENTS = MEAN + 2 };
+  arguments.expect_count(ARGUMENTS);
+  take_variance(arguments, arguments.out(VARIANCE), &arguments.out(MEAN));
 }
 
 }  // namespace ethos_hil

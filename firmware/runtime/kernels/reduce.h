@@ -4,7 +4,8 @@
 // amax, amin and any.dims (input, dimensions, keep), any (input, dimension, keep), any.all, max.unary and min.unary
 // (input), var.correction (input, dimensions, correction or none, keep), var (input, dimensions, unbiased, keep).
 // argmax and argmin (input, dimension or none, keep) give LONG. max.dim and min.dim (input, dimension, keep) have two
-// outputs, values and indices, followed by both as a list.
+// outputs, values and indices, followed by both as a list; so has var_mean.correction (as var.correction), variance and
+// mean.
 //
 // Results are those of ExecuTorch's portable kernels (kernels/portable/cpu/util/reduce_util.h): one accumulator of the
 // output's type (float for half and bfloat16, which have no variances), the last dimension fastest. A sum over the last
@@ -32,5 +33,6 @@ void argmin(const Arguments& arguments);
 void max_along(const Arguments& arguments);
 void min_along(const Arguments& arguments);
 void variance(const Arguments& arguments);
+void variance_and_mean(const Arguments& arguments);
 
 }  // namespace ethos_hil

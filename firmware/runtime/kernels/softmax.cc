@@ -1,8 +1,7 @@
 #include "runtime/kernels/softmax.h"
 
-#include <cmath>
-
 #include "runtime/kernels/element.h"
+#include "runtime/kernels/rounded.h"
 #include "runtime/kernels/view.h"
 #include "runtime/kernels/walk.h"
 
@@ -40,12 +39,12 @@ void run(const Arguments& arguments, bool logarithm) {
       const float value = get(i);
       top = value < top ? top : value;
     }
-    float sum = expf(get(0) - top);
-    for (std::uint32_t i = 1; i < length; ++i) sum += expf(get(i) - top);
-    const float log_sum = logarithm ? logf(sum) : 0.0f;
+    float sum = rounded_exp(get(0) - top);
+    for (std::uint32_t i = 1; i < length; ++i) sum += rounded_exp(get(i) - top);
+    const float log_sum = logarithm ? rounded_log(sum) : 0.0f;
     for (std::uint32_t i = 0; i < length; ++i) {
       const float above = get(i) - top;
-      store(to.data + (walk.offset(1) + i * out_step) * size, logarithm ? above - log_sum : expf(above) / sum);
+      store(to.data + (walk.offset(1) + i * out_step) * size, logarithm ? above - log_sum : rounded_exp(above) / sum);
     }
   } while (walk.next());
 }

@@ -1,6 +1,6 @@
 #include "runtime/kernels/unary.h"
 
-#include <cmath>
+#include "runtime/kernels/rounded.h"
 
 namespace ethos_hil {
 
@@ -64,12 +64,12 @@ double sqrt_twofold(double a, double, double) { return __builtin_sqrt(a); }
 float rsqrt_single(float a, float, float) { return static_cast<float>(1.0 / static_cast<double>(__builtin_sqrtf(a))); }
 double rsqrt_twofold(double a, double, double) { return 1.0 / __builtin_sqrt(a); }
 
-template <float (*FUNCTION)(float)>
+template <double (*FUNCTION)(double)>
 float call(float a, float, float) {
-  return FUNCTION(a);
+  return rounded<FUNCTION>(a);
 }
 
-float sigmoid(float a, float, float) { return 1.0f / (1.0f + expf(-a)); }
+float sigmoid(float a, float, float) { return 1.0f / (1.0f + rounded_exp(-a)); }
 
 // Computed in double, as upstream's portable kernel: as a float, 1 + erf(x) has no digits left where erf(x) is near -1.
 float gelu_exact(float a, float, float) {
@@ -85,10 +85,10 @@ float gelu_tanh(float a, float, float) {
   constexpr auto beta = static_cast<float>(SQRT_2 * TWO_BY_SQRT_PI * 0.5);
   constexpr float kappa = 0.044715f;
   const float inner = beta * (a + kappa * (a * a * a));
-  return static_cast<float>(0.5 * static_cast<double>(a) * (1.0 + static_cast<double>(tanhf(inner))));
+  return static_cast<float>(0.5 * static_cast<double>(a) * (1.0 + static_cast<double>(rounded_tanh(inner))));
 }
 
-template <float (*FUNCTION)(float)>
+template <double (*FUNCTION)(double)>
 constexpr Operation of_floats() {
   return {Typing::FLOATING, 1, 1, nullptr, call<FUNCTION>, nullptr};
 }
@@ -109,25 +109,25 @@ const Operation ROUND{Typing::SAME, 1, 1, itself, round_real, round_real};
 const Operation RECIPROCAL{Typing::FLOATING, 1, 1, nullptr, reciprocal_single, reciprocal_twofold};
 const Operation SQRT{Typing::FLOATING, 1, 1, nullptr, sqrt_single, sqrt_twofold};
 const Operation RSQRT{Typing::FLOATING, 1, 1, nullptr, rsqrt_single, rsqrt_twofold};
-const Operation EXP = of_floats<expf>();
-const Operation EXPM1 = of_floats<expm1f>();
-const Operation LOG = of_floats<logf>();
-const Operation LOG2 = of_floats<log2f>();
-const Operation LOG10 = of_floats<log10f>();
-const Operation LOG1P = of_floats<log1pf>();
-const Operation SIN = of_floats<sinf>();
-const Operation COS = of_floats<cosf>();
-const Operation TAN = of_floats<tanf>();
-const Operation ASIN = of_floats<asinf>();
-const Operation ACOS = of_floats<acosf>();
-const Operation ATAN = of_floats<atanf>();
-const Operation SINH = of_floats<sinhf>();
-const Operation COSH = of_floats<coshf>();
-const Operation TANH = of_floats<tanhf>();
-const Operation ASINH = of_floats<asinhf>();
-const Operation ACOSH = of_floats<acoshf>();
-const Operation ATANH = of_floats<atanhf>();
-const Operation ERF = of_floats<erff>();
+const Operation EXP = of_floats<exp>();
+const Operation EXPM1 = of_floats<expm1>();
+const Operation LOG = of_floats<log>();
+const Operation LOG2 = of_floats<log2>();
+const Operation LOG10 = of_floats<log10>();
+const Operation LOG1P = of_floats<log1p>();
+const Operation SIN = of_floats<sin>();
+const Operation COS = of_floats<cos>();
+const Operation TAN = of_floats<tan>();
+const Operation ASIN = of_floats<asin>();
+const Operation ACOS = of_floats<acos>();
+const Operation ATAN = of_floats<atan>();
+const Operation SINH = of_floats<sinh>();
+const Operation COSH = of_floats<cosh>();
+const Operation TANH = of_floats<tanh>();
+const Operation ASINH = of_floats<asinh>();
+const Operation ACOSH = of_floats<acosh>();
+const Operation ATANH = of_floats<atanh>();
+const Operation ERF = of_floats<erf>();
 const Operation SIGMOID{Typing::FLOATING, 1, 1, nullptr, sigmoid, nullptr};
 
 void gelu(const Arguments& arguments) {

@@ -2,9 +2,9 @@
 // log2, log10, log1p, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh, asinh, acosh, atanh, erf, sigmoid and gelu
 // (input, "none" or "tanh").
 //
-// Functions that are not exact come from newlib's libm for floats; docs/kernels.md and tests/test_kernels_float.py have
-// their error bounds. For doubles there are only the exact ones. As upstream's, ceil, floor and trunc of integers pass
-// through float.
+// Functions that are not exact are computed in double and rounded once (rounded.h); docs/kernels.md and
+// tests/test_kernels_float.py have their error bounds. For doubles there are only the exact ones. As upstream's, ceil,
+// floor and trunc of integers pass through float.
 #pragma once
 
 #include "runtime/kernels/elementwise.h"

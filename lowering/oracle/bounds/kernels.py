@@ -12,6 +12,7 @@ from ethos_hil.lowering.formats.pte_model import IN_PLACE, KernelCall, Tensor
 from ethos_hil.lowering.oracle import kernels
 from ethos_hil.lowering.oracle.bounds.memory import PlanMemory, arranged
 from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, snapped
+from ethos_hil.lowering.oracle.store import Store
 
 QUANTISE = ("quantized_decomposed::quantize_per_tensor.out", "cortex_m::quantize_per_tensor.out")
 DEQUANTISE = ("quantized_decomposed::dequantize_per_tensor.out", "cortex_m::dequantize_per_tensor.out")
@@ -44,7 +45,7 @@ def run(call: KernelCall, memory: PlanMemory, *, quantised: bool) -> None:
         )
 
 
-class _Store(kernels.Store):
+class _Store(Store):
     """The values of one of the two answers. It keeps the tensors that are written."""
 
     def __init__(self, memory: PlanMemory, operator: str, mine: bool, *, double: bool) -> None:

@@ -12,7 +12,7 @@ from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPol
 
 
 class PlanMemory:
-    """The tensors of a plan. Tensors at the same place are one tensor, in another shape (`oracle.kernels.Store`)."""
+    """The tensors of a plan. Tensors at the same place are one tensor, in another shape (`oracle.store.Store`)."""
 
     def __init__(self, plan: ExecutionPlan, rounding: RoundingPolicy) -> None:
         self.plan = plan

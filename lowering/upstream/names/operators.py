@@ -25,6 +25,12 @@ def is_overload(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload)
 
 
+def full_name(overload: Any) -> str:
+    """The name that a program has for an overload: "aten::sort.values", or "aten::copy_" where it has no name."""
+    schema = overload._schema
+    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else str(schema.name)
+
+
 def writes(target: Any) -> bool:
     """Whether a target is an operator that writes to one of its arguments, such as torch.ops.aten.add_.Tensor."""
     return is_overload(target) and bool(target._schema.is_mutable)

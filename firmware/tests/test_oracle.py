@@ -1,0 +1,120 @@
+"""The reference of a run (lowering/oracle) gives the firmware's bits, kernel by kernel.
+
+The host's runtime may differ from the firmware in the last place, where a function is not exact or sums are in another
+order. A run compares the firmware with the reference for equality, so these two may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import test_kernels_float
+import test_kernels_further
+import test_kernels_reduce
+from kernel_cases import Case, Cases, check_close, export_cases
+from plain_qemu import RunProgram
+
+from ethos_hil.harness.image.formats import FrameType
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.oracle.float_kernels import FLOATS
+from ethos_hil.lowering.oracle.layer_kernels import LAYERS, SEVERAL
+from ethos_hil.lowering.oracle.reference import Reference
+
+PORTED = {*FLOATS, *LAYERS, *SEVERAL}
+BEYOND = {"aten::_native_batch_norm_legit.no_stats_out"}
+"""Of these, the host refuses all calls; test_kernels_beyond.py has them."""
+
+
+def plain(*sizes: int, seed: int = 1) -> Any:
+    return test_kernels_reduce.plain(*sizes, seed=seed)
+
+
+def softmaxes_and_sums() -> Cases:
+    import torch
+
+    aten = torch.ops.aten
+    cases = Cases()
+    x = plain(3, 5, 7) * 9
+    for dimension in (0, 1, -1):
+        cases.add("out", "_softmax.default", [(x,)], dimension, False)
+        cases.add("out", "_log_softmax.default", [(x,)], dimension, False)
+        cases.add("out", "cumsum.default", [(x,)], dimension)
+        cases.add("int_out", "prod.dim_int", [(plain(3, 5, 7),)], dimension)
+    for dims, keep in (([1], False), ([0], True), ([0, 1], False), (None, False)):
+        cases.append(
+            Case("aten::sum.IntList_out", lambda x, d=dims, k=keep: aten.sum.dim_IntList(x, d, k), (plain(33, 9),))
+        )
+        cases.append(
+            Case(
+                "aten::var.correction_out", lambda x, d=dims: aten.var.correction(x, d, correction=0), (plain(4, 9, 3),)
+            )
+        )
+    cases.append(Case("aten::prod.out", lambda x: aten.prod.default(x), (plain(11),)))
+    cases.append(Case("aten::mean.dtype_out", lambda x: aten.mean.default(x, dtype=torch.float32), (plain(9, 11),)))
+    matrices = (plain(5, 40), plain(40, 6, seed=2))
+    cases.append(Case("aten::mm.out", aten.mm.default, matrices))
+    cases.append(Case("aten::bmm.out", aten.bmm.default, (plain(2, 5, 30), plain(2, 30, 6, seed=2))))
+    cases.append(
+        Case("aten::addmm.out", lambda b, x, w: aten.addmm.default(b, x, w, beta=2, alpha=0.3), (plain(6), *matrices))
+    )
+    linear = (plain(2, 3, 19), plain(8, 19, seed=2), plain(8, seed=3))
+    cases.append(Case("aten::linear.out", aten.linear.default, linear))
+    cases.append(Case("aten::linear.out", aten.linear.default, linear[:2]))
+    return cases
+
+
+def functions() -> Cases:
+    import torch
+
+    cases = Cases()
+    x = torch.cat([test_kernels_float.inputs(400), plain(200, seed=5) * 20])
+    for name in (*test_kernels_float.LIMITS, "sigmoid", "rsqrt"):
+        cases.add("out", f"{name}.default", [(x,)])
+    for how in ("none", "tanh"):
+        cases.append(
+            Case("aten::gelu.out", lambda x, h=how: torch.ops.aten.gelu.default(x, approximate=h), (x.clamp(-4, 9),))
+        )
+    base, exponent = plain(300).abs() * 5, plain(300, seed=2) * 4
+    cases.add("Tensor_Tensor_out", "pow.Tensor_Tensor", [(base, exponent)])
+    cases.add("Tensor_Scalar_out", "pow.Tensor_Scalar", [(base,)], 0.4)
+    cases.append(Case("aten::pow.Scalar_out", lambda e: torch.ops.aten.pow.Scalar(1.7, e), (exponent,)))
+    return cases
+
+
+GROUPS: tuple[tuple[Callable[[], Cases], ...], ...] = (
+    (functions,),
+    (softmaxes_and_sums,),
+    (test_kernels_further.activations, test_kernels_further.samples, test_kernels_further.spreads),
+    (test_kernels_further.by_channel,),
+    (test_kernels_reduce.convolutions, test_kernels_reduce.norms_and_resizing),
+)
+
+
+@pytest.mark.parametrize("groups", GROUPS, ids=lambda groups: groups[0].__name__)
+def test_the_reference_has_the_firmwares_bits(run_program: RunProgram, groups: tuple[Callable[[], Cases], ...]) -> None:
+    cases = [case for group in groups for case in group() if case.operator in PORTED and simple(case)]
+    exported, owners = export_cases(cases)
+    conversation = run_program(exported.pte, [exported.input_set])
+    assert conversation.one(FrameType.END).fields["status"] == 0, conversation.frames[-2:]
+    artifact = Artifact.of_program(exported.pte, "cases")
+    inputs = [
+        tensor.from_bytes(data) for tensor, data in zip(artifact.plan.input_tensors, exported.input_set, strict=True)
+    ]
+    answers = Reference(artifact).run(inputs).outputs
+    for at, (case, sent, answer) in enumerate(zip(owners, conversation.tensors(), answers, strict=True)):
+        tensor = artifact.plan.output_tensors[at]
+        found = tensor.from_bytes(sent.data)
+        check_close(found, answer, None, f"output {at}, {case.operator} of {[tuple(i.shape) for i in case.inputs]}")
+
+
+def simple(case: Case) -> bool:
+    """Whether a case has ordinary types; float16 and bfloat16 are left to torch."""
+    return all(str(value.dtype) not in ("torch.float16", "torch.bfloat16", "torch.float64") or
+               case.operator.startswith("quantized") for value in case.inputs)  # fmt: skip
+
+
+def test_every_kernel_that_is_written_out_is_compared() -> None:
+    compared = {case.operator for groups in GROUPS for group in groups for case in group() if simple(case)}
+    assert PORTED - compared - BEYOND == {"aten::var.out"}, "var.out is var.correction_out with another argument"

@@ -1,0 +1,85 @@
+"""What of a program has to be on the NPU, and the check of it before anything boots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.placement import CpuCall, grouped
+from ethos_hil.results.record import Check
+
+NAME = "delegation"
+_SHOWN = 4
+"""How many operators a message names."""
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """What the user demands. Conversions between numbers and integers, and the writing of state, are never counted.
+
+    Attributes:
+        allow_cpu_only: accept a program with nothing on the NPU.
+        require_all: accept no operator on the CPU.
+        most: accept at most this number of operators on the CPU; None for any number.
+    """
+
+    allow_cpu_only: bool = False
+    require_all: bool = False
+    most: int | None = None
+
+    def check_options(self) -> None:
+        """Check that the demands do not contradict one another.
+
+        Raises:
+            UsageError: they do, or the number is negative.
+        """
+        if self.most is not None and self.most < 0:
+            raise UsageError(f"--max-cpu-ops is {self.most}", hint="give 0 or more")
+        for option, given in (("--require-delegated", self.require_all), ("--max-cpu-ops", self.most is not None)):
+            if self.allow_cpu_only and given:
+                raise UsageError(f"--allow-cpu-only and {option} contradict one another", hint="leave out one of them")
+
+    def check(self, artifact: Artifact) -> Check:
+        """Compare what is demanded with what is on the NPU, as a row of a preflight."""
+        left = artifact.placement.on_cpu
+        there = f"{_count(artifact)} on the NPU, {len(left)} on the CPU"
+        limit = 0 if self.require_all else self.most
+        if limit is not None and len(left) > limit:
+            needed = "all operators on the NPU" if limit == 0 else f"at most {limit} operators on the CPU"
+            return Check(NAME, needed, f"{there}: {named(left)}", "fail", remedies(left))
+        if artifact.delegates or self.allow_cpu_only or by_design(artifact):
+            return Check(NAME, "any" if self.allow_cpu_only else "something on the NPU", there, "ok")
+        what = (
+            f"nothing is on the NPU; on the CPU: {named(left)}" if left else "the program computes nothing on the NPU"
+        )
+        fix = "; ".join(filter(None, (remedies(left), "--allow-cpu-only accepts a program for the CPU alone")))
+        return Check(NAME, "something on the NPU", what, "fail", fix)
+
+
+def by_design(artifact: Artifact) -> bool:
+    """Whether the model itself keeps the method on the CPU: it was lowered here, and not quantised."""
+    return bool(artifact.key) and artifact.scheme is None
+
+
+def named(calls: Sequence[CpuCall]) -> str:
+    """Return calls as text, equal ones once: "2 x aten::sort.values at net.py:12 (TOSA cannot sort)"."""
+    groups = grouped(calls)
+    texts = []
+    for call, count in groups[:_SHOWN]:
+        many = f"{count} x " if count > 1 else ""
+        texts.append(f"{many}{call.operator}{f' at {call.place}' if call.place else ''} ({call.reason})")
+    rest = sum(count for _, count in groups[_SHOWN:])
+    return ", ".join(texts) + (f" and {rest} more" if rest else "")
+
+
+def remedies(calls: Sequence[CpuCall]) -> str | None:
+    """Return what would help the first calls, each remedy once, or None."""
+    texts = list(dict.fromkeys(call.remedy for call, _ in grouped(calls)[:_SHOWN] if call.remedy))
+    return "; ".join(texts) or None
+
+
+def _count(artifact: Artifact) -> str:
+    known = artifact.placement.delegated or not artifact.delegates
+    return f"{artifact.placement.delegated} operators" if known else f"{len(artifact.delegates)} delegates"

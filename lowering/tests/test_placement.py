@@ -1,0 +1,239 @@
+"""What stays on the CPU is known with its line, module and reason; what is left there on purpose has to exist."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import ProgramFile
+from ethos_hil.lowering.placement import CpuCall, Placement, grouped, kind_of
+from ethos_hil.lowering.tests.conftest import DATA, U55
+from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
+from ethos_hil.lowering.upstream.plain_reasons import plain
+
+NET = """\
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3)
+
+    def forward(self, x):
+        return torch.sigmoid(self.conv(x))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(2, 4, 3)
+        self.norm = nn.BatchNorm2d(4)
+        self.uneven = nn.ConvTranspose2d(4, 4, 3, stride=(2, 1))
+        self.block = Block()
+
+    def forward(self, x):
+        x = self.norm(torch.relu(self.stem(x)))
+        x = self.uneven(x)
+        x = self.block(x)
+        x = torch.tanh(x + 1.0)
+        return (x * 2.0).flatten(1).sort(-1)[0]
+
+
+def net():
+    torch.manual_seed(0)
+    return Net(), (torch.rand(1, 2, 14, 14),)
+"""
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("placement") / "net.py"
+    path.write_text(NET)
+    return f"{path}:net"
+
+
+def line(text: str) -> str:
+    return f"net.py:{NET[: NET.index(text)].count(chr(10)) + 1}"
+
+
+def of(artifact: Artifact, operator: str) -> list[CpuCall]:
+    return [call for call in artifact.placement.on_cpu if call.operator == operator]
+
+
+@pytest.mark.slow
+def test_each_operator_on_the_cpu_has_its_line_module_and_reason(net: str, cache: Cache) -> None:
+    artifact = lower(net, U55, cache=cache)
+    (norm,) = of(artifact, "aten::_native_batch_norm_legit_no_training.out")
+    assert (norm.module, norm.source) == ("norm", line("x = self.norm("))
+    assert "convolution" in norm.reason
+    assert norm.remedy
+    (uneven,) = of(artifact, "aten::convolution.out")
+    assert (uneven.module, uneven.source) == ("uneven", line("x = self.uneven("))
+    assert uneven.reason.startswith("unequal strides on U55: ")
+    assert "Ethos-U85" in uneven.remedy
+    (sort,) = of(artifact, "aten::sort.values")
+    assert (sort.reason, sort.source) == ("TOSA cannot sort", line("return (x * 2.0).flatten("))
+    assert artifact.placement.delegated >= 4
+    # It is the same calls as the program's, and survives being saved.
+    assert tuple(call.operator for call in artifact.placement.calls) == artifact.cpu_ops
+    assert lower(net, U55, cache=cache).placement == artifact.placement
+
+
+@pytest.mark.slow
+def test_an_operator_a_line_and_a_module_can_be_left(net: str, cache: Cache) -> None:
+    artifact = lower(net, U55, leave=["aten.relu", line("x = torch.tanh("), "block"], cache=cache)
+    found = {(call.operator, call.source) for call in artifact.placement.on_cpu if "as asked" in call.reason}
+    tanh, block = line("x = torch.tanh("), line("return torch.sigmoid(")
+    assert {("aten::tanh.out", tanh), ("aten::add.out", tanh)} <= found
+    assert {("aten::sigmoid.out", block), ("aten::convolution.out", block)} <= found
+    assert ("aten::relu.out", line("x = self.norm(")) in found
+    assert len([call for call in artifact.placement.on_cpu if call.module == "stem"]) == 1, "it goes with its relu"
+    assert lower(net, U55, cache=cache).sha256 != artifact.sha256, "it is in the key"
+
+
+@pytest.mark.slow
+def test_what_is_left_has_to_be_there(net: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"leaves 'net.py:999' to the CPU, and has no such line") as caught:
+        lower(net, U55, leave=["net.py:999"], cache=Cache(tmp_path))
+    assert line("x = self.uneven(") in str(caught.value.hint)
+
+
+LEAVABLE = {
+    "forward": Leavable(
+        frozenset({"aten.sigmoid.default", "aten.gru_cell.default"}), frozenset({"a.py:3"}), frozenset({"b", "b.c"})
+    )
+}
+
+
+@pytest.mark.parametrize(
+    "entry", ["aten.sigmoid", "aten.sigmoid.default", "aten.gru_cell", "a.py:3", "/x/a.py:3", "b.c"]
+)
+def test_what_is_there_can_be_left(entry: str) -> None:
+    require_known([entry], LEAVABLE, "net")
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "offered"),
+    [
+        ("aten.sigmiod", "operator", "did you mean aten.sigmoid.default? it has: aten.gru_cell"),
+        ("aten.sig", "operator", "it has: aten."),
+        ("a.py:4", "line", "did you mean a.py:3?"),
+        ("xa.py:3", "line", "a.py:3"),
+        ("c", "operator or module", "b, b.c"),
+        ("", "operator or module", "it has: aten."),
+    ],
+)
+def test_what_is_not_there_is_named_with_what_is(entry: str, kind: str, offered: str) -> None:
+    with pytest.raises(UsageError, match=f"net leaves '{entry}' to the CPU, and has no such {kind}") as caught:
+        require_known([entry], LEAVABLE, "net")
+    assert offered in str(caught.value.hint)
+
+
+def test_of_a_foreign_program_the_operators_are_known_and_no_reason() -> None:
+    artifact = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
+    placed = artifact.placement
+    assert tuple(call.operator for call in placed.calls) == artifact.cpu_ops
+    assert placed.on_cpu == ()
+    assert placed.conversions == len(placed.calls) > 0
+    program = ProgramFile("add.pte", artifact.pte)
+    with pytest.raises(UsageError, match="compiled already, so nothing of it can be left"):
+        lower(program, U55, leave=["aten.add"])
+
+
+def test_equal_calls_are_one_group() -> None:
+    calls = [CpuCall(at, "aten::add.out", source="a.py:1", reason="why") for at in range(3)]
+    calls.append(CpuCall(3, "aten::add.out", source="a.py:2", reason="why"))
+    assert [(call.source, count) for call, count in grouped(calls)] == [("a.py:1", 3), ("a.py:2", 1)]
+    assert Placement.from_json(Placement(5, tuple(calls)).to_json()) == Placement(5, tuple(calls))
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind"),
+    [
+        ("aten::copy_", "state"),
+        ("aten::copy.out", "operator"),
+        ("quantized_decomposed::dequantize_per_channel.out", "conversion"),
+        ("cortex_m::quantize_per_tensor.out", "conversion"),
+    ],
+)
+def test_conversions_and_state_are_no_operators(operator: str, kind: str) -> None:
+    assert kind_of(operator) == kind
+
+
+# --- The reasons. ---
+
+
+def said_by_upstream() -> Iterator[str]:
+    """All texts that upstream's checks report, with a 7 for what is filled in."""
+    support = importlib.import_module("executorch.backends.arm.operator_support")
+    files = [*Path(str(support.__file__)).parent.glob("*.py")]
+    files.append(Path(inspect.getfile(importlib.import_module("executorch.backends.arm.tosa.partitioner"))))
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            called = getattr(getattr(node, "func", None), "attr", "")
+            if not isinstance(node, ast.Call) or called not in ("report_reject", "wrap_check"):
+                continue
+            if len(node.args) > 1 and isinstance(node.args[1], ast.JoinedStr | ast.Constant):
+                yield _filled(node.args[1])
+
+
+def _filled(text: ast.JoinedStr | ast.Constant) -> str:
+    parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+    return "".join(
+        str(part.value) if isinstance(part, ast.Constant) else "torch.t7" if "type" in ast.dump(part) else "7"
+        for part in parts
+    )
+
+
+INTERNAL = (
+    "Expected exactly", "Expected 1 input", "Expected input to be", "Expected output to be", "Invalid or missing meta",
+    "expected 3 args", "expected 4", "Non tensor clones", "Target 7 is not", "Rejected by 7", "upsample_nearest2d",
+    "Mixed floating", "FP profile does not", "Size/stride must", "Non-zero storage", "Stride 7 is not", "HWC must be",
+    "Kernel Height", "Convolution must have C", "Depthwise convolution must", "TransposeConv2d requires",
+    "unsupported dim/rank", "batch mismatch", "trailing dimension", "index_put", "input must be rank", "Value size",
+    "None (from slice", "step must be", "size and step", "invalid unfold", "does not match", "Type of condition",
+)  # fmt: skip
+"""What no ordinary model meets, or what is plain enough: it is shown as upstream says it."""
+
+
+@pytest.mark.slow
+def test_every_reason_of_upstream_is_known() -> None:
+    texts = list(said_by_upstream())
+    assert len(texts) > 90
+    unknown = [
+        text
+        for text in texts
+        if plain(text, "aten.add.Tensor").why.startswith("ExecuTorch's partitioner says")
+        and not any(part in text for part in INTERNAL)
+    ]
+    assert not unknown
+
+
+@pytest.mark.parametrize(
+    ("said", "operator", "words"),
+    [
+        (
+            "Not included in BaseTOSASupportList or a registered tosa_support_check",
+            "aten._native_batch_norm_legit_no_training.default",
+            "no convolution before it",
+        ),
+        ("Node was not marked as quantized in the Arm", "aten.addmm.default aten.gru_cell.default", "recurrent"),
+        ("Unsupported stride of [1, 2] for Ethos-U55. You can", "aten.convolution.default", "unequal strides on U55: "),
+        ("Rejected by NotLeft", "aten.add.Tensor", "as asked"),
+        ("something new <EdgeOpOverload: aten.x.y>: schema = x(a) -> a", "aten.x.y", "says: something new aten.x.y"),
+        (None, "aten.x.y", "gives no reason"),
+    ],
+)  # fmt: skip
+def test_reasons_are_plain_words(said: str | None, operator: str, words: str) -> None:
+    assert words in plain(said, operator).why
