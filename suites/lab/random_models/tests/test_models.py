@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.repairs import mend
 from ethos_hil.suites.lab.random_models.networks import network
 from ethos_hil.suites.lab.random_models.trial import NetworkEnding, problems_of, trial
 
@@ -113,6 +115,19 @@ def test_a_note_says_what_was_repaired_and_where(tmp_path: Path) -> None:
     assert left.delegates[0].tosa == delegate.tosa
     assert len(left.delegates[0].blob.outputs) == 1
     assert left.delegates[0].vela != delegate.vela
+
+
+@pytest.mark.slow
+def test_a_defect_without_a_repair_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if this one could not be repaired: what PyTorch models meet today can be."""
+    left = tuple(dataclasses.replace(each, repaired=False) for each in mend.DEFECTS)
+    monkeypatch.setattr(mend, "DEFECTS", left)
+    with pytest.raises(mend.KnownDefect) as caught:
+        lowered("two outputs", NPUS[0], tmp_path)
+    assert "conv2d.default in a at test_models.py:" in caught.value.message
+    assert "(vela-dropped-output, docs/defects/vela-dropped-output.md)" in caught.value.message
+    assert "operator of its own" in (caught.value.hint or "")
+    assert caught.value.exit_status == 2
 
 
 @pytest.mark.slow
