@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,12 @@ import numpy as np
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET, RunRequest
 from ethos_hil.harness.result import Result
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, from_exported, from_module, load_model
+from ethos_hil.lowering.model import ProgramFile, TorchModel, from_exported, from_module
 from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions
@@ -34,8 +35,12 @@ if TYPE_CHECKING:
     Model = str | os.PathLike[str] | torch.nn.Module | torch.export.ExportedProgram | TorchModel | ProgramFile
     Value = torch.Tensor | np.ndarray
     Inputs = Value | Sequence[Any] | os.PathLike[str] | str
+    Calibration = Sequence[Any] | os.PathLike[str] | str
+    Quantizer = Callable[[Any], Any]
 
 _INPUTS_HINT = "give a tensor, a tuple of tensors (one input set), a list of tuples (several), or the path of an .npz"
+
+_EXPECTED_HINT = "give an array, a tuple of arrays (one for each output), a list of these, or the path of an .npz"
 
 
 def run(
@@ -44,16 +49,21 @@ def run(
     *,
     npu: str = DEFAULT_NPU,
     target: str = DEFAULT_TARGET,
-    calibrate: Sequence[Any] | None = None,
+    calibrate: Calibration | None = None,
     memory_mode: str | None = None,
     vela: VelaOptions = NOTHING_ASKED,
     scheme: Scheme = "a8w8",
+    int16: Sequence[str] = (),
+    quantizer: str | Quantizer | None = None,
     method: str | None = None,
     repeat: int = 1,
     timeout: float = 120.0,
     strict: bool = False,
     fast: bool = False,
     min_sqnr: float | None = None,
+    expected: Inputs | None = None,
+    atol: float = 0.0,
+    rtol: float = 0.0,
     runner: str | os.PathLike[str] | None = None,
     trust_elf: bool = False,
     trust_model: bool = False,
@@ -68,22 +78,29 @@ def run(
 
     Args:
         model: a float torch.nn.Module, a module quantised with PT2E, a torch.export.ExportedProgram, or the name of a
-            model as on the command line: "file.py:function", "package.module:function", a .pt2 or a .pte.
+            model as on the command line: "file.py:function", "package.module:function", a .pt2, a .pte or a .bpte.
         inputs: a tensor or an array; a tuple of these, one for each positional argument of forward; a list of such
             tuples, to run several input sets in one boot; or the path of an .npz. A module in memory needs inputs (it
             is exported with the first set); other models have their own example inputs.
         npu: NPU to compile for and run on, e.g. "ethos-u55-256".
         target: name of the target; `ethos-hil run --help` lists the names.
-        calibrate: input sets to calibrate the quantisation with; by default those in `inputs`, or the model's own.
+        calibrate: input sets to calibrate the quantisation with, or the path of an .npz of them, or "file.py:function"
+            which returns them; by default those in `inputs`, or the model's own.
         memory_mode: "Shared_Sram", "Sram_Only" or "Dedicated_Sram"; by default ExecuTorch's for the NPU.
         vela: what Vela is asked beyond that, such as VelaOptions(optimise="Size").
         scheme: "a8w8", or "a16w8" for activations in 16 bits.
+        int16: names of modules ("head", "blocks.3") whose activations have 16 bits where the others have 8.
+        quantizer: a function that takes upstream's compile spec and returns a configured quantizer, such as an
+            EthosUQuantizer, or "file.py:function" of one; it decides all bits.
         method: the method to run; by default forward, or the first.
         repeat: executions of each input set.
         timeout: wall seconds for the run on the target.
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
         fast: let an FVP leave out the NPU's timing.
         min_sqnr: fail where the SQNR of an output against the float model in PyTorch is below this number of dB.
+        expected: the outputs that are right, in the forms of `inputs`: one set for each input set. They are compared
+            too; for a .pte that was not lowered here nothing else says what is right.
+        atol, rtol: how far a float may be from what is expected: `atol` + `rtol` times the expected value's size.
         runner: the ELF of an arm_executor_runner, to run in place of our firmware.
         trust_elf: let that ELF reach every file that you reach, and run commands; by default it reaches a folder of its
             own.
@@ -97,6 +114,7 @@ def run(
 
     Returns:
         The result. A wrong answer is not raised: `Result.verdict` reports it, and `Result.assert_verified` raises it.
+        Where nothing says what is right, the verdict is `Verdict.UNVERIFIED`, and `assert_verified` raises that.
 
     Raises:
         UsageError: the arguments or the model cannot be used; CompileError when the model cannot be lowered.
@@ -110,6 +128,8 @@ def run(
         model,
         inputs,
         calibrate,
+        int16=int16,
+        quantizer=quantizer,
         trust=trust_model,
         npu=npu,
         memory_mode=memory_mode,
@@ -128,6 +148,9 @@ def run(
         fast=fast,
         min_sqnr=min_sqnr,
         as_upstream=as_upstream,
+        expected=_expected(expected),
+        atol=atol,
+        rtol=rtol,
         runner=None if runner is None else Path(runner),
         trust_elf=trust_elf,
     )
@@ -139,10 +162,12 @@ def lower(
     inputs: Inputs | None = None,
     *,
     npu: str = DEFAULT_NPU,
-    calibrate: Sequence[Any] | None = None,
+    calibrate: Calibration | None = None,
     memory_mode: str | None = None,
     vela: VelaOptions = NOTHING_ASKED,
     scheme: Scheme = "a8w8",
+    int16: Sequence[str] = (),
+    quantizer: str | Quantizer | None = None,
     trust_model: bool = False,
     as_upstream: bool = False,
     leave: Sequence[str] = (),
@@ -150,7 +175,8 @@ def lower(
     """Lower a model without running it.
 
     Args:
-        model, inputs, npu, calibrate, memory_mode, vela, scheme, trust_model, as_upstream, leave: as for `run`.
+        model, inputs, npu, calibrate, memory_mode, vela, scheme, int16, quantizer, trust_model, as_upstream, leave: as
+            for `run`.
 
     Returns:
         The artifact: `pte`, `delegates` with their TOSA and Vela blobs, `npu_ops` with their source lines, `cpu_ops`,
@@ -160,30 +186,30 @@ def lower(
     Raises:
         UsageError, ToolError: as `run`.
     """
-    from ethos_hil.lowering.lower import lower as lower_model
-    from ethos_hil.lowering.named_model import lower_named
+    from ethos_hil.harness.lowered_request import lowered
 
     request = _request(
-        model, inputs, calibrate, trust=trust_model, npu=npu, memory_mode=memory_mode, vela=vela, scheme=scheme
+        model,
+        inputs,
+        calibrate,
+        int16=int16,
+        quantizer=quantizer,
+        trust=trust_model,
+        npu=npu,
+        memory_mode=memory_mode,
+        vela=vela,
+        scheme=scheme,
     )
-    if isinstance(request.model, str):
-        return lower_named(
-            request.model,
-            request.npu_name,
-            vela=request.setup,
-            scheme=scheme,
-            as_upstream=as_upstream,
-            leave=_texts(leave),
-            trust=trust_model,
-        ).artifact
-    return lower_model(
+    return lowered(
         request.model,
         request.npu_name,
+        request.quantisation,
+        trust=trust_model,
         vela=request.setup,
         scheme=scheme,
         as_upstream=as_upstream,
         leave=_texts(leave),
-    )
+    ).artifact
 
 
 def preflight(
@@ -192,10 +218,12 @@ def preflight(
     *,
     npu: str = DEFAULT_NPU,
     target: str = DEFAULT_TARGET,
-    calibrate: Sequence[Any] | None = None,
+    calibrate: Calibration | None = None,
     memory_mode: str | None = None,
     vela: VelaOptions = NOTHING_ASKED,
     scheme: Scheme = "a8w8",
+    int16: Sequence[str] = (),
+    quantizer: str | Quantizer | None = None,
     method: str | None = None,
     trust_model: bool = False,
     as_upstream: bool = False,
@@ -207,8 +235,8 @@ def preflight(
     """Check whether a model can run on a target, without running it.
 
     Args:
-        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, method, trust_model, as_upstream, leave,
-            allow_cpu_only, require_delegated, max_cpu_ops: as for `run`.
+        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, int16, quantizer, method, trust_model,
+            as_upstream, leave, allow_cpu_only, require_delegated, max_cpu_ops: as for `run`.
 
     Returns:
         The checks, and the operators on the CPU with their reasons; `Survey.ok` is True if all checks passed.
@@ -222,6 +250,8 @@ def preflight(
         model,
         inputs,
         calibrate,
+        int16=int16,
+        quantizer=quantizer,
         trust=trust_model,
         npu=npu,
         memory_mode=memory_mode,
@@ -249,10 +279,12 @@ class OpenTarget:
         model: Model,
         inputs: Inputs | None = None,
         *,
-        calibrate: Sequence[Any] | None = None,
+        calibrate: Calibration | None = None,
         memory_mode: str | None = None,
         vela: VelaOptions = NOTHING_ASKED,
         scheme: Scheme = "a8w8",
+        int16: Sequence[str] = (),
+        quantizer: str | Quantizer | None = None,
         method: str | None = None,
         repeat: int = 1,
         timeout: float = 120.0,
@@ -263,6 +295,9 @@ class OpenTarget:
         allow_cpu_only: bool = False,
         require_delegated: bool = False,
         max_cpu_ops: int | None = None,
+        expected: Inputs | None = None,
+        atol: float = 0.0,
+        rtol: float = 0.0,
         progress: Reporter | None = None,
     ) -> Result:
         """Run a model on this target. Arguments and errors are those of `ethos_hil.run`."""
@@ -272,6 +307,8 @@ class OpenTarget:
             model,
             inputs,
             calibrate,
+            int16=int16,
+            quantizer=quantizer,
             trust=trust_model,
             npu=self.npu,
             memory_mode=memory_mode,
@@ -288,6 +325,9 @@ class OpenTarget:
             as_upstream=as_upstream,
             leave=_texts(leave),
             delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
+            expected=_expected(expected),
+            atol=atol,
+            rtol=rtol,
             **self._options,
         )
         return Result(run_request(request, reporter=progress, pool=self._pool))
@@ -331,59 +371,69 @@ def _texts(leave: Sequence[str]) -> tuple[str, ...]:
 
 
 def _request(
-    model: Model, inputs: Inputs | None, calibrate: Sequence[Any] | None, *, trust: bool, **options: Any
+    model: Model,
+    inputs: Inputs | None,
+    calibrate: Calibration | None,
+    *,
+    int16: Sequence[str],
+    quantizer: str | Quantizer | None,
+    trust: bool,
+    **options: Any,
 ) -> RunRequest:
     """Return the request for a model in any form, with its inputs as arrays."""
     given: Path | list[tuple[Any, ...]] | None
     given = Path(inputs) if isinstance(inputs, str | Path) else None if inputs is None else _input_sets(inputs)
-    calibration = None if calibrate is None else [_tensors(entry) for entry in _input_sets(list(calibrate))]
-    loaded = _loaded(model, None if isinstance(given, Path) else given, calibration, trust=trust)
+    loaded = _loaded(model, None if isinstance(given, Path) else given)
+    chosen = QuantisationOptions(_calibration(calibrate), _names(int16), quantizer)
+    chosen.check_files()
     arrays = given if isinstance(given, Path) or given is None else tuple(_arrays(entry) for entry in given)
-    return RunRequest(loaded, inputs=arrays, trust_model=trust, **options)
+    return RunRequest(loaded, inputs=arrays, quantisation=chosen, trust_model=trust, **options)
 
 
-def _loaded(
-    model: Model,
-    inputs: list[tuple[Any, ...]] | None,
-    calibration: list[tuple[torch.Tensor, ...]] | None,
-    *,
-    trust: bool,
-) -> TorchModel | ProgramFile | str:
-    """Return the model, loaded; a MODEL's name where nothing is to be changed of the model."""
+def _expected(expected: Inputs | None) -> Path | tuple[InputSet, ...] | None:
+    if expected is None or isinstance(expected, str | Path):
+        return None if expected is None else Path(expected)
+    sets = _input_sets(expected)
+    for index, entry in enumerate(sets):
+        for value in entry:
+            if not isinstance(value, np.ndarray) and not hasattr(value, "detach"):
+                raise UsageError(f"expected[{index}] has a {type(value).__name__}", hint=_EXPECTED_HINT)
+    return tuple(_arrays(entry) for entry in sets)
+
+
+def _loaded(model: Model, inputs: list[tuple[Any, ...]] | None) -> TorchModel | ProgramFile | str:
+    """Return the model; a MODEL by name is loaded when it is lowered, if at all."""
     if isinstance(model, TorchModel | ProgramFile):
-        return _calibrated(model, calibration)
-    if isinstance(model, str | Path) and calibration is None:
-        return str(model)
+        return model
     if isinstance(model, str | Path):
-        return _calibrated(load_model(str(model), trust=trust), calibration)
+        return str(model)
     import torch
 
     if isinstance(model, torch.export.ExportedProgram):
-        return from_exported(model, calibration or ())
+        return from_exported(model)
     if not isinstance(model, torch.nn.Module):
         raise UsageError(
             f"an object of type {type(model).__name__} is not a model",
-            hint="give a torch.nn.Module, an ExportedProgram, file.py:function, a .pt2 or a .pte",
+            hint="give a torch.nn.Module, an ExportedProgram, file.py:function, a .pt2, a .pte or a .bpte",
         )
     if not inputs:
         raise UsageError(f"{type(model).__name__}: a module in memory needs inputs", hint=_INPUTS_HINT)
     sets = [_tensors(entry) for entry in inputs]
     label = type(model).__name__
     own = copied(model, label)  # lowering puts it into eval mode; the user's module must not change
-    return from_module(own, sets[0], calibration or sets, label=label, root=_folder(type(model)))
+    return from_module(own, sets[0], sets, label=label, root=_folder(type(model)))
 
 
-def _calibrated(
-    model: TorchModel | ProgramFile, calibration: list[tuple[torch.Tensor, ...]] | None
-) -> TorchModel | ProgramFile:
-    """Return the model with other inputs for the calibration of its default method."""
-    if calibration is None:
-        return model
-    if isinstance(model, ProgramFile):
-        raise UsageError(f"{model.label} is compiled already", hint="leave out calibrate")
-    name = model.default_name
-    method: Method = dataclasses.replace(model.methods[name], calibration_inputs=tuple(calibration))
-    return dataclasses.replace(model, methods={**model.methods, name: method})
+def _calibration(calibrate: Calibration | None) -> str | list[tuple[torch.Tensor, ...]] | None:
+    if calibrate is None or isinstance(calibrate, str | Path):
+        return None if calibrate is None else str(calibrate)
+    return [_tensors(entry) for entry in _input_sets(list(calibrate))]  # type: ignore[arg-type]
+
+
+def _names(int16: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(int16, str) or not all(isinstance(name, str) for name in int16):
+        raise UsageError(f"int16 is {int16!r}", hint='give a list of names of modules, such as ["head"]')
+    return tuple(int16)
 
 
 def _folder(cls: type) -> Path | None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
+from ethos_hil.results.verdict import Verdict
 
 _COLOURS = {"verified": "green", "failed": "red"}
 _CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
@@ -43,6 +44,8 @@ def add_row(table: Table, *cells: str | Text) -> None:
 
 def compared_text(output: Output) -> str:
     """Return one line that compares an output with its reference."""
+    if not output.reference:
+        return f"{output.dtype}{list(output.shape)}: not compared"
     good = output.compared - output.mismatches
     relation = f"within {output.tolerance:.3g} of" if output.tolerance else "equal to"
     difference = f", largest difference {output.max_abs_error:.3g}" if output.mismatches or output.tolerance else ""
@@ -65,7 +68,11 @@ def summary(record: Record) -> RenderableType:
     if record.runner is not None:
         add_row(facts, "runner", f"{record.runner.path} (SHA-256 {record.runner.sha256[:16]}...)")
     if record.failure is not None:
-        add_row(facts, "failure", f"{record.failure.kind}: {one_line(record.failure.message)}")
+        add_row(
+            facts,
+            "reason" if record.verdict == Verdict.UNVERIFIED else "failure",
+            f"{record.failure.kind}: {one_line(record.failure.message)}",
+        )
         if record.failure.hint:
             add_row(facts, "", record.failure.hint)
     if record.divergence is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.formats import MOST_EXECUTIONS
+from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
@@ -36,9 +37,13 @@ class RunRequest:
         memory_mode: Vela's name of the memory mode to compile for; None for ExecuTorch's default for the NPU.
         vela: what Vela is asked beyond that.
         scheme: bits of activations and weights.
+        quantisation: what else the user says about the quantisation.
         method: the method to run; None for forward, or the first.
         inputs: an .npz file, input sets (each a tuple of arrays, one for each input), or None for the model's example
             inputs.
+        expected: an .npz file, or the outputs (each set a tuple of arrays) that are right, one set for each input set
+            or for each execution; None if only the reference says what is right.
+        atol, rtol: how far a float may be from what is expected: `atol` + `rtol` times the expected value's size.
         repeat: executions of each input set.
         timeout: wall seconds for the run on the target.
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
@@ -73,6 +78,10 @@ class RunRequest:
     as_upstream: bool = False
     leave: tuple[str, ...] = ()
     delegation: Delegation = field(default_factory=Delegation)
+    expected: Path | tuple[InputSet, ...] | None = None
+    atol: float = 0.0
+    rtol: float = 0.0
+    quantisation: QuantisationOptions = field(default_factory=QuantisationOptions)
 
     @property
     def label(self) -> str:
@@ -83,11 +92,13 @@ class RunRequest:
         """Check what no other check sees before a target is started.
 
         Raises:
-            UsageError: `delegation` contradicts itself,
-                `repeat` is not from 1 to MOST_EXECUTIONS, `timeout` not above 0 and up to MOST_SECONDS,
-                `min_sqnr` is not finite, or a runner is trusted that is not given.
+            UsageError: `delegation` contradicts itself, `repeat` is not from 1 to MOST_EXECUTIONS, `timeout` not above
+                0 and up to MOST_SECONDS, `min_sqnr` is not finite, `atol` or `rtol` is negative or not finite, or a
+                runner is trusted that is not given; no scheme has the name, or a file of the quantisation is missing.
         """
         self.delegation.check_options()
+        parse_scheme(self.scheme)
+        self.quantisation.check_files()
         if self.trust_elf and self.runner is None:
             raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
         if not 1 <= self.repeat <= MOST_EXECUTIONS:
@@ -96,6 +107,9 @@ class RunRequest:
             raise UsageError(f"the time limit is {self.timeout:g} s", hint=f"give up to {MOST_SECONDS:,} s")
         if self.min_sqnr is not None and not math.isfinite(self.min_sqnr):
             raise UsageError(f"the least SQNR is {self.min_sqnr}", hint="give a number of dB, such as 20")
+        for name, value in (("--atol", self.atol), ("--rtol", self.rtol)):
+            if not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value:g}", hint="give a number that is not negative, such as 0.01")
 
     @property
     def npu_name(self) -> NpuName:

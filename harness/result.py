@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.harness.outputs_file import outputs_archive
 from ethos_hil.harness.run import Report
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError
@@ -69,7 +70,7 @@ class Result:
 
     @property
     def failure(self) -> Failure | None:
-        """What went wrong. None for a verified run."""
+        """What went wrong, or why nothing says what is right. None for a verified run."""
         return self.record.failure
 
     @property
@@ -95,8 +96,31 @@ class Result:
         )
 
     @property
+    def output_names(self) -> tuple[str, ...]:
+        """The outputs' names: a dictionary's keys, joined by dots ("head.boxes"), else numbers ("output 0")."""
+        return self.artifact.outputs
+
+    def named_outputs(self, input_set: int = 0, repeat: int = 0) -> dict[str, np.ndarray]:
+        """Return the device's outputs for one input set, by name. Arguments and errors are those of `outputs_of`."""
+        return dict(zip(self.output_names, self.outputs_of(input_set, repeat), strict=True))
+
+    def save_outputs(self, path: str | Path) -> Path:
+        """Write the device's outputs as an .npz, whole or not at all: one array for each output, by name.
+
+        "output 1" is called output_1 there. Where the program ran several times, arrays have one more leading axis, the
+        executions in order.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        write_whole(Path(path), outputs_archive(self.output_names, self.report.outcome.runs))
+        return Path(path)
+
+    @property
     def references(self) -> tuple[tuple[np.ndarray, ...], ...]:
-        """The outputs that tosa_reference_model computes, for each input set."""
+        """The outputs that tosa_reference_model computes, for each input set; none for a .pte that was not lowered
+        here.
+        """
         return tuple(reference.outputs for reference in self.report.references)
 
     @property

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
-from ethos_hil.harness.image.inputs import InputFile, InputSet
+from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
+from ethos_hil.harness.lowered_request import lowered
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.references import references_of
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run_data import RunData
 from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
@@ -34,23 +37,21 @@ from ethos_hil.harness.verdict.against_pytorch import (
 )
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.harness.verdict.divergence import localise
+from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, compare, not_compared
 from ethos_hil.harness.verdict.known_defects import named, naming_defects
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.state import state_of, steps_of
-from ethos_hil.harness.verdict.verify import verify
+from ethos_hil.harness.verdict.verify import Comparison, verify
 from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import Method, TorchModel
-from ethos_hil.lowering.named_model import LoweredModel, lower_named
+from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.progress import Progress
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results import environment
-from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.results.record import Failure, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
 
 if TYPE_CHECKING:
@@ -90,11 +91,13 @@ class Answer:
         artifact: the artifact that ran.
         board: the target, only to read its properties.
         input_sets: the inputs of the program.
-        references: the right outputs for each input set.
+        references: the right outputs for each input set; none where they are not known.
         outcome: the outcome of the run.
         runner: the runner that ran in place of the firmware, or None.
         calls: the float model's answers in PyTorch, where they are not the artifact's.
         min_sqnr: the least SQNR against them that the user accepts, in dB.
+        expected: the outputs that the user, or a bundled program, expects; None if nobody does.
+        lacking: why there are no references.
     """
 
     artifact: Artifact
@@ -105,6 +108,8 @@ class Answer:
     runner: Runner | None = None
     calls: ModelCalls | None = None
     min_sqnr: float | None = None
+    expected: ExpectedOutputs | None = None
+    lacking: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ class Report:
 
     @property
     def references(self) -> tuple[ReferenceRun, ...]:
-        """The right outputs of the program, for each input set."""
+        """The right outputs of the program, for each input set; none where they are not known."""
         return self.answer.references
 
 
@@ -160,10 +165,7 @@ def run(
     firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
     if not isinstance(firmware, Runner):
         check_firmware(firmware, board.soc)
-    if isinstance(request.inputs, Path):
-        inputs: InputFile | tuple[InputSet, ...] | None = InputFile.read(request.inputs)
-    else:
-        inputs = request.inputs
+    data = RunData.read(request)
     REFERENCE_MODEL.start()  # it is imported while the model is loaded and lowered
     what = f"Lowering {request.label} for {npu}"
     reporter.stage(what)
@@ -173,45 +175,29 @@ def run(
         watch.begin_stage(text)
         reporter.stage(f"{what}: {text}")
 
-    lowered = _lower(request, npu, setup, progress)
-    artifact = lowered.artifact.of(request.method)
-    if request.trace is not None:
-        trace_file.write(artifact, npu, request.trace)
-    method = lowered.model.methods[artifact.method] if lowered.model is not None else None
-    with naming_defects(artifact):
-        report = _run_artifact(artifact, board, firmware, request, inputs, reporter, watch, method)
-    record = report.record
-    notes, metrics = (*lowered.notes, *record.notes), (*record.metrics, *watch.metrics())
-    return dataclasses.replace(report, record=dataclasses.replace(record, notes=notes, metrics=metrics))
-
-
-def _lower(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progress: Progress) -> LoweredModel:
-    """Return the model of a run, lowered. It is loaded only if it changed, or if the run needs more of it."""
-    source = request.model
-    if isinstance(source, str):
-        return lower_named(
-            source,
-            npu,
-            vela=setup,
-            scheme=request.scheme,
-            as_upstream=request.as_upstream,
-            leave=request.leave,
-            trust=request.trust_model,
-            # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
-            needed=lambda stateful: request.inputs is not None or (stateful and request.repeat > 1),
-            progress=progress,
-        )
-    artifact = lower(
-        source,
+    found = lowered(
+        request.model,
         npu,
+        request.quantisation,
+        method=request.method,
+        trust=request.trust_model,
+        # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
+        needed=lambda stateful: request.inputs is not None or (stateful and request.repeat > 1),
+        progress=progress,
         vela=setup,
         scheme=request.scheme,
         as_upstream=request.as_upstream,
         leave=request.leave,
-        progress=progress,
     )
-    model = source if isinstance(source, TorchModel) else None
-    return LoweredModel(artifact, model.notes if model is not None else (), model)
+    artifact = found.artifact.of(request.method)
+    if request.trace is not None:
+        trace_file.write(artifact, npu, request.trace)
+    method = found.model.methods[artifact.method] if found.model is not None else None
+    with naming_defects(artifact):
+        report = _run_artifact(artifact, board, firmware, request, data.of(found.source), reporter, watch, method)
+    record = report.record
+    notes, metrics = (*found.said(artifact.method), *record.notes), (*record.metrics, *watch.metrics())
+    return dataclasses.replace(report, record=dataclasses.replace(record, notes=notes, metrics=metrics))
 
 
 def run_artifact(
@@ -227,14 +213,15 @@ def run_artifact(
     Args:
         artifact: what to run.
         board: the target, in the idle state; it is idle again when this returns or raises.
-        request: only its model's name, inputs (arrays), repeat, timeout and delegation are used.
+        request: only its model's name, inputs, expected outputs, repeat, timeout and delegation are used.
         firmware: the firmware's ELF; by default the one for the board.
         reporter: receives the progress.
     """
     request.check_numbers()
-    inputs = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
     elf = find_firmware(board.soc) if firmware is None else firmware
-    return _run_artifact(artifact, board, elf, request, inputs, reporter or Silent(), Stopwatch("starting"))
+    return _run_artifact(
+        artifact, board, elf, request, RunData.read(request), reporter or Silent(), Stopwatch("starting")
+    )
 
 
 def _run_artifact(
@@ -242,20 +229,14 @@ def _run_artifact(
     board: Target,
     firmware: bytes | Runner,
     request: RunRequest,
-    inputs: InputFile | tuple[InputSet, ...] | None,
+    data: RunData,
     reporter: Reporter,
     watch: Stopwatch,
     method: Method | None = None,
 ) -> Report:
     watch.begin("checking")
-    tensors = artifact.plan.input_tensors
-    if inputs is None:
-        input_sets: tuple[InputSet, ...] = (artifact.example_inputs,)
-    elif isinstance(inputs, InputFile):
-        input_sets = inputs.input_sets(tensors)
-    else:
-        input_sets = inputs
-
+    input_sets, said = data.input_sets(artifact)
+    expected = data.answers(artifact, len(input_sets), request.repeat)
     executions = len(input_sets) * request.repeat
     if artifact.keeps_state and isinstance(firmware, Runner) and executions > 1:
         raise UsageError(
@@ -274,13 +255,10 @@ def _run_artifact(
     system = compiled_for.system(artifact)
     follows = board.compiled_for(system)
     watch.begin("reference")
-    reporter.stage("Computing the reference with tosa_reference_model")
-    reference = Reference(artifact)
-    references = []
-    for index, input_set in enumerate(input_sets):
-        references.append(reference.run(input_set, request.repeat))
-        reporter.step(index + 1, len(input_sets))
-
+    references: tuple[ReferenceRun, ...] = ()
+    lacking = None
+    if expected is None or not artifact.foreign:
+        references, lacking = references_of(artifact, input_sets, request.repeat, reporter)
     try:
         if isinstance(firmware, Runner):
             first = artifact.program.plans[0].name
@@ -307,11 +285,14 @@ def _run_artifact(
     doubts = () if follows or board.cycle_provenance != "modelled" else _of_default_memories(artifact, board)
     runner = firmware if isinstance(firmware, Runner) else None
     calls = None if method is None else call_model(method, artifact, input_sets, request.repeat)
-    answer = Answer(artifact, board, input_sets, tuple(references), outcome, runner, calls, request.min_sqnr)
+    answer = Answer(
+        artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking
+    )
     report = judge(answer, request.label, reporter=reporter)
     if own is not None and own.doubt is not None:
         doubts = (own.doubt, *doubts)
-    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=(*doubts, *report.record.notes)))
+    notes = (*doubts, *said, *report.record.notes)
+    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
 
 
 def _of_default_memories(artifact: Artifact, board: Target) -> tuple[str, ...]:
@@ -357,11 +338,26 @@ def judge(
     reporter = reporter or Silent()
     artifact, board, outcome, runner = answer.artifact, answer.board, answer.outcome, answer.runner
     reporter.stage("Verifying")
-    comparison = verify(outcome, answer.references, with_delegates=runner is None)
-    finding = PyTorchFinding() if comparison.difference is not None else _against_pytorch(answer)
-    decision = decide(Evidence(difference=comparison.difference, unlike=finding.failure, compared=comparison.compared))
-    failure = decision.failure
+    names = artifact.outputs
+    if answer.references:
+        comparison = verify(outcome, answer.references, with_delegates=runner is None, names=names)
+    elif answer.expected is not None:
+        comparison = Comparison(())
+    else:
+        comparison = not_compared(outcome, names)
     differs = comparison.difference is not None
+    if answer.expected is not None:
+        comparison = comparison.then(compare(outcome, answer.expected, names))
+    finding = PyTorchFinding() if comparison.difference is not None else _against_pytorch(answer)
+    decision = decide(
+        Evidence(
+            difference=comparison.difference,
+            unlike=finding.failure,
+            compared=comparison.compared,
+            lacking=answer.lacking,
+        )
+    )
+    failure = decision.failure
     if failure is not None and differs:
         failure = named(failure, artifact)
     divergence = None
@@ -383,7 +379,7 @@ def judge(
         artifact=info(artifact),
         versions=environment.versions() | ({"fvp": board.version} if board.kind == "fvp" else {}),
         executions=len(outcome.runs),
-        notes=(*artifact.notes, *finding.notes),
+        notes=(*artifact.notes, *finding.notes, *(answer.expected.notes if answer.expected is not None else ())),
         console=outcome.console,
         memory_mode=str(artifact.memory_mode or ""),
         system_config=compiled_for.system_name(artifact),
@@ -409,12 +405,12 @@ def _against_pytorch(answer: Answer) -> PyTorchFinding:
     for run in outcome.runs:
         if calls is not None:
             wanted = calls.of(run.input_set, run.repeat)
-            finding = finding.then(against_float(wanted, run.outputs))
+            finding = finding.then(against_float(wanted, run.outputs, artifact.outputs))
         else:
             wanted = artifact.floating
         if answer.min_sqnr is not None:
             where = f", input set {run.input_set}" if len(answer.input_sets) > 1 else ""
-            finding = finding.then(against_limit(wanted, run.outputs, answer.min_sqnr, where))
+            finding = finding.then(against_limit(wanted, run.outputs, answer.min_sqnr, where, artifact.outputs))
     if calls is not None and calls.repeat * len(answer.input_sets) == len(outcome.runs):
         in_turn = [answer.input_sets[run.input_set] for run in outcome.runs]
         finding = finding.then(steps_of(artifact, in_turn, calls, outcome))

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
-from ethos_hil.harness.image.inputs import InputFile
 from ethos_hil.harness.image.preflight import FAIL, Destination, examine
+from ethos_hil.harness.lowered_request import lowered
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Runner, describe
+from ethos_hil.harness.run_data import RunData
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import ProgramFile, load_model
-from ethos_hil.lowering.named_model import lower_named
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.model import load_model
 from ethos_hil.lowering.placement import Placement
-from ethos_hil.lowering.progress import Progress
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
 from ethos_hil.results.record import Check, TargetInfo
 
 
@@ -57,47 +53,37 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
     if request.runner is not None:
         Runner.read(request.runner)
-    given = InputFile.read(request.inputs) if isinstance(request.inputs, Path) else request.inputs
+    data = RunData.read(request)
     what = f"Lowering {request.label} for {npu}"
     reporter.stage(what)
-    artifact = _artifact(request, npu, setup, lambda text: reporter.stage(f"{what}: {text}"))
-    artifact = artifact.of(request.method)
-    sets = given.input_sets(artifact.plan.input_tensors) if isinstance(given, InputFile) else given
-    place = Destination(str(npu), board.soc, firmware)
-    checks = examine(
-        artifact,
-        place,
-        Footprint.of(artifact),
-        input_sets=1 if sets is None else len(sets),
-        asked=None if setup is None else setup.mode,
-        delegation=request.delegation,
-    )
-    return Survey(describe(board), checks, artifact.placement)
-
-
-def _artifact(request: RunRequest, npu: NpuName, setup: VelaSetup | None, progress: Progress) -> Artifact:
     source = request.model
-    if isinstance(source, str) and not source.lower().endswith(".pte"):
-        return lower_named(
-            source,
-            npu,
-            vela=setup,
-            scheme=request.scheme,
-            as_upstream=request.as_upstream,
-            leave=request.leave,
-            trust=request.trust_model,
-            progress=progress,
-        ).artifact
-    if isinstance(source, str):
-        source = load_model(source, trust=request.trust_model)
-    if isinstance(source, ProgramFile):
-        return lower(source, Artifact.of_program(source.data, source.label).npu or npu, leave=request.leave)
-    return lower(
+    if isinstance(source, str) and source.lower().endswith(PROGRAM_SUFFIXES):
+        source = load_model(source)
+    if isinstance(source, ProgramFile):  # for another NPU raises no error here
+        npu = Artifact.of_program(source.data, source.label).npu or npu
+        setup = setup if request.vela.given else None
+    found = lowered(
         source,
         npu,
+        request.quantisation,
+        method=request.method,
+        trust=request.trust_model,
+        progress=lambda text: reporter.stage(f"{what}: {text}"),
         vela=setup,
         scheme=request.scheme,
         as_upstream=request.as_upstream,
         leave=request.leave,
-        progress=progress,
     )
+    artifact = found.artifact
+    artifact = artifact.of(request.method)
+    sets, _ = data.of(found.source).input_sets(artifact)
+    place = Destination(request.npu, board.soc, firmware)
+    checks = examine(
+        artifact,
+        place,
+        Footprint.of(artifact),
+        input_sets=len(sets),
+        asked=None if request.setup is None else request.setup.mode,
+        delegation=request.delegation,
+    )
+    return Survey(describe(board), checks, artifact.placement)

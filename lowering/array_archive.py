@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -105,6 +106,19 @@ def array_archive(file: BinaryIO, left_out: Collection[str] = ()) -> Iterator[Ar
     file.seek(0)
     with members(file, size) as archive:
         yield ArrayArchive(archive, left_out)
+
+
+def packed_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return an archive of arrays by name, in this order.
+
+    numpy.savez takes the names as keyword arguments, so that no array can be called "file".
+    """
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}{_SUFFIX}", "w") as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+    return packed.getvalue()
 
 
 def read_arrays(file: BinaryIO, left_out: Collection[str] = ()) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.artifact_files import arrays, prefix_of, vela_flags_of, verified_files, write_synced
+from ethos_hil.lowering.artifact_files import arrays, prefix_of, verified_files, write_synced
 from ethos_hil.lowering.cache_contents import DIGESTS
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
@@ -25,8 +25,9 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.output_names import fitting
 from ethos_hil.lowering.placement import Placement
-from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.program_delegates import ProgramDelegates
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
 SCHEMA_VERSION = 11
@@ -107,7 +108,7 @@ class LoweredMethod:
     delegates: tuple[Delegate, ...] = ()
     example_inputs: tuple[np.ndarray, ...] = ()
     input_names: tuple[str, ...] = ()
-    scheme: Scheme | None = None
+    scheme: str | None = None
     floating: tuple[np.ndarray, ...] = ()
     quantised: tuple[np.ndarray, ...] = ()
     allowed: tuple[np.ndarray, ...] = ()
@@ -115,6 +116,7 @@ class LoweredMethod:
     lost: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     placement: Placement = field(default_factory=Placement)
+    output_names: tuple[str, ...] = ()
 
 
 _OF_METHOD = tuple(each.name for each in fields(LoweredMethod) if each.name != "name")
@@ -140,7 +142,8 @@ class Artifact:
         delegates: in the order of their calls; empty when nothing could be delegated.
         example_inputs: one input set, logical shapes; empty for a .pte that was not lowered here.
         input_names: the names of the method's arguments.
-        scheme: how it was quantised; None when it was not, or was not lowered here.
+        scheme: how it was quantised, in words ("a8w8", "a8w8, a16w8 in head"); None when it was not, or was not
+            lowered here.
         floating: the float module's outputs for `example_inputs`, computed in float64 where all its operators support
             it.
         quantised: the quantised module's outputs for them in PyTorch.
@@ -152,6 +155,8 @@ class Artifact:
         frozen: what else a call of the model changes, so that the next answer is another; the program has the values of
             the first call.
         placement: how many operators are delegated, and each call on the CPU with its line and reason.
+        output_names: the names of the method's outputs (`ethos_hil.lowering.output_names`); empty for a .pte that was
+            not lowered here.
         others: the other methods; `of` returns the artifact as seen from one of them.
     """
 
@@ -168,7 +173,7 @@ class Artifact:
     notes: tuple[str, ...] = ()
     memory_mode: MemoryMode | None = None
     tosa: TosaSpec | None = None
-    scheme: Scheme | None = None
+    scheme: str | None = None
     floating: tuple[np.ndarray, ...] = ()
     quantised: tuple[np.ndarray, ...] = ()
     allowed: tuple[np.ndarray, ...] = ()
@@ -176,6 +181,7 @@ class Artifact:
     lost: tuple[str, ...] = ()
     frozen: tuple[str, ...] = ()
     placement: Placement = field(default_factory=Placement)
+    output_names: tuple[str, ...] = ()
     method: str = FORWARD
     others: tuple[LoweredMethod, ...] = ()
 
@@ -208,6 +214,16 @@ class Artifact:
     def pytorch(self) -> tuple[np.ndarray, ...]:
         """PyTorch's answer to the example inputs that is nearest to the program's: the quantised module's, if any."""
         return self.quantised or self.floating
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it was not lowered here, so that nothing is known of the model it was made from."""
+        return not self.key
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the method's outputs, one for each; numbers where they have no names."""
+        return fitting(self.output_names, len(self.plan.outputs))
 
     @property
     def keeps_state(self) -> bool:
@@ -263,6 +279,7 @@ class Artifact:
                     "lost": method.lost,
                     "frozen": method.frozen,
                     "placement": method.placement.to_json(),
+                    "output_names": method.output_names,
                     "delegates": [
                         {
                             "index": delegate.index,
@@ -347,31 +364,27 @@ class Artifact:
     def of_program(cls, pte: bytes, model: str) -> Artifact:
         """Return the artifact of a .pte that was not lowered here. It has no TOSA, hence no reference, and no map.
 
-        The command streams state the NPU, the compile specs the memory mode. Raises UsageError when they disagree or a
-        delegate is not for an Ethos-U.
+        Raises:
+            UsageError: the program is damaged, or its delegates disagree or are not for an Ethos-U.
         """
-        methods, npus, modes, flags = [], set(), set(), set()
-        for plan in Program.parse(pte, model).plans:
-            delegates = []
-            for at, call in plan.delegate_calls:
-                entry = plan.delegates[call.delegate]
-                where = f"{model}, delegate {call.delegate}" + (f" of {plan.name}" if plan.name != FORWARD else "")
-                if entry.id != "EthosUBackend":
-                    raise UsageError(
-                        f"{where} is for {entry.id!r}", hint="only Ethos-U delegates (EthosUBackend) can run"
-                    )
-                blob = VelaBlob.parse(entry.data, where)
-                npus.add(NpuName.from_config_word(blob.config_word))
-                flags.add(vela_flags_of(entry.compile_specs))
-                modes.add(MemoryMode.of_flags(vela_flags_of(entry.compile_specs)))
-                delegates.append(Delegate(call.delegate, at, None, entry.data))
-            methods.append(LoweredMethod(plan.name, tuple(delegates), placement=Placement.of_plan(plan)))
-        for found in (npus, modes):
-            if len(found) > 1:
-                raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, found)))}")
-        npu, mode = next(iter(npus), None), next(iter(modes), None)
-        common = flags.pop() if len(flags) == 1 else ()
-        return cls.of_methods(methods, key="", model=model, npu=npu, pte=pte, memory_mode=mode, vela_flags=common)
+        found = ProgramDelegates.of(pte, model)
+        methods = [
+            LoweredMethod(
+                plan.name,
+                tuple(Delegate(each.index, each.instruction, None, each.vela) for each in found.methods[plan.name]),
+                placement=Placement.of_plan(plan),
+            )
+            for plan in Program.parse(pte, model).plans
+        ]
+        return cls.of_methods(
+            methods,
+            key="",
+            model=model,
+            npu=found.npu,
+            pte=pte,
+            memory_mode=found.memory_mode,
+            vela_flags=found.vela_flags,
+        )
 
     def called(self, model: str) -> Artifact:
         """Return the same artifact under the user's present name for it."""
@@ -389,6 +402,7 @@ def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -
         lost=tuple(entry["lost"]),
         frozen=tuple(entry["frozen"]),
         placement=Placement.from_json(entry["placement"]),
+        output_names=tuple(entry["output_names"]),
         **{name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS},
     )
 

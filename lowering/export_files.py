@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, get_args
 
 import numpy as np
 
+from ethos_hil.lowering.array_archive import packed_arrays
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.errors import CompileError, OracleError
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.output_names import archive_names
 from ethos_hil.lowering.text_summary import listing, summary, target
 
 Product = Literal["tosa", "vela", "pte"]
@@ -67,13 +67,13 @@ def artefacts(artifact: Artifact) -> dict[str, bytes]:
                 files[f"{prefix}delegate-{delegate.index}.tosa"] = delegate.tosa
             if delegate.vela:
                 files[f"{prefix}delegate-{delegate.index}.vela"] = delegate.vela
-        files[f"{prefix}inputs.npz"] = packed(_named(method.input_names, method.example_inputs))
+        files[f"{prefix}inputs.npz"] = packed_arrays(_named(method.input_names, method.example_inputs))
         answers = {f"float_{at}": each for at, each in enumerate(method.floating)}
-        files[f"{prefix}pytorch.npz"] = packed(
+        files[f"{prefix}pytorch.npz"] = packed_arrays(
             answers | {f"quantised_{at}": each for at, each in enumerate(method.quantised)}
         )
         try:
-            files[f"{prefix}reference.npz"] = packed(_reference(artifact.of(method.name)))
+            files[f"{prefix}reference.npz"] = packed_arrays(_reference(artifact.of(method.name)))
         except OracleError as error:
             missing.append(f"{prefix}reference.npz: {error.message}")
     if artifact.npu is not None:
@@ -100,7 +100,7 @@ def _named(names: Sequence[str], arrays: Sequence[np.ndarray]) -> dict[str, np.n
 
 def _reference(artifact: Artifact) -> dict[str, np.ndarray]:
     run = Reference(artifact).run(artifact.example_inputs)
-    arrays = {f"output_{at}": each for at, each in enumerate(run.outputs)}
+    arrays = dict(zip(archive_names(artifact.outputs), run.outputs, strict=True))
     for instruction, outputs in run.delegate_outputs.items():
         arrays |= {f"instruction_{instruction}_output_{at}": each for at, each in enumerate(outputs)}
     return arrays
@@ -123,16 +123,6 @@ def _by_delegate(artifact: Artifact, content: Any) -> dict[str, Any]:
         for method in artifact.methods
     }
     return {"schema_version": SCHEMA_VERSION, "methods": methods}
-
-
-def packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return an .npz; unlike numpy.savez it accepts any name of an array."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w") as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    return packed.getvalue()
 
 
 def _json(document: Mapping[str, Any]) -> bytes:

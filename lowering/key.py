@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.model import TorchModel
+from ethos_hil.lowering.output_names import output_names
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.versions import versions
 
@@ -16,7 +18,14 @@ if TYPE_CHECKING:
     import torch
 
 
-def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: TorchModel, target: Sequence[str]) -> str:
+def model_key(
+    exported: Mapping[str, torch.export.ExportedProgram],
+    model: TorchModel,
+    target: Sequence[str],
+    quantised: Mapping[str, torch.export.ExportedProgram] = MappingProxyType({}),
+    *,
+    numbers: bool = True,
+) -> str:
     """Return the cache key (hexadecimal SHA-256) of a model compiled for a target.
 
     It covers, for every method, the graph with each operator's module path and source line (the delegate map names
@@ -27,7 +36,10 @@ def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: Torch
         exported: the model's methods, as exported in float.
         model: the model.
         target: the properties of the target that decide the result.
+        quantised: the methods that a quantiser of the user's has quantised.
+        numbers: False for the digest of the same without weights, buffers, constants and inputs.
     """
+    digest = _digest if numbers else _form
     parts: dict[str, Any] = {
         "target": list(target),
         "versions": versions(),
@@ -36,17 +48,28 @@ def model_key(exported: Mapping[str, torch.export.ExportedProgram], model: Torch
                 "name": name,
                 "on_cpu": method.on_cpu,
                 "leave": list(method.leave),
-                "graph": _graph(exported[name].graph_module, model.sources),
-                "signature": [_signature_entry(spec) for spec in exported[name].graph_signature.input_specs],
-                "outputs": [str(spec) for spec in exported[name].graph_signature.output_specs],
-                "tensors": {key: _digest(tensor) for key, tensor in _tensors(exported[name])},
-                "example": [_digest(tensor) for tensor in method.example_inputs],
-                "calibration": [[_digest(tensor) for tensor in inputs] for inputs in method.calibration_inputs],
+                "int16": list(method.int16),
+                "quantised": _program(quantised[name], model.sources, digest) if name in quantised else None,
+                **_program(exported[name], model.sources, digest),
+                "output_names": output_names(exported[name].call_spec.out_spec),
+                "example": [digest(tensor) for tensor in method.example_inputs],
+                "calibration": [[digest(tensor) for tensor in inputs] for inputs in method.calibration_inputs],
             }
             for name, method in model.methods.items()
         ],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _program(
+    exported: torch.export.ExportedProgram, sources: Sources, digest: Callable[[torch.Tensor], str]
+) -> dict[str, Any]:
+    return {
+        "graph": _graph(exported.graph_module, sources),
+        "signature": [_signature_entry(spec) for spec in exported.graph_signature.input_specs],
+        "outputs": [str(spec) for spec in exported.graph_signature.output_specs],
+        "tensors": {key: digest(tensor) for key, tensor in _tensors(exported)},
+    }
 
 
 def _graph(module: Any, sources: Sources) -> list[list[str]]:
@@ -82,11 +105,15 @@ def _tensors(exported: Any) -> Iterable[tuple[str, torch.Tensor]]:
                 yield f"{kind}:{name}", value
 
 
+def _form(tensor: torch.Tensor) -> str:
+    return f"{tensor.dtype} {tuple(tensor.shape)} {tensor.stride()} "
+
+
 def _digest(tensor: torch.Tensor) -> str:
     import torch
 
     plain = tensor.detach().cpu()
-    digest = hashlib.sha256(f"{plain.dtype} {tuple(plain.shape)} {plain.stride()} ".encode())
+    digest = hashlib.sha256(_form(plain).encode())
     flat = plain.contiguous().flatten().view(torch.uint8) if plain.numel() else plain.flatten()
     digest.update(flat.numpy().tobytes() if plain.numel() else b"")
     return digest.hexdigest()

@@ -18,7 +18,9 @@ from ethos_hil.lowering.key import model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.output_names import output_names
 from ethos_hil.lowering.progress import Progress, silent, tell, telling
+from ethos_hil.lowering.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
@@ -104,8 +106,9 @@ def lower(
     if whole and left:
         names = ", ".join(f"{name} leaves {', '.join(operators)}" for name, operators in left.items())
         raise UsageError(f"{model.label} cannot be lowered whole: {names} to the CPU", hint="leave out --whole")
+    wide: Scheme = "a16w8" if any(method.int16 for method in model.methods.values()) else scheme
     toolchain = (
-        TosaToolchain(target, scheme)
+        TosaToolchain(target, scheme, bits=wide)
         if isinstance(target, TosaSpec)
         else EthosUToolchain(vela or VelaSetup.default(target, memory_mode), scheme, as_upstream=as_upstream)
     )
@@ -114,10 +117,12 @@ def lower(
     with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]):
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
+            early = _quantised_by_users(model, exported, toolchain)
             asked = (*(("whole",) if whole else ()), *(("leave", *sorted(set(leave))) if leave else ()))
-            key = model_key(exported, model, (*toolchain.key, *asked))
+            programs = {name: ready.program for name, ready in early.items()}
+            key = model_key(exported, model, (*toolchain.key, *asked), programs)
         artifact, _ = cache.get_or_make(
-            key, lambda: _compile(model, exported, toolchain, key, whole=whole, asked=tuple(leave))
+            key, lambda: _compile(model, exported, early, toolchain, key, whole=whole, asked=tuple(leave))
         )
     return artifact.called(model.label)
 
@@ -162,11 +167,40 @@ class _Ready:
     floating: tuple[np.ndarray, ...]
     quantised: tuple[np.ndarray, ...]
     notes: tuple[str, ...]
+    scheme: str | None = None
+
+
+def _quantised_by_users(
+    model: TorchModel,
+    exported: Mapping[str, torch.export.ExportedProgram],
+    toolchain: Toolchain,
+) -> dict[str, _Ready]:
+    """Quantise the methods that have a quantiser of the user's.
+
+    What it does is only known from what it makes, so this comes before the artifact's key is made.
+    """
+    chosen = {name: method for name, method in model.methods.items() if method.quantizer is not None}
+    if not chosen:
+        return {}
+    if toolchain.scheme is None:
+        raise UsageError(
+            f"a quantizer is given; {toolchain.product} is asked for in float", hint="ask for TOSA-1.0+INT"
+        )
+    with _stage("loading ExecuTorch", model.sources):
+        toolchain.start()
+        import_executorch()
+        spec = toolchain.compile_spec
+    with apply(SPEED):
+        return {
+            name: _prepared(name, method, exported[name], toolchain, spec, model.sources)
+            for name, method in chosen.items()
+        }
 
 
 def _compile(
     model: TorchModel,
     exported: Mapping[str, torch.export.ExportedProgram],
+    early: Mapping[str, _Ready],
     toolchain: Toolchain,
     key: str,
     *,
@@ -179,12 +213,13 @@ def _compile(
         import_executorch()
         spec = toolchain.compile_spec
     with apply(SPEED):
-        return _lowered(model, exported, toolchain, spec, key, whole=whole, asked=asked)
+        return _lowered(model, exported, early, toolchain, spec, key, whole=whole, asked=asked)
 
 
 def _lowered(
     model: TorchModel,
     exported: Mapping[str, torch.export.ExportedProgram],
+    early: Mapping[str, _Ready],
     toolchain: Toolchain,
     spec: Any,
     key: str,
@@ -196,7 +231,7 @@ def _lowered(
     from executorch.exir import ExecutorchBackendConfig
 
     ready = {
-        name: _prepared(name, method, exported[name], toolchain, spec, model.sources)
+        name: early.get(name) or _prepared(name, method, exported[name], toolchain, spec, model.sources)
         for name, method in model.methods.items()
     }
     programs = {name: method.program for name, method in ready.items()}
@@ -230,11 +265,12 @@ def _lowered(
                 name,
                 delegates=toolchain.delegates(plans.plan(name)),
                 input_names=tuple(str(each) for each in exported[name].graph_signature.user_inputs),
-                scheme=toolchain.scheme if name in given else None,
+                scheme=ready[name].scheme,
                 delegated=delegated(edge.exported_program(name)),
                 placement=placement(plans.plan(name), written, edge, locate[name], on_cpu=name not in given),
                 lost=states[name][0],
                 frozen=states[name][1],
+                output_names=output_names(exported[name].call_spec.out_spec),
                 **_answers(model.methods[name], ready[name], borders.get(name)),
             )
             for name in programs
@@ -333,8 +369,9 @@ def _prepared(
                 f"method {name} is quantised already; {toolchain.product} is asked for in float",
                 hint="give the float model, or ask for TOSA-1.0+INT",
             )
+        require_unquantised_options(name, method, toolchain.scheme)
         toolchain.observe(name, floating, sources)
-        return _Ready(exported, (), evaluate(floating, method.example_inputs), ())
+        return _Ready(exported, (), evaluate(floating, method.example_inputs), (), AS_GIVEN)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
@@ -346,8 +383,10 @@ def _prepared(
         return _Ready(program, floats, (), notes)
     tell("quantising")
     with _stage("quantising the model", sources):
-        module, program = quantise(floating, method.calibration_inputs, spec, toolchain.scheme)
-        return _Ready(program, floats, evaluate(module, method.example_inputs), notes)
+        quantiser = quantizer_of(name, method, toolchain.scheme, spec, floating)
+        module, program = quantise(floating, method.calibration_inputs, quantiser)
+        scheme = scheme_text(method, toolchain.scheme)
+        return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme)
 
 
 def _array(tensor: torch.Tensor, index: int) -> np.ndarray:

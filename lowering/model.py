@@ -15,16 +15,9 @@ other shared data is in the program once for each method.
 
 from __future__ import annotations
 
-import difflib
-import importlib
-import importlib.util
-import inspect
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.bytecode import check_bytecode, imported_files
@@ -32,24 +25,21 @@ from ethos_hil.lowering.error_text import summary, user_line
 from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.module_copy import copied
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
+from ethos_hil.lowering.random_numbers import watched_draws
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.trial_calls import called_twice
-from ethos_hil.results.regular_file import check_regular, read_bytes
+from ethos_hil.lowering.user_function import load_function
 
 if TYPE_CHECKING:
     import torch
 
 Inputs = tuple["torch.Tensor", ...]
 
-_FORMS = "give file.py:function, package.module:function, a .pt2 or a .pte"
 _RETURNS = (
     "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of these "
     "by method name"
 )
-_MOST_PROGRAM = 2 << 30
-"""Bytes of a .pte: the offsets in a FlatBuffer have 31 bits."""
-MODULE_PREFIX = "ethos_hil_model_"
-"""How the name begins that a user's file is imported under, anew each time."""
 _MAX_NAME = 31  # bytes of a method's name that the firmware's package has room for (harness/image/formats.py)
 
 
@@ -64,6 +54,8 @@ class Method:
         on_cpu: run all of it on the CPU, in float.
         leave: what its partitioner leaves to the CPU, quantised like the rest: operators ("aten.sigmoid"), lines
             ("net.py:12") or modules ("head.0") (`ethos_hil.lowering.upstream.cpu_only`).
+        int16: the modules, by name ("head", "blocks.3"), whose activations have 16 bits where the others have 8.
+        quantizer: makes the quantiser from upstream's compile spec, in place of ours; it decides all bits.
         notes: sentences for the record of a run, for example that the model is untrained.
         changed: the names of the module's buffers and attributes that a call of it changes ("stem.calls"), and
         steady: whether two equal calls give equal answers; both are filled in when the model is loaded.
@@ -74,6 +66,8 @@ class Method:
     calibration_inputs: tuple[Inputs, ...] = ()
     on_cpu: bool = False
     leave: tuple[str, ...] = ()
+    int16: tuple[str, ...] = ()
+    quantizer: Callable[[Any], Any] | None = None
     notes: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     steady: bool = True
@@ -92,11 +86,13 @@ class TorchModel:
         label: the user's name for it.
         methods: the methods by name, at least one.
         sources: names the lines of the user's files.
+        unseeded: whether random numbers were drawn without a seed when it was loaded.
     """
 
     label: str
     methods: Mapping[str, Method]
     sources: Sources = field(default_factory=Sources)
+    unseeded: bool = False
 
     @property
     def default_name(self) -> str:
@@ -128,19 +124,6 @@ class TorchModel:
         return tuple(dict.fromkeys(note for method in self.methods.values() for note in method.notes))
 
 
-@dataclass(frozen=True)
-class ProgramFile:
-    """A program that is compiled already.
-
-    Attributes:
-        label: the user's name for it.
-        data: the .pte's bytes.
-    """
-
-    label: str
-    data: bytes
-
-
 def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
     """Load the model called `text`.
 
@@ -152,25 +135,14 @@ def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
         UsageError: says what is wrong with the model and where.
     """
     suffix = Path(text).suffix.lower()
-    if suffix in (".pte", ".pt2"):
-        return _load_program(text) if suffix == ".pte" else _load_exported(text, trust=trust)
-    place, separator, function_name = text.rpartition(":")
-    if not separator or not place or not function_name:
-        raise UsageError(f"MODEL {text!r} names no function", hint=_FORMS)
-    if place.endswith(".py") or "/" in place:
-        path = Path(place).expanduser()
-        try:
-            check_regular(path)
-        except FileNotFoundError:
-            raise _no_file(place) from None
-        except OSError as error:
-            raise UsageError(f"cannot read {place}: {error.strerror}") from None
-        module, sources = _import_file(path, text), Sources(path.resolve().parent)
-    else:
-        module = _import_module(place, text)
-        file = getattr(module, "__file__", None)  # modules that are part of Python have none
-        sources = Sources(Path(file).parent if file else None)
-    loaded = _call(_function(module, function_name, place), text, sources)
+    if suffix in PROGRAM_SUFFIXES:
+        return ProgramFile.read(text)
+    if suffix == ".pt2":
+        return _load_exported(text, trust=trust)
+    function, sources = load_function(text, "MODEL")
+    with watched_draws() as draws:
+        loaded = _call(function, text, sources)
+    loaded = replace(loaded, unseeded=draws.unseeded)
     if sources.root is not None:
         check_bytecode(imported_files(sources.root))
     return loaded
@@ -213,86 +185,13 @@ def from_exported(
     return _checked(result, label, label, Sources(), exported=True)
 
 
-def _no_file(name: str) -> UsageError:
-    folder = Path(name).expanduser().parent
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    close = difflib.get_close_matches(Path(name).name, names, n=1)
-    return UsageError(f"no such file: {name}", hint=f"did you mean {folder / close[0]}?" if close else _FORMS)
-
-
-def _load_program(text: str) -> ProgramFile:
-    path = Path(text).expanduser()
-    try:
-        return ProgramFile(text, read_bytes(path, most=_MOST_PROGRAM))
-    except FileNotFoundError:
-        raise _no_file(text) from None
-    except OSError as error:
-        raise UsageError(f"cannot read {text}: {error.strerror}") from None
-
-
 def _load_exported(text: str, *, trust: bool) -> TorchModel:
     path = Path(text).expanduser()
     if not path.exists():
-        raise _no_file(text)
+        raise no_file(text)
     from ethos_hil.lowering.exported.exported_file import load_exported
 
     return from_exported(load_exported(path, trust=trust), label=text)
-
-
-@contextmanager
-def _on_path(folder: Path) -> Iterator[None]:
-    """Let the user's file import its neighbours, as when it is run as a script."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        sys.path.remove(str(folder))
-
-
-def _import_file(path: Path, text: str) -> ModuleType:
-    resolved = path.resolve()
-    # Not the bare stem: a user's file may be called torch.py.
-    name = f"{MODULE_PREFIX}{resolved.stem}"
-    spec = importlib.util.spec_from_file_location(name, resolved)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} cannot be imported", hint=_FORMS)
-    module = importlib.util.module_from_spec(spec)
-    # torch.export finds a module's class by its file's module name.
-    sys.modules[name] = module
-    try:
-        with _on_path(resolved.parent):
-            spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise_if_interrupted(error)
-        del sys.modules[name]
-        raise UsageError(f"importing {path} failed: {summary(error)}{user_line(error)}") from error
-    return module
-
-
-def _import_module(name: str, text: str) -> ModuleType:
-    try:
-        with _on_path(Path.cwd()):
-            return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise UsageError(f"no such module: {error.name} (from MODEL {text!r})", hint=_FORMS) from None
-        raise UsageError(f"importing {name} failed: {summary(error)}{user_line(error)}") from error
-    except (Exception, SystemExit) as error:
-        raise_if_interrupted(error)
-        raise UsageError(f"importing {name} failed: {summary(error)}{user_line(error)}") from error
-
-
-def _function(module: ModuleType, name: str, place: str) -> Any:
-    function = getattr(module, name, None)
-    if function is not None and callable(function):
-        return function
-    own = [
-        key for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__
-    ]
-    close = difflib.get_close_matches(name, own, n=1)
-    known = ", ".join(sorted(own)) if own else "none"
-    what = f"{place} has no function {name!r}" if function is None else f"{name} in {place} is not a function"
-    raise UsageError(what, hint=(f"did you mean {close[0]}? " if close else "") + f"functions there: {known}")
 
 
 def _call(function: Any, text: str, sources: Sources) -> TorchModel:
@@ -335,7 +234,8 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
         raise UsageError(f"{what} returned {_describe(result)}", hint=_RETURNS)
     module = result[0]
     example = _input_tuple(result[1], what, "example_inputs")
-    calibration = _calibration(result[2], what, example) if len(result) == 3 and result[2] is not None else ()
+    given = result[2] if len(result) == 3 and result[2] is not None else ()
+    calibration = _calibration(given, f"{what} returned", what, example)
     if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
     try:
@@ -358,13 +258,30 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     )
 
 
-def _calibration(value: Any, what: str, example: Inputs) -> tuple[Inputs, ...]:
+def calibrated(model: TorchModel, method: str, value: Any, what: str) -> TorchModel:
+    """Return a model whose method is calibrated with other inputs.
+
+    Args:
+        model: the model.
+        method: the method's name.
+        value: input sets, in the forms that a MODEL's function may return them in; at least one.
+        what: where they come from, in an error.
+
+    Raises:
+        UsageError: they do not fit the method's example inputs, or there are none.
+    """
+    mine = model.methods[method]
+    calibration = _calibration(value, f"{what} gives", what, mine.example_inputs)
+    if not calibration:
+        raise UsageError(f"{what} gives no inputs", hint="give at least one input set")
+    return replace(model, methods={**model.methods, method: replace(mine, calibration_inputs=calibration)})
+
+
+def _calibration(value: Any, gives: str, what: str, example: Inputs) -> tuple[Inputs, ...]:
     import torch
 
     if isinstance(value, torch.Tensor) or not isinstance(value, Sequence):
-        raise UsageError(
-            f"{what} returned {_describe(value)} as calibration_inputs", hint="give a list of input tuples"
-        )
+        raise UsageError(f"{gives} {_describe(value)} as calibration_inputs", hint="give a list of input tuples")
     calibration = tuple(_input_tuple(entry, what, f"calibration_inputs[{index}]") for index, entry in enumerate(value))
     for index, entry in enumerate(calibration):
         found = [(tensor.shape, tensor.dtype) for tensor in entry]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +30,11 @@ def copied(module: torch.nn.Module, what: str) -> torch.nn.Module:
         UsageError: the module cannot be copied; the error says why.
     """
     try:
-        return copy.deepcopy(module)
+        return _deep_copy(module, {})
     except Exception as error:
         raise_if_interrupted(error)
     try:
-        return copy.deepcopy(module, {id(value): other for value, other in _substitutes(module)})
+        return _deep_copy(module, {id(value): other for value, other in _substitutes(module)})
     except Exception as error:
         raise_if_interrupted(error)
         reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -42,6 +43,13 @@ def copied(module: torch.nn.Module, what: str) -> torch.nn.Module:
             hint="its forward is called on copies only, so that trial calls cannot change it; let copy.deepcopy work "
             "for it (a __deepcopy__ of the class that is named)",
         ) from error
+
+
+def _deep_copy(module: torch.nn.Module, known: dict[int, Any]) -> torch.nn.Module:
+    with warnings.catch_warnings():
+        # torch 2.13 warns of its own code where the module of an exported program is copied.
+        warnings.simplefilter("ignore", FutureWarning)
+        return copy.deepcopy(module, known)
 
 
 def _substitutes(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:

@@ -8,9 +8,9 @@ environment variables, versions. A model of which not all of that can be known i
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,15 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
     read_at_import,
 )
 from ethos_hil.lowering.made_from.project_files import of_project
-from ethos_hil.lowering.model import MODULE_PREFIX, ProgramFile, TorchModel, load_model
+from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.progress import Progress, silent
+from ethos_hil.lowering.quantisation_notes import quantisation_notes
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.lowering.user_function import MODULE_PREFIX
 from ethos_hil.lowering.vela_options import VelaSetup
 
 
@@ -46,12 +49,45 @@ class LoweredModel:
     Attributes:
         artifact: the artifact.
         notes: sentences about the model, for records.
-        model: the model; None if its artifact was found without loading it, or it is a program.
+        quantisation: sentences about the quantisation of each method (`quantisation_notes`).
+        source: what was loaded; None if the artifact was found without loading anything.
     """
 
     artifact: Artifact
     notes: tuple[str, ...] = ()
-    model: TorchModel | None = None
+    quantisation: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    source: TorchModel | ProgramFile | None = None
+
+    @classmethod
+    def of(cls, artifact: Artifact, source: TorchModel | ProgramFile) -> LoweredModel:
+        """Return a model that was loaded and lowered."""
+        quantisation = {each.name: quantisation_notes(source, each.name, each.scheme) for each in artifact.methods}
+        return cls(artifact, source.notes if isinstance(source, TorchModel) else (), quantisation, source)
+
+    @property
+    def model(self) -> TorchModel | None:
+        """The loaded model; None if it is a program, or was not loaded."""
+        return self.source if isinstance(self.source, TorchModel) else None
+
+    def said(self, method: str) -> tuple[str, ...]:
+        """Return the sentences for a record of a run of a method."""
+        return (*self.notes, *self.quantisation.get(method, ()))
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is changed of a model after it is loaded.
+
+    Attributes:
+        applied: changes it.
+        key: says how; equal keys mean equal changes.
+    """
+
+    applied: Callable[[TorchModel | ProgramFile], TorchModel | ProgramFile] = lambda loaded: loaded
+    key: tuple[str, ...] = ()
+
+
+NO_CHANGE = Change()
 
 
 @dataclass(frozen=True)
@@ -89,6 +125,7 @@ def lower_named(
     whole: bool = False,
     as_upstream: bool = False,
     leave: Sequence[str] = (),
+    change: Change = NO_CHANGE,
     trust: bool = False,
     needed: Callable[[bool], bool] = lambda stateful: False,
     cache: Cache | None = None,
@@ -99,6 +136,7 @@ def lower_named(
     Args:
         text: a MODEL as on the command line.
         target, vela, scheme, whole, as_upstream, leave, cache, progress: as for `ethos_hil.lowering.lower.lower`.
+        change: what is changed of the model after it is loaded.
         trust: as for `load_model`.
         needed: called with whether the model keeps state; returns whether the caller needs the loaded model.
 
@@ -123,37 +161,38 @@ def lower_named(
     origin = None if trust else _Origin.of(text)  # what a file with code in it asks for is not watched
     if origin is None:
         progress("loading the model")
-        loaded = load_model(text, trust=trust)
-        return _lowered(lowered(loaded), loaded)
+        loaded = change.applied(load_model(text, trust=trust))
+        return LoweredModel.of(lowered(loaded), loaded)
     name = _identity(text, origin)
-    key = (*_key(target, vela, scheme, whole=whole, as_upstream=as_upstream), *(("leave", *leave) if leave else ()))
+    key = (
+        *_key(target, vela, scheme, whole=whole, as_upstream=as_upstream),
+        *(("leave", *leave) if leave else ()),
+        *change.key,
+    )
     today = read_at_import((origin.file,), origin.folder)
     found = artifact_memo.find(cache, name, key, today)
     if found is not None and _fresh(found.made_from) and not needed(bool(found.told.get("stateful", True))):
-        return LoweredModel(found.artifact.called(text), tuple(found.told.get("notes", ())))
+        said = {name: tuple(notes) for name, notes in found.told.get("quantisation", {}).items()}
+        return LoweredModel(found.artifact.called(text), tuple(found.told.get("notes", ())), said)
     progress("loading the model")
     with _watched() as built:
         generators = _generators(text)
         with generators.watched(), calls_noticed(WATCH, generators):
             unseen = sys.getprofile() is None  # another one is at work
-            loaded = load_model(text)
+            loaded = change.applied(load_model(text))
         built.unknown |= {f"{origin.file.name} draws random numbers without {seed}" for seed in generators.unseeded()}
         built.unknown |= {"a profiler is at work"} if unseen else set()
         artifact = lowered(loaded)
     script = str(Path(getattr(sys.modules.get("__main__"), "__file__", None) or "").absolute())  # torch quotes it
     built.passing = {path for path in built.passing if path != script and not Path(path).is_relative_to(cache.folder)}
     made_from = _with_source(fingerprint((origin.file,), built, origin.folder))
-    model = _lowered(artifact, loaded)
-    told = {"notes": list(model.notes), "stateful": _keeps_state(loaded)}
+    model = LoweredModel.of(artifact, loaded)
+    told = {"notes": model.notes, "quantisation": dict(model.quantisation), "stateful": _keeps_state(loaded)}
     _keep(cache, name, key, Found(artifact, made_from, told))
     if not made_from.unknown:
         return model
     why = f"loaded anew, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
     return replace(model, notes=(*model.notes, why))
-
-
-def _lowered(artifact: Artifact, loaded: TorchModel | ProgramFile) -> LoweredModel:
-    return LoweredModel(artifact, loaded.notes, loaded) if isinstance(loaded, TorchModel) else LoweredModel(artifact)
 
 
 def _keeps_state(loaded: TorchModel | ProgramFile) -> bool:

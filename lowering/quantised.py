@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import torch
 
-_NAMESPACE = "quantized_decomposed"
+PT2E_OPERATORS = "quantized_decomposed"
 """Namespace of the operators that convert_pt2e puts around each operator (torchao 0.14, quantization/pt2e)."""
 _REGISTERS = "torchao.quantization.pt2e.quantize_pt2e"
 
@@ -17,9 +17,12 @@ def is_quantised(module: torch.nn.Module) -> bool:
     """Return whether a module is a graph with PT2E's operators in it."""
     import torch
 
-    return isinstance(module, torch.fx.GraphModule) and any(
-        getattr(node.target, "namespace", None) == _NAMESPACE for node in module.graph.nodes
-    )
+    return isinstance(module, torch.fx.GraphModule) and any(map(is_conversion, module.graph.nodes))
+
+
+def is_conversion(node: torch.fx.Node) -> bool:
+    """Return whether a node of a graph is one of PT2E's conversions between numbers and integers."""
+    return getattr(node.target, "namespace", None) == PT2E_OPERATORS
 
 
 def register_operators() -> None:

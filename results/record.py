@@ -40,10 +40,11 @@ class Output:
     """One output tensor, compared with its reference over all executions.
 
     Attributes:
-        name: "output 0", or "delegate call 1 output 0", which is an output of the delegate called by the method's
-            instruction 1.
+        name: "output 0", or the output's name in the model; or "delegate call 1 output 0", which is an output of the
+            delegate called by the method's instruction 1.
         shape, dtype: shape and dtype of the tensor in one execution.
-        reference: name of the program that computed the expected values.
+        reference: what says which values are right: the program that computed them, or the user's file; "" where
+            nothing does.
         compared: elements compared, over all executions.
         mismatches: elements that differ, over all executions.
         max_abs_error: largest difference, 0 when equal; inf where a value is NaN or inf on one side only.
@@ -214,8 +215,15 @@ class CpuOp:
 class ArtifactInfo:
     """The artifact that ran.
 
-    `cpu_ops` are the names of all kernels on the CPU, in order; `cpu_calls` are the same calls with place and reason.
-    `delegated` is the number of operators in the delegates, None in records that do not have it.
+    Attributes:
+        sha256, pte_bytes: digest and size of the .pte.
+        npu_ops: the number of its NPU operations that are known.
+        cpu_ops: the names of all kernels on the CPU, in order.
+        vela_flags: Vela's arguments.
+        delegated: the number of operators in the delegates; None in records that do not have it.
+        cpu_calls: the calls of `cpu_ops` with place and reason.
+        scheme: how it was quantised: "a8w8", "a16w8", "a8w8, a16w8 in head", "quantizer NAME", "as given" by a model
+            that was quantised already; "" where it was not, or nothing is known.
     """
 
     sha256: str
@@ -225,6 +233,7 @@ class ArtifactInfo:
     vela_flags: tuple[str, ...] = ()
     delegated: int | None = None
     cpu_calls: tuple[CpuOp, ...] = ()
+    scheme: str = ""
 
 
 @dataclass(frozen=True)
@@ -248,7 +257,8 @@ class SuiteTest:
 class Record:
     """A finished run, whatever its verdict.
 
-    `failure` is set when the verdict is failed; when it is skipped, `failure` names what the target lacks.
+    `failure` is set when the verdict is failed; when it is skipped, `failure` names what the target lacks; when it is
+    unverified, why nothing says what is right.
 
     `notes` are sentences for the user even when all is well, such as a tool's defect with a workaround. `divergence` is
     set when the failure is a mismatch. `memory_mode` is Vela's name of the mode that the program was compiled for, ""

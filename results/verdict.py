@@ -12,6 +12,9 @@ class Verdict(enum.StrEnum):
     """It ran, every output equals its reference, and nothing certain speaks against it in PyTorch's own answer."""
     COMPILED_ONLY = "compiled-only"
     """It was lowered; the user requested only this."""
+    UNVERIFIED = "unverified"
+    """It ran, and nothing says what is right: the failure names what is missing. Its outputs and cycles are in the
+    record."""
     SKIPPED = "skipped"
     """It could not run: the failure names the capability that is missing."""
     FAILED = "failed"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.clock import process_began
@@ -21,18 +22,42 @@ from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.verdict import Verdict
 
+if TYPE_CHECKING:
+    from ethos_hil.harness.run import Report
+
 PREFLIGHT_SCHEMA_VERSION = 1
 _STDOUT = Path("-")
 
 
-def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
+@dataclass(frozen=True)
+class RunFiles:
+    """The files that `run` writes.
+
+    Attributes:
+        json_file: the record, or None.
+        outputs: the device's outputs, or None.
+        runs: the folder of run folders.
+    """
+
+    json_file: Path | None
+    outputs: Path | None
+    runs: Path
+
+
+def run(request: RunRequest, files: RunFiles, *, allow_unverified: bool = False) -> int:
     """Run a model, keep the record and show it. Return the exit status.
+
+    Args:
+        request: what to run, and where.
+        files: where to keep the record and the outputs.
+        allow_unverified: exit status 0 also where nothing says what is right.
 
     Raises:
         EthosHilError: the first error; its record is kept all the same.
     """
     failure: EthosHilError | None = None
-    _check_files(request, json_file)
+    problems: list[EthosHilError] = []
+    _check_files(request, {"--json": files.json_file, "--outputs": files.outputs, "--trace": request.trace})
     prepare_torch()
     try:
         with Live() as live, _never_exiting():
@@ -43,13 +68,15 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
             REFERENCE_MODEL.start()
             from ethos_hil.harness.run import run as run_model
 
-            record = run_model(request, reporter=live, began=process_began()).record
+            report = run_model(request, reporter=live, began=process_began())
+            record = report.record
+            problems += _write_outputs(report, files.outputs)
     except EthosHilError as error:
         failure = error
         record = _failed(request, error)
-    problems = [failure] if failure is not None else []
-    problems += _keep(record, runs, store=not isinstance(failure, UsageError | ToolError), json_file=json_file)
-    if failure is None and json_file != _STDOUT:
+        problems.append(error)
+    problems += _keep(record, files, store=not isinstance(failure, UsageError | ToolError))
+    if failure is None and files.json_file != _STDOUT:
         from ethos_hil.harness.render import console, summary
 
         console().print(summary(record))
@@ -57,7 +84,8 @@ def run(request: RunRequest, *, json_file: Path | None, runs: Path) -> int:
         sys.stderr.write(f"ethos-hil: {one_line(problem.message)}\n")
     if problems:
         raise problems[0]
-    return 0 if record.verdict == Verdict.VERIFIED else 1
+    accepted = (Verdict.VERIFIED, Verdict.UNVERIFIED) if allow_unverified else (Verdict.VERIFIED,)
+    return 0 if record.verdict in accepted else 1
 
 
 def lower(order: LowerArguments, *, json_file: Path | None) -> None:
@@ -86,7 +114,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
-    _check_files(request, json_file)
+    _check_files(request, {"--json": json_file})
     prepare_torch()
     with Live() as live, _never_exiting():
         live.stage(f"Loading {request.label}")
@@ -147,14 +175,15 @@ def _never_exiting() -> Iterator[None]:
         ) from end
 
 
-def _check_files(request: RunRequest, json_file: Path | None) -> None:
-    """Raise UsageError if a file is to be written over another one of this run."""
-    from ethos_hil.harness.cli.destinations import check_distinct, model_file
+def _check_files(request: RunRequest, written: Mapping[str, Path | None]) -> None:
+    """Raise UsageError if a file is to be written over another one of this run, or cannot be written."""
+    from ethos_hil.harness.cli.destinations import check_distinct, check_files, model_file
 
     model = model_file(request.model) if isinstance(request.model, str) else None
-    inputs = request.inputs if isinstance(request.inputs, Path) else None
-    written = {"--json": json_file, "--trace": request.trace}
-    check_distinct(written, {"MODEL": model, "--inputs": inputs, "--runner": request.runner})
+    given = {"--inputs": request.inputs, "--expected": request.expected, "--runner": request.runner}
+    read = {name: path if isinstance(path, Path) else None for name, path in given.items()}
+    check_files(written.values())
+    check_distinct(written, {"MODEL": model, **read})
 
 
 def _failed(request: RunRequest, error: EthosHilError) -> Record:
@@ -188,24 +217,38 @@ def _runner(path: Path | None) -> RunnerInfo | None:
         return None
 
 
-def _keep(record: Record, runs: Path, *, store: bool, json_file: Path | None) -> list[EthosHilError]:
+def _write_outputs(report: Report, path: Path | None) -> list[EthosHilError]:
+    """Write the outputs of a run, where there are any. Return what prevented it."""
+    if path is None or not report.outcome.runs:
+        return []
+    from ethos_hil.harness.outputs_file import outputs_archive
+    from ethos_hil.results.files import write_whole
+
+    try:
+        write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))
+    except OSError as error:
+        return [UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")]
+    return []
+
+
+def _keep(record: Record, files: RunFiles, *, store: bool) -> list[EthosHilError]:
     """Put the record into the store and into the user's file. An error with one does not prevent the other."""
     from ethos_hil.results.store import RunFolder
 
     problems: list[EthosHilError] = []
     if store:
         try:
-            RunFolder(runs).append(record)
+            RunFolder(files.runs).append(record)
         except OSError as error:
             problems.append(
                 UsageError(
-                    f"cannot keep the record under {runs}: {error.strerror}",
+                    f"cannot keep the record under {files.runs}: {error.strerror}",
                     hint="free space, or choose another --runs folder",
                 )
             )
-    if json_file is not None:
+    if files.json_file is not None:
         try:
-            _write(json_file, record.to_json())
+            _write(files.json_file, record.to_json())
         except UsageError as error:
             problems.append(error)
     return problems

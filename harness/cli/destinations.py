@@ -9,14 +9,16 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.export_files import MANIFEST
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
 from ethos_hil.results.regular_file import read_text
 
 _STDOUT = Path("-")
+_FILES = (".pt2", *PROGRAM_SUFFIXES)
 _MOST_MANIFEST = 10 << 20
 """Largest size of a manifest, bytes."""
 
@@ -44,8 +46,8 @@ def check_distinct(written: Mapping[str, Path | None], read: Mapping[str, Path |
 
 def model_file(model: str) -> Path | None:
     """Return the file that a MODEL on the command line names, or None for a module."""
-    name = model if model.endswith((".pte", ".pt2")) else model.rpartition(":")[0]
-    return Path(name) if name.endswith((".py", ".pte", ".pt2")) else None
+    name = model if model.endswith(_FILES) else model.rpartition(":")[0]
+    return Path(name) if name.endswith((".py", *_FILES)) else None
 
 
 def check_folder(folder: Path, written: Mapping[str, Path | None]) -> None:
@@ -63,6 +65,11 @@ def check_folder(folder: Path, written: Mapping[str, Path | None]) -> None:
         raise unwritable(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
     place = folder.resolve()
     for name, path in written.items():
+        if path is not None and path != _STDOUT and place.is_relative_to(_place(path)):
+            raise UsageError(
+                f"--artifacts {folder} lies in {path}, which is the file that {name} names",
+                hint=f"if a folder is meant, end it in /: {name} {path}/",
+            )
         if path is not None and path != _STDOUT and _place(path).is_relative_to(place):
             raise UsageError(
                 f"{name} {path} lies in the folder --artifacts {folder}, which is replaced as a whole",
@@ -79,6 +86,57 @@ def check_folder(folder: Path, written: Mapping[str, Path | None]) -> None:
             f"--artifacts {folder} has files that were not written by ethos-hil, such as {foreign}",
             hint="name an empty or a new folder",
         )
+    _check_can_be_made(folder)
+
+
+def check_files(written: Iterable[Path | None], made: Path | None = None) -> None:
+    """Check that files can be written, before much work is done for them.
+
+    Args:
+        written: the files; None for one that is not given.
+        made: a folder that the command makes if it is missing; None if it makes none.
+
+    Raises:
+        UsageError: a folder is missing or cannot be written, or a folder is in the place of a file.
+    """
+    if made is not None:
+        _check_can_be_made(made)
+    for path in (path for path in written if path is not None and path != _STDOUT):
+        try:
+            problem = _problem(path, made)
+        except OSError as error:  # the name is too long, or a folder above cannot be searched
+            raise unwritable(path, error) from error
+        if problem is not None:
+            raise unwritable(path, OSError(problem, os.strerror(problem)))
+
+
+def _problem(path: Path, made: Path | None) -> int | None:
+    """Return the number of the error that writing a file would meet, or None."""
+    if path.is_dir():
+        return errno.EISDIR
+    if path.exists() and not path.is_file():  # a pipe or a device is written directly
+        return None
+    folder = path.parent.absolute()
+    if not folder.exists():
+        return None if made is not None and folder == made.absolute() else errno.ENOENT
+    return _folder_problem(folder)
+
+
+def _folder_problem(folder: Path) -> int | None:
+    """Return the number of the error that making a folder, or a file in it, would meet, or None."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    if not there.is_dir():
+        return errno.ENOTDIR
+    return None if os.access(there, os.W_OK | os.X_OK) else errno.EACCES
+
+
+def _check_can_be_made(folder: Path) -> None:
+    try:
+        problem = _folder_problem(folder.absolute())
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    if problem is not None:
+        raise unwritable(folder, OSError(problem, os.strerror(problem)))
 
 
 def unwritable(path: Path | str, error: OSError) -> UsageError:

@@ -6,22 +6,22 @@ Paths are checked before the model is lowered, as far as possible. Every file is
 from __future__ import annotations
 
 import difflib
-import errno
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.artifact_info import cpu_ops
 from ethos_hil.harness.cli.arguments import LowerArguments
-from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file, unwritable
+from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
+from ethos_hil.harness.lowered_request import lowered
 from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.quantisation_options import parse_scheme
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.export_files import PRODUCTS, Product, artefacts, products
 from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.named_model import lower_named
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
 from ethos_hil.lowering.text_summary import summary
 from ethos_hil.lowering.text_summary import target as target_of
 from ethos_hil.lowering.tosa_spec import TosaSpec
@@ -43,17 +43,24 @@ class Lowered:
         product: the product that the user asked for.
         files: the product's files.
         looked_into: the files in the folder of artefacts.
+        said: sentences about the model, beside the artifact's notes.
     """
 
     artifact: Artifact
     product: Product
     files: tuple[Path, ...]
     looked_into: tuple[Path, ...] = ()
+    said: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return all sentences, each once."""
+        return tuple(dict.fromkeys((*self.said, *self.artifact.notes)))
 
     @property
     def lines(self) -> list[str]:
         """Return the result as lines for people."""
-        return [*summary(self.artifact), *(f"note: {note}" for note in self.artifact.notes)]
+        return [*summary(self.artifact), *(f"note: {note}" for note in self.notes)]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -80,7 +87,7 @@ class Lowered:
                 }
                 for method in seen
             ],
-            "notes": list(self.artifact.notes),
+            "notes": list(self.notes),
             "versions": dict(self.artifact.versions),
         }
 
@@ -99,43 +106,52 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
     """
     product = _product(order.product)
     target, setup = _target(order, product)
+    scheme = parse_scheme(order.scheme)
+    order.quantisation.check_files()
     path = _path(order, product)
-    _check_file(path)
+    folder = path.parent if _is_folder(order.output) else None
+    check_files((path, json_file), folder)
     written = {"--output": path, "--json": json_file}
-    if not order.model.endswith(".pte"):  # it is refused below, with a better reason
+    if not order.model.endswith(PROGRAM_SUFFIXES):  # it is refused below, with a better reason
         check_distinct(written, {"MODEL": model_file(order.model)})
     if order.artefacts is not None:
         check_folder(order.artefacts, written)
-    if order.model.lower().endswith(".pte"):
+    if order.model.lower().endswith(PROGRAM_SUFFIXES):
         load_model(order.model)  # what is wrong with the file comes first
         raise UsageError(f"{order.model} is compiled already", hint="give the model it was made from")
     what = f"Lowering {order.model} to {target}" if product == "tosa" else f"Lowering {order.model} for {target}"
     reporter.stage(what)
-    artifact = lower_named(
+    found = lowered(
         order.model,
         target,
+        order.quantisation,
+        trust=order.trust_model,
+        progress=lambda stage: reporter.stage(f"{what}: {stage}"),
         vela=setup,
+        scheme=scheme,
         whole=order.whole,
         as_upstream=order.as_upstream,
-        trust=order.trust_model,
         leave=order.leave,
-        progress=lambda stage: reporter.stage(f"{what}: {stage}"),
-    ).artifact
+    )
+    artifact = found.artifact
     files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
     if order.artefacts is not None:
         check_folder(order.artefacts, written)  # lowering takes long enough to put a file there
     looked_into = artefacts(artifact) if order.artefacts is not None else {}
     try:
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
         write_all(files)
     except OSError as error:
         raise unwritable(error.filename2 or path, error) from error
+    said = tuple(note for each in artifact.methods for note in found.quantisation.get(each.name, ()))
     if order.artefacts is None:
-        return Lowered(artifact, product, tuple(files))
+        return Lowered(artifact, product, tuple(files), said=said)
     try:
         write_folder(order.artefacts.resolve(), looked_into)
     except OSError as error:
         raise unwritable(order.artefacts, error) from error
-    return Lowered(artifact, product, tuple(files), tuple(order.artefacts / name for name in sorted(looked_into)))
+    return Lowered(artifact, product, tuple(files), tuple(order.artefacts / name for name in sorted(looked_into)), said)
 
 
 def _product(text: str) -> Product:
@@ -157,7 +173,11 @@ def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec
                     f"--to tosa is for no NPU, so {option} {value} says nothing",
                     hint="leave it out; the TOSA that Vela is given for an NPU is among the --artifacts of --to vela",
                 )
-        return TosaSpec.parse(order.tosa or DEFAULT_TOSA), None
+        spec = TosaSpec.parse(order.tosa or DEFAULT_TOSA)
+        given = (*order.quantisation.given, *(("--scheme a16w8",) if order.scheme == "a16w8" else ()))
+        if given and not spec.quantised:
+            raise UsageError(f"{spec} is not quantised, so {given[0]} says nothing", hint="ask for TOSA-1.0+INT")
+        return spec, None
     if order.tosa is not None:
         raise UsageError(
             f"--to {product} takes the TOSA of its NPU, so --tosa {order.tosa} says nothing",
@@ -170,15 +190,18 @@ def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec
 def _path(order: LowerArguments, product: Product) -> Path:
     """Return the product's path, for example net.pte or out/net.pte."""
     name = f"{Path(order.model.rpartition(':')[2]).stem}.{product}"
-    path = order.output or Path(name)
-    return path / name if path.is_dir() else path
+    path = Path(order.output or name)
+    try:
+        return path / name if _is_folder(order.output) or path.is_dir() else path
+    except OSError as error:  # the name is too long
+        raise unwritable(path, error) from error
+
+
+def _is_folder(output: str | None) -> bool:
+    """Return whether the user names a folder for the product, which is made if it is missing."""
+    return output is not None and output.endswith("/")
 
 
 def _numbered(path: Path, ending: str) -> Path:
     """Return a path with a number before the ending, for example net-1.tosa, where there are several."""
     return path.with_name(f"{path.stem}-{ending}{path.suffix}") if ending else path
-
-
-def _check_file(path: Path) -> None:
-    if not path.parent.is_dir():
-        raise unwritable(path, FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))

@@ -16,9 +16,26 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ethos_hil.harness.cli import completion
+from ethos_hil.harness.cli import answer_options, completion, quantisation_options, run_options
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.vela_arguments import (
+from ethos_hil.harness.cli.model_options import (
+    ALLOW_CPU_ONLY,
+    AS_UPSTREAM,
+    DEBUG,
+    INPUTS,
+    LEAVE,
+    MAX_CPU_OPS,
+    MEMORY_MODE,
+    METHOD,
+    MODEL,
+    NPU,
+    REQUIRE_DELEGATED,
+    RUNNER,
+    RUNS,
+    TARGET,
+    TRUST_MODEL,
+)
+from ethos_hil.harness.cli.vela_options import (
     ARENA_CACHE_SIZE,
     OPTIMISE,
     SYSTEM_CONFIG,
@@ -50,91 +67,10 @@ app = typer.Typer(
 
 app.add_typer(cache, name="cache")
 
-DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
-
 
 @app.callback()
 def _root() -> None:
     """Keep `run` a subcommand: with a single command, typer would leave out its name."""
-
-
-MODEL = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="file.py:function or package.module:function, returning (module, example_inputs) or "
-        "(module, example_inputs, calibration_inputs), or a dictionary of these by method name; a .pt2; or a .pte "
-        "lowered here before.",
-    ),
-]
-TRUST_MODEL = Annotated[
-    bool,
-    typer.Option(
-        "--trust-model", help="Load a .pt2 that has more than data in it. Such a file can run any code on this machine."
-    ),
-]
-NPU = Annotated[
-    str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.", autocompletion=completion.npus)
-]
-TARGET = Annotated[
-    str,
-    typer.Option(help="Where to run; `ethos-hil targets` lists what there is.", autocompletion=completion.targets),
-]
-MEMORY_MODE = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODE",
-        autocompletion=completion.memory_modes,
-        help="Where Vela puts the parts of the program: Shared_Sram, Sram_Only or Dedicated_Sram (or with a limit, as "
-        "in Dedicated_Sram_384KB). Default: ExecuTorch's for the NPU.",
-    ),
-]
-RUNNER = Annotated[
-    Path | None,
-    typer.Option(metavar="ELF", help="Run with this arm_executor_runner, by semihosting, not with our firmware."),
-]
-METHOD = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The method to run, in a program with several. Default: forward, or the first."),
-]
-AS_UPSTREAM = Annotated[
-    bool,
-    typer.Option(
-        "--as-upstream",
-        help="Repair none of Vela's known defects: the program is byte for byte what ExecuTorch alone makes.",
-    ),
-]
-INPUTS = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="X.npz",
-        help="One array per input, in order; one more leading axis than the input gives several input sets. "
-        "Default: the model's example inputs.",
-    ),
-]
-
-LEAVE = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--leave",
-        metavar="WHAT",
-        help="Leave this to the CPU: an operator (aten.sigmoid), a line of the model (net.py:12) or a module (head.0). "
-        "May be repeated.",
-    ),
-]
-ALLOW_CPU_ONLY = Annotated[
-    bool, typer.Option("--allow-cpu-only", help="Accept a program of which nothing is on the NPU.")
-]
-REQUIRE_DELEGATED = Annotated[
-    bool,
-    typer.Option(
-        "--require-delegated", help="Fail if an operator is on the CPU; conversions of inputs and outputs may be."
-    ),
-]
-MAX_CPU_OPS = Annotated[
-    int | None, typer.Option("--max-cpu-ops", metavar="N", help="Fail if more than N operators are on the CPU.")
-]
 
 
 @app.command()
@@ -149,41 +85,29 @@ def run(
     arena_cache_size: ARENA_CACHE_SIZE = None,
     vela_flag: VELA_FLAG = None,
     runner: RUNNER = None,
-    trust_elf: Annotated[
-        bool,
-        typer.Option("--trust-elf", help="Let the runner reach all files and run commands, not only its own folder."),
-    ] = False,
-    fast: Annotated[bool, typer.Option("--fast", help="Let an FVP leave out timing; no cycles are reported.")] = False,
+    trust_elf: run_options.TRUST_ELF = False,
+    fast: run_options.FAST = False,
     inputs: INPUTS = None,
     method: METHOD = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Executions of each input set.")] = 1,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")
-    ] = 120.0,
-    min_sqnr: Annotated[
-        float | None,
-        typer.Option(
-            "--min-sqnr",
-            metavar="DB",
-            help="Fail where an output's SQNR against the float model in PyTorch is below this number of dB.",
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, even if the answer is right."),
-    ] = False,
+    repeat: run_options.REPEAT = 1,
+    timeout: run_options.TIMEOUT = 120.0,
+    min_sqnr: answer_options.MIN_SQNR = None,
+    strict: run_options.STRICT = False,
+    trace: run_options.TRACE = None,
+    json_file: run_options.JSON = None,
     leave: LEAVE = None,
     allow_cpu_only: ALLOW_CPU_ONLY = False,
     require_delegated: REQUIRE_DELEGATED = False,
     max_cpu_ops: MAX_CPU_OPS = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
-    ] = None,
+    scheme: quantisation_options.SCHEME = "a8w8",
+    calibrate: quantisation_options.CALIBRATE = None,
+    int16: quantisation_options.INT16 = None,
+    quantizer: quantisation_options.QUANTIZER = None,
+    expected: answer_options.EXPECTED = None,
+    atol: answer_options.ATOL = 0.0,
+    rtol: answer_options.RTOL = 0.0,
+    allow_unverified: answer_options.ALLOW_UNVERIFIED = False,
+    outputs: answer_options.OUTPUTS = None,
     runs: RUNS = Path("results/runs"),
     as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
@@ -195,6 +119,7 @@ def run(
     """
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.delegation import Delegation
+    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
     from ethos_hil.harness.request import RunRequest
 
     request = RunRequest(
@@ -217,8 +142,14 @@ def run(
         as_upstream=as_upstream,
         leave=tuple(leave or ()),
         delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
+        expected=expected,
+        atol=atol,
+        rtol=rtol,
+        scheme=parse_scheme(scheme),
+        quantisation=QuantisationOptions(calibrate, tuple(int16 or ()), quantizer),
     )
-    raise typer.Exit(commands.run(request, json_file=json_file, runs=runs))
+    files = commands.RunFiles(json_file, outputs, runs)
+    raise typer.Exit(commands.run(request, files, allow_unverified=allow_unverified))
 
 
 @app.command()
@@ -262,12 +193,13 @@ def lower(
     ] = False,
     leave: LEAVE = None,
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             "-o",
             metavar="OUT",
-            help="File for the product, or a folder. Default: MODEL's name, here. Several delegates are numbered.",
+            help="File for the product, or a folder; one that ends in / is made. Default: MODEL's name, here. Several "
+            "delegates are numbered.",
         ),
     ] = None,
     artefacts: Annotated[
@@ -286,6 +218,10 @@ def lower(
         ),
     ] = None,
     as_upstream: AS_UPSTREAM = False,
+    scheme: quantisation_options.SCHEME = "a8w8",
+    calibrate: quantisation_options.CALIBRATE = None,
+    int16: quantisation_options.INT16 = None,
+    quantizer: quantisation_options.QUANTIZER = None,
     trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
@@ -296,8 +232,10 @@ def lower(
     Example: ethos-hil lower net.py:net --to tosa --tosa TOSA-1.0+FP
     """
     from ethos_hil.harness.cli import arguments, commands
+    from ethos_hil.harness.quantisation_options import QuantisationOptions
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
+    chosen = QuantisationOptions(calibrate, tuple(int16 or ()), quantizer)
     order = arguments.LowerArguments(
         model,
         product,
@@ -311,6 +249,8 @@ def lower(
         trust_model,
         as_upstream,
         tuple(leave or ()),
+        scheme,
+        chosen,
     )
     commands.lower(order, json_file=json_file)
 
@@ -338,6 +278,10 @@ def preflight(
         typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
     ] = None,
     as_upstream: AS_UPSTREAM = False,
+    scheme: quantisation_options.SCHEME = "a8w8",
+    calibrate: quantisation_options.CALIBRATE = None,
+    int16: quantisation_options.INT16 = None,
+    quantizer: quantisation_options.QUANTIZER = None,
     trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
@@ -347,6 +291,7 @@ def preflight(
     """
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.delegation import Delegation
+    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
     from ethos_hil.harness.request import RunRequest
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
@@ -363,6 +308,8 @@ def preflight(
         as_upstream=as_upstream,
         leave=tuple(leave or ()),
         delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
+        scheme=parse_scheme(scheme),
+        quantisation=QuantisationOptions(calibrate, tuple(int16 or ()), quantizer),
     )
     raise typer.Exit(commands.preflight(request, json_file=json_file))
 

@@ -18,9 +18,8 @@ from ethos_hil.harness.cli.destinations import check_distinct, unwritable
 from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.render import add_row, console, plain
 from ethos_hil.harness.verdict.run_network import NetworkRunner
-from ethos_hil.lowering.array_archive import read_arrays
+from ethos_hil.lowering.array_archive import packed_arrays, read_arrays
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.export_files import packed
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, NpuNetwork, read_blob
 from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
 from ethos_hil.lowering.formats.vela_npz import read_npz
@@ -81,7 +80,7 @@ def npu(
         runs.append(_run(network, mode, given, runs, strict=strict))
     made = {name: array for run in runs for name, array in run.outputs.items()}
     if outputs is not None:
-        _write(outputs, packed(made))
+        _write(outputs, packed_arrays(made))
     if json_file is not None:
         text = json.dumps(_document(file, runs, others), indent=1) + "\n"
         if json_file == _STDOUT:

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from ethos_hil.lowering.array_archive import ArrayHeader, array_archive
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.zip_members import BadArchive
 from ethos_hil.results.regular_file import opened
 
 InputSet = tuple[np.ndarray, ...]
+
+
+class ArrayForm(Protocol):
+    """What an array must be: its dtype and shape, and both in words."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of an element."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape."""
 
 
 def describe(array: np.ndarray | ArrayHeader) -> str:
@@ -33,8 +45,12 @@ class InputFile:
     headers: tuple[ArrayHeader, ...]
 
     @classmethod
-    def read(cls, path: Path) -> InputFile:
+    def read(cls, path: Path, what: str = "inputs") -> InputFile:
         """Read what the file declares about its arrays.
+
+        Args:
+            path: the file.
+            what: what it holds, in an error.
 
         Raises:
             UsageError: there is no such file, or it is not a readable .npz of plain arrays.
@@ -43,54 +59,59 @@ class InputFile:
             with opened(path) as file, array_archive(file) as archive:
                 return cls(path, archive.headers)
         except FileNotFoundError:
-            raise UsageError(f"no such inputs file: {path}") from None
+            raise UsageError(f"no such {what} file: {path}") from None
         except (OSError, BadArchive) as error:
             raise _unreadable(path, error) from error
 
-    def input_sets(self, tensors: Sequence[Tensor]) -> tuple[InputSet, ...]:
-        """Return the file's arrays as input sets for `tensors`.
+    def input_sets(self, tensors: Sequence[ArrayForm], names: Sequence[str] = ()) -> tuple[InputSet, ...]:
+        """Return the file's arrays as input sets for `tensors`, or as sets of outputs.
 
-        The file has one array per input, in the order of the inputs (names do not matter). Each array has either the
-        shape of its input, for one input set, or one more leading axis, for as many sets as that axis is long.
+        The file has one array per tensor. Each array has either the shape of its tensor, for one set, or one more
+        leading axis, for as many sets as that axis is long.
+
+        Args:
+            tensors: the inputs or outputs of a program.
+            names: their names. If the arrays have these, they may be in any order; else they are in the tensors' order,
+                whatever they are called.
 
         Raises:
             UsageError: the number of arrays, a shape or a dtype is wrong; the error names expected and found.
         """
         if len(self.headers) != len(tensors):
-            expected = ", ".join(map(str, tensors)) or "no inputs"
+            expected = ", ".join(map(str, tensors)) or "none"
             found = ", ".join(f"{header.name} {describe(header)}" for header in self.headers) or "none"
             raise UsageError(
                 f"{self.path}: expected {len(tensors)} arrays ({expected}), found {len(self.headers)} ({found})"
             )
-        counts = {
-            header.name: self._count(header, tensor) for header, tensor in zip(self.headers, tensors, strict=True)
-        }
+        by_name = {header.name: header for header in self.headers}
+        ordered = [by_name[name] for name in names] if by_name.keys() == set(names) else list(self.headers)
+        counts = {header.name: self._count(header, tensor) for header, tensor in zip(ordered, tensors, strict=True)}
         if len(set(counts.values())) > 1 or 0 in counts.values():
             listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
-            raise UsageError(f"{self.path}: the arrays hold different numbers of input sets, or none ({listed})")
+            raise UsageError(f"{self.path}: the arrays hold different numbers of sets, or none ({listed})")
         batches = [
             array[None] if array.shape == tensor.sizes else array
-            for array, tensor in zip(self._arrays(), tensors, strict=True)
+            for array, tensor in zip(self._arrays(ordered), tensors, strict=True)
         ]
         return tuple(zip(*batches, strict=True)) or ((),)
 
-    def _count(self, header: ArrayHeader, tensor: Tensor) -> int:
+    def _count(self, header: ArrayHeader, tensor: ArrayForm) -> int:
         """Return the number of input sets in an array."""
         if header.dtype == tensor.dtype and header.shape == tensor.sizes:
             return 1
         if header.dtype == tensor.dtype and header.shape[1:] == tensor.sizes and header.ndim == len(tensor.sizes) + 1:
             return header.shape[0]
         raise UsageError(
-            f"{self.path}: array {header.name!r}: expected {tensor}, or one more leading axis for several input sets; "
+            f"{self.path}: array {header.name!r}: expected {tensor}, or one more leading axis for several sets; "
             f"found {describe(header)}"
         )
 
-    def _arrays(self) -> list[np.ndarray]:
+    def _arrays(self, headers: Sequence[ArrayHeader]) -> list[np.ndarray]:
         try:
             with opened(self.path) as file, array_archive(file) as archive:
                 if archive.headers != self.headers:
                     raise BadArchive("it was changed after it was first read")
-                return [archive.read(header) for header in self.headers]
+                return [archive.read(header) for header in headers]
         except (OSError, BadArchive) as error:
             raise _unreadable(self.path, error) from error
 

@@ -93,13 +93,13 @@ def test_a_program_of_which_nothing_is_delegated_is_no_success(tmp_path: Path, m
     from ethos_hil.harness.request import RunRequest
 
     with pytest.raises(PreflightFailed, match=r"aten::sort.values at net.py:7 \(TOSA cannot sort\)"):
-        commands.run(RunRequest("net.py:sorts"), json_file=Path("failed.json"), runs=Path("runs"))
+        commands.run(RunRequest("net.py:sorts"), commands.RunFiles(Path("failed.json"), None, Path("runs")))
     record = json.loads(Path("failed.json").read_text())
     assert (record["verdict"], record["failure"]["kind"]) == ("failed", "delegation")
     (call,) = [call for call in record["artifact"]["cpu_calls"] if call["kind"] == "operator"]
     assert (call["aten"], call["source"], call["reason"]) == ("aten.sort.default", "net.py:7", "TOSA cannot sort")
     request = RunRequest("net.py:sorts", delegation=Delegation(allow_cpu_only=True))
-    assert commands.run(request, json_file=Path("passed.json"), runs=Path("runs")) == 0
+    assert commands.run(request, commands.RunFiles(Path("passed.json"), None, Path("runs"))) == 0
     record = json.loads(Path("passed.json").read_text())
     assert record["verdict"] == "verified"
     assert record["artifact"]["delegated"] == 0

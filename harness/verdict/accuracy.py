@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.output_names import fitting
 from ethos_hil.results.record import Accuracy
 
 
@@ -22,8 +23,8 @@ def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequen
     examples = artifact.example_inputs
     if not known or len(inputs) != len(examples) or not all(map(np.array_equal, inputs, examples)):
         return ()
-    pairs = zip(artifact.floating, outputs, strict=True)
-    return tuple(accuracy(f"output {index}", *pair) for index, pair in enumerate(pairs) if _comparable(*pair))
+    named = zip(fitting(artifact.output_names, len(outputs)), artifact.floating, outputs, strict=True)
+    return tuple(accuracy(name, *pair) for name, *pair in named if _comparable(*pair))
 
 
 def reference_name(array: np.ndarray) -> str:

@@ -23,6 +23,7 @@ from ethos_hil.harness.verdict.accuracy import accuracy
 from ethos_hil.harness.verdict.permutation import permutation
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
+from ethos_hil.lowering.output_names import fitting
 from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind
 
@@ -49,26 +50,27 @@ def against_example(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
         artifact: with PyTorch's answers; without them nothing is found.
         outputs: the program's answer, in the program's types and logical shapes.
     """
-    found = against_float(artifact.floating or artifact.quantised, outputs)
+    found = against_float(artifact.floating or artifact.quantised, outputs, artifact.output_names)
     if found.failure is not None or not artifact.pytorch or len(artifact.pytorch) != len(outputs):
         return found
     return found.then(_swapped(artifact, outputs)).then(_too_far(artifact, outputs))
 
 
-def against_float(wanted: Arrays, outputs: Arrays) -> PyTorchFinding:
+def against_float(wanted: Arrays, outputs: Arrays, names: Sequence[str] = ()) -> PyTorchFinding:
     """Compare an answer of the program with the float module's: its form, NaNs, infinities, and integers.
 
     Args:
         wanted: the module's answer, of any precision; none if it is not known.
         outputs: the program's.
+        names: the outputs' names; by default "output 0" and so on.
     """
     if not wanted:
         return PyTorchFinding()
     if len(wanted) != len(outputs):
         return _failed(FailureKind.ACCURACY, f"the model has {len(wanted)} outputs, the program {len(outputs)}")
     finding = PyTorchFinding()
-    for index, pair in enumerate(zip(wanted, outputs, strict=True)):
-        finding = finding.then(_form(f"output {index}", *pair))
+    for name, *pair in zip(fitting(names, len(outputs)), wanted, outputs, strict=True):
+        finding = finding.then(_form(name, *pair))
     return finding
 
 
@@ -94,11 +96,13 @@ def integers_that_do_not_fit(artifact: Artifact, inputs: Arrays) -> PyTorchFindi
     return PyTorchFinding()
 
 
-def against_limit(wanted: Arrays, outputs: Arrays, limit: float, where: str) -> PyTorchFinding:
+def against_limit(
+    wanted: Arrays, outputs: Arrays, limit: float, where: str, names: Sequence[str] = ()
+) -> PyTorchFinding:
     """Compare each output's SQNR against the float module's answer with the user's limit in dB."""
-    for index, (expected, found) in enumerate(zip(wanted, outputs, strict=False)):
+    for name, expected, found in zip(fitting(names, len(outputs)), wanted, outputs, strict=False):
         if expected.shape == found.shape and expected.size:
-            one = accuracy(f"output {index}", expected, found)
+            one = accuracy(name, expected, found)
             if one.sqnr_db is not None and one.sqnr_db < limit:
                 text = (
                     f"{one.name}{where}: SQNR {one.sqnr_db:.1f} dB against {one.reference}, at least {limit:g} wanted"
@@ -167,7 +171,8 @@ def _swapped(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
     order = permutation(artifact.pytorch, outputs, steps)
     if order is None:
         return PyTorchFinding()
-    pairs = ", ".join(f"output {at} is PyTorch's output {other}" for at, other in enumerate(order) if at != other)
+    names = fitting(artifact.output_names, len(outputs))
+    pairs = ", ".join(f"{names[at]} is PyTorch's {names[other]}" for at, other in enumerate(order) if at != other)
     return _failed(FailureKind.ACCURACY, f"outputs are in another order than in the model: {pairs}")
 
 
@@ -178,13 +183,14 @@ def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
     for index, far in enumerate(_far(artifact, outputs)):
         if far is None:
             continue
+        name = fitting(artifact.output_names, len(outputs))[index]
         if not _confirmed(artifact, outputs):
-            text = f"output {index} is far from PyTorch's, and its bound does not hold for the program either"
+            text = f"{name} is far from PyTorch's, and its bound does not hold for the program either"
             return PyTorchFinding(notes=(f"{text}: a rule in lowering/oracle/bounds may be wrong",))
         wanted, found, allowed = (array[index] for array in (artifact.pytorch, outputs, artifact.allowed))
         sqnr = accuracy("", wanted, found).sqnr_db
         text = (
-            f"output {index} at {list(far)}: PyTorch's {'quantised' if artifact.quantised else 'float'} module answers "
+            f"{name} at {list(far)}: PyTorch's {'quantised' if artifact.quantised else 'float'} module answers "
             f"{wanted[far]:.9g}, the program {found[far]:.9g}; roundings explain at most {allowed[far]:.3g} "
             f"(SQNR {'undefined' if sqnr is None else f'{sqnr:.1f} dB'})"
         )

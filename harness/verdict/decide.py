@@ -24,6 +24,7 @@ class Evidence:
         difference: what is wrong with the answer, compared with the reference of what was compiled.
         unlike: what is wrong with it, compared with PyTorch (`ethos_hil.harness.verdict.against_pytorch`).
         compared: elements of the answer that were compared with a reference.
+        lacking: why there is no reference, for a program that was not lowered here; None where there must be one.
         unmapped: NPU operations without a known operator of the model.
         kernels_missing: operators without a kernel in the firmware, as preflight reports them.
         kernels_declared_missing: operators that the test's declaration lists as missing; None without such a
@@ -38,6 +39,7 @@ class Evidence:
     difference: Failure | None = None
     unlike: Failure | None = None
     compared: int = 0
+    lacking: Failure | None = None
     unmapped: tuple[str, ...] = ()
     kernels_missing: str = ""
     kernels_declared_missing: tuple[str, ...] | None = None
@@ -46,7 +48,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict and its failure; the failure is None if verified or compiled-only."""
+    """A verdict and its failure; the failure is None if verified or compiled-only. Of an unverified run it says why
+    there is no reference.
+    """
 
     verdict: Verdict
     failure: Failure | None = None
@@ -75,6 +79,8 @@ def decide(evidence: Evidence) -> Decision:
     # There is an answer.
     if evidence.difference is not None:
         return Decision(Verdict.FAILED, evidence.difference)
+    if not evidence.compared and evidence.lacking is not None:
+        return Decision(Verdict.UNVERIFIED, evidence.lacking)
     if not evidence.compared:
         return _failed(FailureKind.NO_REFERENCE, "nothing was compared with a reference")
     if evidence.unlike is not None:

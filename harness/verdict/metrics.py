@@ -34,7 +34,9 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
 
 
 def metrics(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Metric, ...]:
-    """Return cycles where the target counts them, the compiler's estimate, the device's memory, and wall seconds."""
+    """Return cycles where the target counts them, the compiler's estimate where it is known, the device's memory, and
+    wall seconds.
+    """
     found = []
     if _counted(board, outcome):
         cycles = [run.cycles for run in outcome.runs]
@@ -42,8 +44,9 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Metric
         if min(cycles) != max(cycles):
             found.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
             found.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
-    estimate = sum(op.vela_cycles for op in artifact.npu_ops)
-    found.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
+    if artifact.npu_ops or not artifact.foreign:
+        estimate = sum(op.vela_cycles for op in artifact.npu_ops)
+        found.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
     for name in _MEMORY:
         if name in outcome.memory:
             found.append(Metric(name, outcome.memory[name], "bytes", "reported"))

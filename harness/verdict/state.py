@@ -72,8 +72,9 @@ def steps_of(
             if len(beyond):
                 first = tuple(map(int, beyond[0]))
                 return _failed(
-                    f"call {number + 1}, output {index} at {list(first)}: PyTorch answers {wanted[first]:.9g}, the "
-                    f"program {found[first]:.9g}; roundings explain at most {bound.error[first]:.3g}"
+                    f"call {number + 1}, {artifact.outputs[index]} at {list(first)}: PyTorch answers "
+                    f"{wanted[first]:.9g}, the program {found[first]:.9g}; roundings explain at most "
+                    f"{bound.error[first]:.3g}"
                 )
     return PyTorchFinding()
 

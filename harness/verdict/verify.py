@@ -38,15 +38,23 @@ class Comparison:
         """Number of elements that were compared with a reference."""
         return sum(output.compared for output in self.outputs)
 
+    def then(self, other: Comparison) -> Comparison:
+        """Return both comparisons; the first difference counts."""
+        return Comparison((*self.outputs, *other.outputs), self.difference or other.difference)
 
-def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegates: bool = True) -> Comparison:
+
+def verify(
+    outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegates: bool = True, names: Sequence[str] = ()
+) -> Comparison:
     """Compare every output and every delegate output of every execution.
 
     Args:
         outcome: the outcome of a complete plan.
         references: one per input set.
         with_delegates: False where the target does not send the delegates' own outputs; the program's are compared.
+        names: the names of the program's outputs; by default "output 0" and so on.
     """
+    called = {f"output {index}": name for index, name in enumerate(names)}
     outputs: dict[str, Output] = {}
     problem: str | None = None
     if {run.input_set for run in outcome.runs} != set(range(len(references))):
@@ -62,8 +70,8 @@ def verify(outcome: Outcome, references: Sequence[ReferenceRun], *, with_delegat
             problem = problem or f"input set {run.input_set}: expected {', '.join(expected)}; the target sent {sent}"
             continue
         for name, value in found.items():
-            output, difference = _compare(name, expected[name], value, run, reference)
-            outputs[name] = output if name not in outputs else _merge(outputs[name], output)
+            output, difference = _compare(called.get(name, name), expected[name], value, run, reference)
+            outputs[name] = output if name not in outputs else merged(outputs[name], output)
             problem = problem or difference
     failure = None if problem is None else Failure(FailureKind.MISMATCH, problem)
     return Comparison(tuple(outputs.values()), failure)
@@ -133,7 +141,8 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
-def _merge(first: Output, second: Output) -> Output:
+def merged(first: Output, second: Output) -> Output:
+    """Return one comparison for two of the same output, in different executions."""
     return Output(
         first.name,
         first.shape,
@@ -143,4 +152,5 @@ def _merge(first: Output, second: Output) -> Output:
         first.mismatches + second.mismatches,
         max(first.max_abs_error, second.max_abs_error),
         first.first_mismatch or second.first_mismatch,
+        max(first.tolerance, second.tolerance),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ethos_hil.lowering.exported.refused import RefusedPart, quoted
+from ethos_hil.lowering.quantised import PT2E_OPERATORS
 from ethos_hil.lowering.upstream.names.exported_schema import SYMBOLIC, dispatched
 
 _OVERLOAD = re.compile(r"torch\.ops\.(\w+)\.(\w+)\.(\w+)", re.ASCII)
@@ -15,7 +16,7 @@ _HIGHER_ORDER = frozenset(
     f"torch.ops.higher_order.{name}"
     for name in ("cond", "map_impl", "scan", "while_loop", "wrap_with_autocast", "wrap_with_set_grad_enabled")
 )
-_NAMESPACES = ("aten", "quantized_decomposed")
+_NAMESPACES = ("aten", PT2E_OPERATORS)
 _REFUSED = frozenset({"from_file", "resize", "resize_", "resize_as_", "set", "set_"})
 """Operators of ATen that read files, or that change the memory below a tensor."""
 _UNDERSCORED = frozenset(
@@ -48,7 +49,7 @@ def check_operator(name: str, where: str) -> None:
 
 
 def _computes(namespace: str, name: str, overload: str) -> bool:
-    if f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}") not in dispatched():
+    if f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}") not in dispatched(namespace):
         return False
     if name.startswith("__") and name.endswith("__"):
         return True  # arithmetic, such as __and__

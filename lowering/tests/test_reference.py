@@ -26,13 +26,15 @@ def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     from ethos_hil.lowering.silence_tools import quiet
     from ethos_hil.lowering.upstream.ethosu import compile_spec
     from ethos_hil.lowering.upstream.quantize import quantise
+    from ethos_hil.lowering.upstream.quantizers import upstream_quantizer
     from ethos_hil.lowering.vela_options import VelaSetup
 
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)
     with quiet(), torch.no_grad():
         floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
-        converted, _ = quantise(floating, model.calibration_inputs, compile_spec(VelaSetup.default(U55)))
+        quantizer = upstream_quantizer(compile_spec(VelaSetup.default(U55)), "a8w8")
+        converted, _ = quantise(floating, model.calibration_inputs, quantizer)
         outputs = converted(*model.example_inputs)
     return tuple(output.numpy() for output in (outputs if isinstance(outputs, tuple | list) else (outputs,)))
 

@@ -27,6 +27,7 @@ from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
 from ethos_hil.lowering.progress import tell
+from ethos_hil.lowering.quantised import is_conversion
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.mend import Mended, mend
 from ethos_hil.lowering.source import Sources
@@ -209,7 +210,8 @@ def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, A
     """The aten calls of a float program by identifier, branches included, in the order of each graph."""
     calls: dict[str, AtenCall] = {}
     for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
-        if node.target is operator.getitem:  # picks one of several results
+        # The first picks one of several results. The others have the identifier of the call whose result they convert.
+        if node.target is operator.getitem or is_conversion(node):
             continue
         key = identifier(node)
         first = node.args[0] if node.args else None

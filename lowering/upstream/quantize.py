@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.progress import tell_within
-from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
@@ -19,42 +19,39 @@ if TYPE_CHECKING:
 def quantise(
     floating: torch.fx.GraphModule,
     calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
-    compile_spec: Any,
-    scheme: Scheme = "a8w8",
+    quantiser: Any,
 ) -> tuple[torch.fx.GraphModule, torch.export.ExportedProgram]:
-    """Quantises a float program: weights to symmetric int8 per channel, activations to int8 or symmetric int16.
+    """Quantises a float program.
 
     Args:
         floating: the module of a float exported program, without guards. A guard is a call_module node, which the Arm
             passes reject.
         calibration_inputs: sets of inputs whose ranges decide the scales. At least one; if the model branches, at least
             one for each way through it.
-        compile_spec: upstream's compile spec of the target; upstream chooses the quantiser by its class.
-        scheme: "a16w8" for activations in 16 bits.
+        quantiser: torchao's Quantizer, which says how (`ethos_hil.lowering.upstream.quantizers`).
 
     Returns:
         The quantised module, which runs in eager torch, and its exported program, for lowering.
 
     Raises:
         ToolError: a patch that keeps origins does not fit the installed ExecuTorch.
+        UsageError: the program has branches, and the quantiser is not one of upstream's Arm backend.
     """
     import torch
-    from executorch.backends.arm import quantizer as arm
-    from executorch.backends.arm.util._factory import create_quantizer
     from executorch.exir.graph_module import get_cond_while_submodules
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    quantiser = create_quantizer(compile_spec)
-    wide = scheme == "a16w8"
-    quantiser.set_global(
-        arm.get_symmetric_a16w8_quantization_config() if wide else arm.get_symmetric_quantization_config()
-    )
     with torch.no_grad(), apply(ORIGINS):
         # A model may write to its inputs and buffers. Each set of inputs, and the program, meets the buffers as they
         # were at first.
         sets = [tuple(tensor.clone() for tensor in inputs) for inputs in calibration_inputs]
         if get_cond_while_submodules(floating):
             # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.
+            if not hasattr(quantiser, "_quantize_with_submodules"):
+                raise UsageError(
+                    f"a {type(quantiser).__name__} cannot quantise a model with branches or loops",
+                    hint="let the quantizer be an EthosUQuantizer",
+                )
             converted = quantiser._quantize_with_submodules(floating, sets)
         else:
             buffers = Buffers.of(floating)

@@ -147,9 +147,16 @@ class TosaToolchain(Toolchain):
 
     product = "TOSA"
 
-    def __init__(self, spec: TosaSpec, scheme: Scheme) -> None:
+    def __init__(self, spec: TosaSpec, scheme: Scheme, *, bits: Scheme | None = None) -> None:
+        """Makes a toolchain.
+
+        Args:
+            spec: what to lower to.
+            scheme: how to quantise.
+            bits: "a16w8" where some module has 16 bits; by default as the scheme.
+        """
         super().__init__()
-        wide = spec.quantised and scheme == "a16w8" and "int16" not in spec.extensions
+        wide = spec.quantised and "a16w8" in (scheme, bits) and "int16" not in spec.extensions
         self.spec = TosaSpec(spec.version, spec.profile, (*spec.extensions, "int16")) if wide else spec
         self.scheme = scheme if spec.quantised else None
         self._sources: dict[str, Sources] = {}

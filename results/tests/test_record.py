@@ -90,7 +90,7 @@ def test_json_has_the_documented_fields() -> None:
     assert data["ops"][0].keys() == {
         *("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance", "sources")
     }
-    assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls"} == data[
+    assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls", "scheme"} == data[
         "artifact"
     ].keys()
     assert {"path", "sha256"} == data["runner"].keys()
@@ -100,8 +100,9 @@ def test_json_has_the_documented_fields() -> None:
 
 def test_a_record_of_an_older_version_with_fewer_fields_is_read() -> None:
     data = RECORD.to_json()
-    for name in ("divergence", "memory_mode", "runner", "preflight", "test", "accuracy"):
+    for name in ("divergence", "memory_mode", "system_config", "runner", "preflight", "test", "accuracy"):
         del data[name]
+    del data["artifact"]["vela_flags"], data["artifact"]["scheme"]
     del data["outputs"][0]["tolerance"], data["ops"][0]["sources"]
     older = dataclasses.replace(
         RECORD,

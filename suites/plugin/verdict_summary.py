@@ -17,10 +17,18 @@ from ethos_hil.suites.plugin.shared_names import CRASHED
 
 DEFECT = "known defect"
 """Outcome of a test that fails as declared because of an upstream defect: pytest's xfailed."""
-_LETTERS = {Verdict.VERIFIED: "V", Verdict.COMPILED_ONLY: "C", Verdict.SKIPPED: "S", Verdict.FAILED: "F", DEFECT: "D"}
+_LETTERS = {
+    Verdict.VERIFIED: "V",
+    Verdict.COMPILED_ONLY: "C",
+    Verdict.UNVERIFIED: "U",
+    Verdict.SKIPPED: "S",
+    Verdict.FAILED: "F",
+    DEFECT: "D",
+}
 _SHOWN: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
     Verdict.VERIFIED: ("verified", ".", ("VERIFIED", {"green": True})),
     Verdict.COMPILED_ONLY: ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
+    Verdict.UNVERIFIED: ("unverified", "u", ("UNVERIFIED", {"yellow": True})),
     Verdict.SKIPPED: ("skipped", "s", ("SKIPPED", {"yellow": True})),
 }
 """Verdicts with their own words. For a failed test pytest's words are right."""
@@ -111,7 +119,7 @@ class Tally:
             terminalreporter.write_line(escaped(line), yellow=True)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
         colour = "red" if total[Verdict.FAILED] else "green" if total[Verdict.VERIFIED] == total.total() else "yellow"
-        terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _LETTERS), **{colour: True})
+        terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _shown(total)), **{colour: True})
 
     def table(self) -> Iterator[str]:
         """Yield rows of operators and models, columns of profiles: the number of cases with each verdict."""
@@ -127,7 +135,7 @@ class Tally:
         for row_of_text in rows:
             cells = zip(row_of_text, widths, strict=True)
             yield "  ".join(text.ljust(width) for text, width in cells).rstrip()
-        yield f"({', '.join(f'{letter} {name}' for name, letter in _LETTERS.items())})"
+        yield f"({', '.join(f'{_LETTERS[name]} {name}' for name in _shown(sum(sums, Counter())))})"
 
     def noise(self) -> Iterator[str]:
         """Yield a line for each profile: the distance of the quantised programs from the float ones."""
@@ -152,6 +160,11 @@ class Tally:
         from ethos_hil.harness.image.firmware_file import doubts_of_built
 
         return doubts_of_built()
+
+
+def _shown(total: Mapping[str, int]) -> list[str]:
+    """Return the verdicts that the summary names: all, but the one that the suites' own tests never have."""
+    return [name for name in _LETTERS if name != Verdict.UNVERIFIED or total.get(name)]
 
 
 def _cell(counts: Mapping[str, int]) -> str:

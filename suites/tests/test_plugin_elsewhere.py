@@ -140,3 +140,18 @@ def test_without_autoload_it_is_named(pytester: pytest.Pytester, monkeypatch: py
         assert [line for line in result.outlines if "::" in line] == [
             f"test_sample.py::test_plus_{case}_U55_BI" for case in ("same", "itself")
         ] + ["test_sample.py::test_wrong_operator_U55_BI"]
+
+
+def test_unverified_has_a_word_of_its_own_and_is_never_green(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        test_foreign="""
+def test_foreign_BI(record_property):
+    record_property("verdict", "unverified")
+"""
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", "--color=yes")
+    text = str(result.stdout)
+    assert "\x1b[33mUNVERIFIED" in text
+    assert "PASSED" not in text
+    assert "\x1b[33m0 verified, 0 compiled-only, 1 unverified, 0 skipped, 0 failed" in text
+    result.stdout.fnmatch_lines(["foreign * 1U"])

@@ -14,6 +14,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
+from ethos_hil.lowering.output_names import fitting
 from ethos_hil.results import environment
 from ethos_hil.results.record import Failure, Output, Record, TargetInfo
 from ethos_hil.results.verdict import FailureKind
@@ -45,10 +46,9 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     if len(answer.outputs) != len(expected):
         counts = f"{len(answer.outputs)} outputs, PyTorch has {len(expected)}"
         return _record(label, artifact, answer, (), Failure(FailureKind.MISMATCH, counts))
-    names = [QUANTISED if quantised else reference_name(array) for array in expected]
-    pairs = [
-        _Pair(f"output {index}", *pair) for index, pair in enumerate(zip(names, expected, answer.outputs, strict=True))
-    ]
+    names = fitting(artifact.output_names, len(expected))
+    references = [QUANTISED if quantised else reference_name(array) for array in expected]
+    pairs = [_Pair(*each) for each in zip(names, references, expected, answer.outputs, strict=True)]
     for pair in pairs:
         if pair.difference is not None:
             return _record(label, artifact, answer, (pair.unlike(),), Failure(FailureKind.MISMATCH, pair.difference))
@@ -59,25 +59,23 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     if bad is None:
         for pair, tolerance in zip(pairs, allowed, strict=True):
             pair.check_reference(tolerance)
-        return _record(label, artifact, answer, outputs, None, _notes(allowed))
+        return _record(label, artifact, answer, outputs, None, _notes(names, allowed))
     text = (
         f"{bad.name}: {bad.mismatches} of {bad.compared} elements are too far from {bad.reference}; "
         f"first at {bad.first_mismatch}"
     )
-    return _record(label, artifact, answer, outputs, Failure(FailureKind.MISMATCH, text), _notes(allowed))
+    return _record(label, artifact, answer, outputs, Failure(FailureKind.MISMATCH, text), _notes(names, allowed))
 
 
-def _notes(tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
+def _notes(names: Sequence[str], tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
     """Return notes on the quality of a tolerance, where it is not the worst case of every element."""
     notes = []
-    for index, one in enumerate(tolerances):
+    for name, one in zip(names, tolerances, strict=True):
         unknown = int(np.count_nonzero(np.isinf(one.allowed)))
         if unknown:
-            notes.append(
-                f"output {index}: of {unknown} of {one.allowed.size} elements it is not known what they may be"
-            )
+            notes.append(f"{name}: of {unknown} of {one.allowed.size} elements it is not known what they may be")
         if one.note:
-            notes.append(f"output {index}: its tolerance is {one.note}")
+            notes.append(f"{name}: its tolerance is {one.note}")
     return tuple(notes)
 
 

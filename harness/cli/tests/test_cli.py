@@ -196,9 +196,20 @@ def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(ethos_
     (here / "stranger.pte").write_bytes(known + bytes(16))
     np.savez(here / "x.npz", np.zeros((1, 2, 8, 8), np.float32))
     result = ethos_hil("run", "stranger.pte", "--inputs", "x.npz", "--json", "r.json")
-    assert_one_clear_line(result, 1, "was not lowered here")
+    assert result.status == 1
+    assert result.out.startswith("unverified")
     record = json.loads((here / "r.json").read_text())
-    assert (record["verdict"], record["failure"]["kind"]) == ("failed", "no-reference")
+    assert (record["verdict"], record["failure"]["kind"]) == ("unverified", "no-reference")
+
+
+@pytest.mark.parametrize("option", ["--json", "--trace"])
+def test_files_that_cannot_be_written_are_told_before_the_model_is_lowered(
+    ethos_hil: Run, here: Path, option: str
+) -> None:
+    for name, why in (("no/such/file", "No such file"), (".", "Is a directory"), ("n" * 300, "name too long")):
+        result = ethos_hil("run", "net.py:net", option, name)
+        assert_one_clear_line(result, 2, f"cannot write {name}", why)
+        assert "Lowering" not in result.err
 
 
 # --- Preflight. ---
@@ -323,16 +334,13 @@ def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
 
 
 def test_a_json_file_that_cannot_be_written_is_an_error_and_the_record_is_kept(ethos_hil: Run, here: Path) -> None:
-    for place, why in (("no/such/folder/r.json", "No such file"), ("/dev/full", "No space left")):
-        result = ethos_hil("run", "net.py:net", "--json", place)
-        assert result.status == 2
-        assert result.out.startswith("verified"), "the run itself is not lost"
-        assert result.err.splitlines()[-1] == (
-            f"ethos-hil: cannot write {place}: {why}"
-            + (" or directory" if why.endswith("file") else " on device")
-            + " (nothing was written there)"
-        )
-    assert ethos_hil("runs").out.count("verified") == 2
+    result = ethos_hil("run", "net.py:net", "--json", "/dev/full")
+    assert result.status == 2
+    assert result.out.startswith("verified"), "the run itself is not lost"
+    assert result.err.splitlines()[-1] == (
+        "ethos-hil: cannot write /dev/full: No space left on device (nothing was written there)"
+    )
+    assert ethos_hil("runs").out.count("verified") == 1
 
 
 def in_a_process(arguments: list[str], here: Path, largest: int | None = None) -> subprocess.CompletedProcess[str]:

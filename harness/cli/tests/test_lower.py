@@ -79,6 +79,16 @@ def test_a_folder_takes_it_and_several_delegates_get_names_of_their_own(ethos_hi
     assert written(ethos_hil("lower", both, "--to", "vela", "-o", "out")) == ["out/both.vela"], "there is but one"
 
 
+def test_a_folder_that_is_named_as_one_is_made(ethos_hil: Run, here: Path) -> None:
+    """The command line of docs/lowering.md, in a fresh folder."""
+    command = ("lower", "net.py:net", "-o", "build/", "--artifacts", "build/look", "--json", "build/made.json")
+    assert ethos_hil(*command).status == 0
+    assert files(here) == ["build", "net.py"]
+    assert files(here / "build") == ["look", "made.json", "net.pte"]
+    assert "model.pte" in files(here / "build/look")
+    assert written(ethos_hil("lower", "net.py:net", "-o", "a/b/")) == ["a/b/net.pte"]
+
+
 def test_a_method_is_run_by_its_name(ethos_hil: Run, here: Path, both: str) -> None:
     for method, kernels in (("double", 2), ("sort", 1)):
         result = ethos_hil("run", both, "--method", method, "--json", "r.json")
@@ -140,6 +150,12 @@ def test_our_folder_is_replaced_and_no_other(ethos_hil: Run, here: Path) -> None
         (["--memory-mode", "Dedicated_Sram"], ["ethos-u55-128", "Shared_Sram"]),
         (["--artifacts", "net.py"], ["cannot write net.py", "Not a directory"]),
         (["-o", "no/such/folder/net.pte"], ["cannot write no/such/folder/net.pte", "No such file"]),
+        (["--json", "no/made.json"], ["cannot write no/made.json", "No such file"]),
+        (["-o", "net.py/"], ["cannot write net.py", "Not a directory"]),
+        (["-o", "build", "--artifacts", "build/look"], ["lies in build", "--output build/"]),
+        (["-o", "build", "--json", "build/made.json"], ["cannot write build/made.json"]),
+        (["--artifacts", "net.py/look"], ["cannot write net.py/look", "Not a directory"]),
+        (["-o", "n" * 300], ["File name too long"]),
     ],
 )
 def test_arguments_that_cannot_be_used(ethos_hil: Run, here: Path, arguments: list[str], words: list[str]) -> None:

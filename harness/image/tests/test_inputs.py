@@ -46,7 +46,7 @@ def test_a_leading_axis_makes_several_input_sets(tmp_path: Path) -> None:
         ([IMAGE_VALUE[..., :3], FLAGS_VALUE], r"'arr_0': expected float32\[1, 3, 4, 4\].*found float32\[1, 3, 4, 3\]"),
         ([IMAGE_VALUE.astype(np.float64), FLAGS_VALUE], r"expected float32.*found float64\[1, 3, 4, 4\]"),
         ([IMAGE_VALUE, FLAGS_VALUE.astype(np.uint8)], r"'arr_1': expected int8\[2\].*found uint8\[2\]"),
-        ([np.stack([IMAGE_VALUE] * 2), FLAGS_VALUE], r"different numbers of input sets.*arr_0: 2, arr_1: 1"),
+        ([np.stack([IMAGE_VALUE] * 2), FLAGS_VALUE], r"different numbers of sets.*arr_0: 2, arr_1: 1"),
         ([IMAGE_VALUE[None][:0], FLAGS_VALUE[None][:0]], r"or none"),
     ],
 )

@@ -8,6 +8,9 @@ import typing
 from functools import cache
 from typing import Any
 
+from ethos_hil.lowering.quantised import PT2E_OPERATORS, register_operators
+from ethos_hil.lowering.silence_tools import quiet
+
 TENSOR_GLOBALS = frozenset(
     {
         "collections OrderedDict",
@@ -86,11 +89,15 @@ def is_choice(cls: Any) -> bool:
 
 
 @cache
-def dispatched() -> frozenset[str]:
-    """The operators that compute with tensors, "aten::add.Tensor" or "aten::relu".
+def dispatched(namespace: str) -> frozenset[str]:
+    """The operators of a namespace that compute with tensors, "aten::add.Tensor" or "aten::relu".
 
-    TorchScript's others are not among them: some read and write files.
+    TorchScript's others are not among them: some read and write files. PT2E's operators are registered first: torch
+    alone does not have them.
     """
     import torch
 
-    return frozenset(torch._C._dispatch_get_all_op_names())
+    if namespace == PT2E_OPERATORS:
+        with quiet():
+            register_operators()
+    return frozenset(name for name in torch._C._dispatch_get_all_op_names() if name.startswith(f"{namespace}::"))

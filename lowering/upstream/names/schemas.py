@@ -10,6 +10,24 @@ from ethos_hil.lowering.errors import ToolError
 SCHEMAS = ("scalar_type.fbs", "program.fbs")
 """The files of the schema. The second includes the first."""
 
+BUNDLE_SCHEMA = "bundled_program_schema.fbs"
+"""The schema of .bpte files. It includes the first of `SCHEMAS`."""
+
+
+def bundle_schema_file() -> Path:
+    """The file `BUNDLE_SCHEMA`.
+
+    Raises:
+        ToolError: executorch is not installed, or does not have it.
+    """
+    path = schema_folder().parents[1] / "devtools" / "bundled_program" / "schema" / BUNDLE_SCHEMA
+    if path.is_file():
+        return path
+    raise ToolError(
+        f"executorch's {BUNDLE_SCHEMA} was not found, so .bpte files cannot be read",
+        hint="install the dependencies: pip install 'executorch[ethos-u]==1.4.1'",
+    )
+
 
 def schema_folder() -> Path:
     """The folder that holds `SCHEMAS`: executorch/exir/_serialize. ExecuTorch is located, not imported.

@@ -1,0 +1,230 @@
+"""How a model is quantised, from the command line: calibration, bits, and a quantiser of the user's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ethos_hil as api
+from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.tosa_spec import TosaSpec
+
+__all__ = ["ethos_hil", "here"]
+MODEL = """
+import torch
+from torch import nn
+from ethos_hil.lowering.model import Method
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 1)
+
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.head = nn.Linear(4, 5)
+        self.unused = nn.Linear(4, 5)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return {"class": self.head(x.mean((2, 3))), "mask": x}
+
+def blocks():
+    torch.manual_seed(0)
+    return Blocks(), (torch.rand(1, 4, 6, 6),)
+
+def declared():
+    module, inputs = blocks()
+    return Method(module, inputs, int16=("head",))
+
+def with_quantizer():
+    module, inputs = blocks()
+    return Method(module, inputs, quantizer=wide_linears)
+
+def on_cpu():
+    module, inputs = blocks()
+    return Method(module, inputs, on_cpu=True)
+
+def data():
+    generator = torch.Generator().manual_seed(3)
+    return [(2 * torch.rand(1, 4, 6, 6, generator=generator),) for _ in range(4)]
+
+def raises():
+    raise ValueError("no data set here")
+
+def nothing():
+    return []
+
+def other_shapes():
+    return [(torch.rand(2, 4, 6, 6),)]
+
+def wide_linears(spec):
+    from executorch.backends.arm.quantizer import (
+        EthosUQuantizer, get_symmetric_a16w8_quantization_config, get_symmetric_quantization_config)
+    quantizer = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config(is_per_channel=False))
+    return quantizer.set_module_type(nn.Linear, get_symmetric_a16w8_quantization_config())
+
+def no_quantizer(spec):
+    return 7
+
+def broken_quantizer(spec):
+    raise RuntimeError("not today")
+"""
+
+
+@pytest.fixture(autouse=True)
+def model(here: Path) -> str:
+    (here / "blocks.py").write_text(MODEL)
+    return "blocks.py:blocks"
+
+
+def run(ethos_hil: Run, here: Path, *options: object, model: str = "blocks.py:blocks") -> dict[str, Any]:
+    result = ethos_hil("run", model, *options, "--json", "r.json")
+    assert result.status == 0, result
+    record: dict[str, Any] = json.loads((here / "r.json").read_text())
+    assert record["verdict"] == "verified"
+    return record
+
+
+def bits(record: dict[str, Any]) -> list[str]:
+    """The types of the delegate's outputs: class, mask."""
+    return sorted(output["dtype"] for output in record["outputs"] if output["name"].startswith("delegate"))
+
+
+def sqnr(record: dict[str, Any], name: str) -> float:
+    return next(float(each["sqnr_db"]) for each in record["accuracy"] if each["name"] == name)
+
+
+def test_one_example_to_calibrate_with_is_said(ethos_hil: Run, here: Path) -> None:
+    alone = run(ethos_hil, here)
+    assert any(note.startswith("calibrated on its one example: ") for note in alone["notes"])
+    assert alone["artifact"]["scheme"] == "a8w8"
+    more = run(ethos_hil, here, "--calibrate", "blocks.py:data")
+    assert not any("calibrated" in note for note in more["notes"])
+    assert more["artifact"]["sha256"] != alone["artifact"]["sha256"]
+    np.savez(here / "one.npz", np.full((1, 4, 6, 6), 2, np.float32))
+    one = run(ethos_hil, here, "--calibrate", "one.npz")
+    assert any(note.startswith("calibrated on one input set: ") for note in one["notes"])
+    lowered = ethos_hil("lower", "blocks.py:blocks")
+    assert "note: calibrated on its one example" in lowered.err
+
+
+def test_a_file_and_a_function_calibrate_alike(ethos_hil: Run, here: Path) -> None:
+    import torch
+
+    generator = torch.Generator().manual_seed(3)
+    np.savez(here / "c.npz", np.stack([(2 * torch.rand(1, 4, 6, 6, generator=generator)).numpy() for _ in range(4)]))
+    one, two = (run(ethos_hil, here, "--calibrate", given) for given in ("c.npz", "blocks.py:data"))
+    assert one["artifact"]["sha256"] == two["artifact"]["sha256"]
+    api_result = api.run("blocks.py:blocks", calibrate="c.npz")
+    assert api_result.artifact.sha256 == one["artifact"]["sha256"]
+
+
+def test_sixteen_bits_everywhere_or_in_some_modules(ethos_hil: Run, here: Path) -> None:
+    options = ("--calibrate", "blocks.py:data")
+    narrow = run(ethos_hil, here, *options)
+    wide = run(ethos_hil, here, *options, "--scheme", "a16w8")
+    mixed = run(ethos_hil, here, *options, "--int16", "head")
+    assert [bits(each) for each in (narrow, mixed, wide)] == [["int8"] * 2, ["int16", "int8"], ["int16"] * 2]
+    assert [each["artifact"]["scheme"] for each in (wide, mixed)] == ["a16w8", "a8w8, a16w8 in head"]
+    assert sqnr(mixed, "class") > sqnr(narrow, "class") + 3
+    assert sqnr(wide, "mask") > sqnr(mixed, "mask")
+    assert "quantised with a8w8, a16w8 in head" in mixed["notes"]
+    lists = run(ethos_hil, here, *options, "--int16", "blocks", "--npu", "ethos-u85-128")
+    assert bits(lists) == ["int16", "int8"], "a list of modules has no calls of its own: those in it are meant"
+    declared = run(ethos_hil, here, *options, model="blocks.py:declared")
+    assert declared["artifact"]["sha256"] == mixed["artifact"]["sha256"]
+    assert api.run("blocks.py:blocks", calibrate="blocks.py:data", int16=["head"]).artifact.scheme == (
+        "a8w8, a16w8 in head"
+    )
+
+
+def test_a_model_without_a_seed_says_why_it_is_lowered_anew(
+    ethos_hil: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "cache"))
+    (here / "blocks.py").write_text(MODEL.replace("torch.manual_seed(0)", "pass"))
+    first, second = run(ethos_hil, here), run(ethos_hil, here)
+    assert not any("no seed is set" in note for note in first["notes"]), "one load tells nothing"
+    assert any("nothing is found in the cache" in note for note in second["notes"])
+    assert ethos_hil("cache", "clear").status == 0
+    assert not list(here.glob("cache/v*/loads/*"))
+    (here / "blocks.py").write_text(MODEL)
+    seeded, edited = run(ethos_hil, here), None
+    (here / "blocks.py").write_text(MODEL.replace("manual_seed(0)", "manual_seed(1)"))
+    edited = run(ethos_hil, here)
+    assert seeded["artifact"]["sha256"] != edited["artifact"]["sha256"]
+    assert not any("no seed is set" in note for note in (*seeded["notes"], *edited["notes"]))
+
+
+def test_a_quantizer_of_the_users_decides(ethos_hil: Run, here: Path) -> None:
+    ours = run(ethos_hil, here)
+    theirs = run(ethos_hil, here, "--quantizer", "blocks.py:wide_linears")
+    assert theirs["artifact"]["scheme"] == "quantizer wide_linears"
+    assert theirs["artifact"]["sha256"] != ours["artifact"]["sha256"]
+    # Its function is not known by its name alone: what it does now is what counts.
+    text = MODEL.replace("is_per_channel=False", "is_per_channel=True ")
+    (here / "blocks.py").write_text(text)
+    changed = run(ethos_hil, here, "--quantizer", "blocks.py:wide_linears")
+    assert changed["artifact"]["sha256"] != theirs["artifact"]["sha256"]
+    assert (
+        api.run("blocks.py:blocks", quantizer="blocks.py:wide_linears").artifact.sha256
+        == (changed["artifact"]["sha256"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--scheme", "a8w9"], ["no scheme is called 'a8w9'", "did you mean a8w8?"]),
+        (["--int16", "heads"], ["calls no module 'heads'", "did you mean head?", "blocks.0.conv"]),
+        (["--int16", "unused"], ["calls no module 'unused'"]),
+        (["--int16", "head", "--scheme", "a16w8"], ["a16w8 has 16 bits in every module"]),
+        (["--quantizer", "blocks.py:wide_linears", "--int16", "head"], ["the quantizer decides all bits"]),
+        (["--quantizer", "blocks.py:wide_linears", "--scheme", "a16w8"], ["the quantizer decides all bits"]),
+        (["--quantizer", "blocks.py:no_quantizer"], ["no_quantizer returned a int", "EthosUQuantizer(spec)"]),
+        (["--quantizer", "blocks.py:broken_quantizer"], ["broken_quantizer raised RuntimeError: not today"]),
+        (["--quantizer", "blocks.py:absent"], ["no function 'absent'"]),
+        (["--quantizer", "absent.py:f"], ["no such file: absent.py"]),
+        (["--calibrate", "blocks.py:raises"], ["raised ValueError: no data set here (blocks.py:"]),
+        (["--calibrate", "blocks.py:nothing"], ["blocks.py:nothing gives no inputs"]),
+        (["--calibrate", "blocks.py:other_shapes"], ["float32[2, 4, 6, 6]", "float32[1, 4, 6, 6]"]),
+        (["--calibrate", "absent.npz"], ["no such calibration inputs file: absent.npz"]),
+        (["--calibrate", "wrong.npz"], ["wrong.npz", "expected float32[1, 4, 6, 6]", "found float64[3]"]),
+        (["--calibrate", ""], ["--calibrate is empty"]),
+        (["--calibrate", "blocks"], ["--calibrate 'blocks' names no function"]),
+    ],
+)
+def test_options_that_cannot_be_used(ethos_hil: Run, here: Path, options: list[str], words: list[str]) -> None:
+    np.savez(here / "wrong.npz", np.zeros(3))
+    assert_one_clear_line(ethos_hil("run", "blocks.py:blocks", *options), 2, *words)
+
+
+def test_options_that_say_nothing(ethos_hil: Run, here: Path) -> None:
+    assert ethos_hil("lower", "blocks.py:blocks").status == 0
+    for option in (("--int16", "head"), ("--calibrate", "blocks.py:data"), ("--quantizer", "blocks.py:wide_linears")):
+        assert_one_clear_line(
+            ethos_hil("run", "blocks.pte", *option), 2, "compiled already", f"{option[0]} says nothing"
+        )
+    lowered = ("lower", "blocks.py:blocks", "--to", "tosa", "--tosa", "TOSA-1.0+FP")
+    for options in (["--quantizer", "blocks.py:wide_linears"], ["--int16", "head"], ["--scheme", "a16w8"]):
+        result = ethos_hil(*lowered, *options)
+        assert_one_clear_line(result, 2, "TOSA-1.0+FP is not quantised", f"{options[0]}", "says nothing")
+    with pytest.raises(api.UsageError, match="asked for in float"):
+        lower(load_model("blocks.py:with_quantizer"), TosaSpec.parse("TOSA-1.0+FP"))
+    result = ethos_hil("run", "blocks.py:on_cpu", "--calibrate", "blocks.py:data")
+    assert_one_clear_line(result, 2, "stays on the CPU", "--calibrate says nothing")
+    result = ethos_hil("lower", "blocks.py:blocks", "--to", "tosa", "--int16", "head", "--json", "-")
+    assert json.loads(result.out)["target"] == "TOSA-1.0+INT+int16"

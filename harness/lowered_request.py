@@ -1,0 +1,53 @@
+"""The model of a request, lowered; loaded only where that is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ethos_hil.harness.quantisation_options import QuantisationOptions
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.named_model import Change, LoweredModel, lower_named
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.program_file import ProgramFile
+from ethos_hil.lowering.progress import Progress, silent
+from ethos_hil.lowering.tosa_spec import TosaSpec
+
+
+def lowered(
+    model: str | TorchModel | ProgramFile,
+    target: NpuName | TosaSpec,
+    quantisation: QuantisationOptions,
+    *,
+    method: str | None = None,
+    trust: bool = False,
+    needed: Callable[[bool], bool] = lambda stateful: False,
+    progress: Progress = silent,
+    **options: Any,
+) -> LoweredModel:
+    """Lower a model, or find it in the cache without loading it.
+
+    Args:
+        model: a MODEL's name, or a loaded model.
+        target: the NPU or the TOSA to lower to.
+        quantisation: what the user says about the quantisation.
+        method: the method that calibration inputs are for.
+        trust: load a .pt2 with more than data in it.
+        needed: called with whether the model keeps state; returns whether the caller needs the loaded model.
+        progress: called with what is being done.
+        options: further arguments of `ethos_hil.lowering.lower.lower`.
+
+    Raises:
+        UsageError, CompileError, ToolError: as `load_model` and `lower`.
+    """
+    settings: Mapping[str, Any] = {"progress": progress, **options}
+    if isinstance(model, str):
+        # Functions and files of the user's are not among what a model by name is known to be made from.
+        if quantisation.calibrate is None and quantisation.quantizer is None:
+            change = Change(lambda loaded: quantisation.applied(loaded, method), quantisation.int16)
+            return lower_named(model, target, change=change, trust=trust, needed=needed, **settings)
+        progress("loading the model")
+        model = load_model(model, trust=trust)
+    model = quantisation.applied(model, method)
+    return LoweredModel.of(lower(model, target, **settings), model)

@@ -1,0 +1,42 @@
+"""What a record says of a quantisation that is not what anybody expects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ethos_hil.lowering.model import TorchModel
+from ethos_hil.lowering.program_file import ProgramFile
+from ethos_hil.lowering.quantised import is_quantised
+
+if TYPE_CHECKING:
+    import torch
+
+
+def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str | None) -> tuple[str, ...]:
+    """Return sentences about the quantisation of a method, where it is not what anybody expects.
+
+    Args:
+        model: what was lowered.
+        method: the method's name.
+        scheme: how it was quantised (`Artifact.scheme`).
+    """
+    if scheme is None or not isinstance(model, TorchModel):
+        return ()
+    mine = model.methods[method]
+    if is_quantised(mine.module):
+        return ("it is quantised already: its own scales are kept",)
+    found = () if scheme == "a8w8" else (f"quantised with {scheme}",)
+    if len(mine.calibration_inputs) != 1:
+        return found
+    own = all(map(_same, mine.calibration_inputs[0], mine.example_inputs))
+    what = "its one example" if own else "one input set"
+    return (
+        *found,
+        f"calibrated on {what}: larger values of other inputs are clipped; --calibrate gives it more",
+    )
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    from ethos_hil.lowering.module_changes import same_tensor
+
+    return one is other or same_tensor(one, other)
