@@ -89,10 +89,15 @@ class Capture:
     begun: dict[str, int] = field(default_factory=dict)
     """Of each method, how many were begun."""
 
-    def taken(self) -> tuple[int, int]:
-        """Note that a delegate of the method is begun. Return its number, and how many there are."""
-        self.begun[self.method] = self.begun.get(self.method, 0) + 1
-        return self.begun[self.method], max(self.begun[self.method], self.waiting)
+    def enter(self, method: str, delegates: int) -> None:
+        """Note which method is compiled next, and how many delegates it has."""
+        self.method, self.waiting = method, delegates
+
+    def begun_one(self) -> Capture:
+        """Say that one more delegate of the method is begun. Return this object."""
+        number = self.begun[self.method] = self.begun.get(self.method, 0) + 1
+        tell(f"lowering delegate {number} of {max(number, self.waiting)} to TOSA")
+        return self
 
     def compiled(self, blob: bytes) -> CompiledPartition:
         """The partition with this blob. Of partitions with equal blobs, it is the one with this object.
@@ -247,16 +252,13 @@ def _backend() -> Any:
             """Compiles one method after the other, so that each is mapped to its own calls."""
             results: dict[str, Any] = {}
             for method, programs in edge_programs.items():
-                _current.get().method = method
-                _current.get().waiting = len(programs)
+                _current.get().enter(method, len(programs))
                 results |= super().preprocess_multimethod({method: programs}, {method: compile_specs[method]})
             return results
 
         @staticmethod
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
-            capture = _current.get()
-            number, count = capture.taken()
-            tell(f"lowering delegate {number} of {count} to TOSA")
+            capture = _current.get().begun_one()
 
             def arguments(value: bytes, folder: str) -> list[str]:
                 return with_ini(value.decode().split(" "), capture.ini, Path(folder))
