@@ -8,7 +8,6 @@ exceed a limit, the least recently used ones are deleted (`ethos_hil.lowering.ca
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -92,25 +91,6 @@ class Cache:
             return None
         found = self.get(key) if re.fullmatch(r"[0-9a-f]{64}", key) else None
         return found if found is not None and found.sha256 == sha256 else None
-
-    def key_before(self, structure: str, key: str) -> str | None:
-        """Return the key that a model of this structure had before, or None; from now on it has `key`.
-
-        Args:
-            structure: the digest of everything that decides the key, without weights and inputs.
-            key: the model's key now.
-
-        Raises:
-            ToolError: the folder cannot be written.
-        """
-        path = self.root / "loads" / structure
-        before = None
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            before = read_text(path, "ascii", most=_MOST_KEY).strip()
-        with self._writing():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_small(path, f"{key}\n")
-        return before
 
     def _entry(self, key: str) -> Path:
         return self.root / "artifacts" / key

@@ -7,7 +7,6 @@
     <folder>/v<n>/artifacts/.<key>.<...>   one that is being written or removed, or was when its process died
     <folder>/v<n>/by-pte/<sha256>          the key of the entry that has this program
     <folder>/v<n>/cases/<digest>           what the suites know of an entry; its time is when it was last used
-    <folder>/v<n>/loads/<digest>           the key that a model without a seed had when it was last loaded
     <folder>/v<n>/locks/<key>.lock         held while the entry is made, and while it is removed
 
 Entries of all versions of the format count; those of an old version are unused, so they are removed first.
@@ -186,7 +185,7 @@ class CacheContents:
         """
         removed = self.trim(0)
         for version in self._versions():
-            for path in (*_listed(version / "cases"), *_listed(version / "loads")):
+            for path in _listed(version / "cases"):
                 path.unlink(missing_ok=True)
             for path in _listed(version / "by-pte"):
                 with contextlib.suppress(OSError, UnicodeDecodeError):

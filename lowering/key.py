@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,6 @@ def model_key(
     model: TorchModel,
     target: Sequence[str],
     quantised: Mapping[str, torch.export.ExportedProgram] = MappingProxyType({}),
-    *,
-    numbers: bool = True,
 ) -> str:
     """Return the cache key (hexadecimal SHA-256) of a model compiled for a target.
 
@@ -37,9 +35,7 @@ def model_key(
         model: the model.
         target: the properties of the target that decide the result.
         quantised: the methods that a quantiser of the user's has quantised.
-        numbers: False for the digest of the same without weights, buffers, constants and inputs.
     """
-    digest = _digest if numbers else _form
     parts: dict[str, Any] = {
         "target": list(target),
         "versions": versions(),
@@ -49,11 +45,11 @@ def model_key(
                 "on_cpu": method.on_cpu,
                 "leave": list(method.leave),
                 "int16": list(method.int16),
-                "quantised": _program(quantised[name], model.sources, digest) if name in quantised else None,
-                **_program(exported[name], model.sources, digest),
+                "quantised": _program(quantised[name], model.sources) if name in quantised else None,
+                **_program(exported[name], model.sources),
                 "output_names": output_names(exported[name].call_spec.out_spec),
-                "example": [digest(tensor) for tensor in method.example_inputs],
-                "calibration": [[digest(tensor) for tensor in inputs] for inputs in method.calibration_inputs],
+                "example": [_digest(tensor) for tensor in method.example_inputs],
+                "calibration": [[_digest(tensor) for tensor in inputs] for inputs in method.calibration_inputs],
             }
             for name, method in model.methods.items()
         ],
@@ -61,14 +57,12 @@ def model_key(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _program(
-    exported: torch.export.ExportedProgram, sources: Sources, digest: Callable[[torch.Tensor], str]
-) -> dict[str, Any]:
+def _program(exported: torch.export.ExportedProgram, sources: Sources) -> dict[str, Any]:
     return {
         "graph": _graph(exported.graph_module, sources),
         "signature": [_signature_entry(spec) for spec in exported.graph_signature.input_specs],
         "outputs": [str(spec) for spec in exported.graph_signature.output_specs],
-        "tensors": {key: digest(tensor) for key, tensor in _tensors(exported)},
+        "tensors": {key: _digest(tensor) for key, tensor in _tensors(exported)},
     }
 
 
@@ -105,15 +99,11 @@ def _tensors(exported: Any) -> Iterable[tuple[str, torch.Tensor]]:
                 yield f"{kind}:{name}", value
 
 
-def _form(tensor: torch.Tensor) -> str:
-    return f"{tensor.dtype} {tuple(tensor.shape)} {tensor.stride()} "
-
-
 def _digest(tensor: torch.Tensor) -> str:
     import torch
 
     plain = tensor.detach().cpu()
-    digest = hashlib.sha256(_form(plain).encode())
+    digest = hashlib.sha256(f"{plain.dtype} {tuple(plain.shape)} {plain.stride()} ".encode())
     flat = plain.contiguous().flatten().view(torch.uint8) if plain.numel() else plain.flatten()
     digest.update(flat.numpy().tobytes() if plain.numel() else b"")
     return digest.hexdigest()

@@ -26,7 +26,6 @@ from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interr
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
-from ethos_hil.lowering.random_numbers import watched_draws
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.trial_calls import called_twice
 from ethos_hil.lowering.user_function import load_function
@@ -86,13 +85,11 @@ class TorchModel:
         label: the user's name for it.
         methods: the methods by name, at least one.
         sources: names the lines of the user's files.
-        unseeded: whether random numbers were drawn without a seed when it was loaded.
     """
 
     label: str
     methods: Mapping[str, Method]
     sources: Sources = field(default_factory=Sources)
-    unseeded: bool = False
 
     @property
     def default_name(self) -> str:
@@ -140,9 +137,7 @@ def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
     if suffix == ".pt2":
         return _load_exported(text, trust=trust)
     function, sources = load_function(text, "MODEL")
-    with watched_draws() as draws:
-        loaded = _call(function, text, sources)
-    loaded = replace(loaded, unseeded=draws.unseeded)
+    loaded = _call(function, text, sources)
     if sources.root is not None:
         check_bytecode(imported_files(sources.root))
     return loaded

@@ -151,24 +151,6 @@ def test_sixteen_bits_everywhere_or_in_some_modules(ethos_hil: Run, here: Path) 
     )
 
 
-def test_a_model_without_a_seed_says_why_it_is_lowered_anew(
-    ethos_hil: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "cache"))
-    (here / "blocks.py").write_text(MODEL.replace("torch.manual_seed(0)", "pass"))
-    first, second = run(ethos_hil, here), run(ethos_hil, here)
-    assert not any("no seed is set" in note for note in first["notes"]), "one load tells nothing"
-    assert any("nothing is found in the cache" in note for note in second["notes"])
-    assert ethos_hil("cache", "clear").status == 0
-    assert not list(here.glob("cache/v*/loads/*"))
-    (here / "blocks.py").write_text(MODEL)
-    seeded, edited = run(ethos_hil, here), None
-    (here / "blocks.py").write_text(MODEL.replace("manual_seed(0)", "manual_seed(1)"))
-    edited = run(ethos_hil, here)
-    assert seeded["artifact"]["sha256"] != edited["artifact"]["sha256"]
-    assert not any("no seed is set" in note for note in (*seeded["notes"], *edited["notes"]))
-
-
 def test_a_quantizer_of_the_users_decides(ethos_hil: Run, here: Path) -> None:
     ours = run(ethos_hil, here)
     theirs = run(ethos_hil, here, "--quantizer", "blocks.py:wide_linears")
