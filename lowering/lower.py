@@ -14,6 +14,7 @@ from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.key import model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
@@ -125,6 +126,39 @@ def lower(
             key, lambda: _compile(model, exported, early, toolchain, key, whole=whole, asked=tuple(leave))
         )
     return artifact.called(model.label)
+
+
+def host_modules(
+    model: TorchModel,
+    method: str,
+    npu: NpuName,
+    *,
+    vela: VelaSetup | None = None,
+    scheme: Scheme = "a8w8",
+    progress: Progress = silent,
+) -> HostModules:
+    """Return a method's float and quantised modules, as `lower` has them on its way.
+
+    Args:
+        model: the model.
+        method: the name of the method.
+        npu, vela, scheme, progress: as for `lower`.
+
+    Raises:
+        UsageError: the model can't be exported or quantised.
+    """
+    toolchain = EthosUToolchain(vela or VelaSetup.default(npu), scheme)
+    chosen = model.methods[method]
+    with apply([patch for patch in SPEED if patch.package == "torch"]), _stage("exporting the model", model.sources):
+        exported = export(chosen.fresh, chosen.example_inputs)
+    with telling(progress), apply(SPEED):
+        with _stage("loading ExecuTorch", model.sources):
+            import_executorch()
+            spec = toolchain.compile_spec
+        ready = _prepared(method, chosen, exported, toolchain, spec, model.sources)
+    floating = exported.module(check_guards=False) if ready.floating else None
+    quantised = ready.program.module(check_guards=False) if ready.quantised else None
+    return HostModules(floating, quantised)
 
 
 def _from_program(model: ProgramFile, npu: NpuName, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:

@@ -57,10 +57,10 @@ def run(request: RunRequest, files: RunFiles, *, allow_unverified: bool = False)
     """
     failure: EthosHilError | None = None
     problems: list[EthosHilError] = []
-    _check_files(request, {"--json": files.json_file, "--outputs": files.outputs, "--trace": request.trace})
+    check_written(request, {"--json": files.json_file, "--outputs": files.outputs, "--trace": request.trace})
     prepare_torch()
     try:
-        with Live() as live, _never_exiting():
+        with Live() as live, never_exiting():
             live.stage(f"Loading {request.label}")
             # Late imports: they take long, and --help should be quick. The reference model starts meanwhile.
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
@@ -95,13 +95,13 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
     """
     prepare_torch()
-    with Live() as live, _never_exiting():
+    with Live() as live, never_exiting():
         live.stage(f"Loading {order.model}")
         from ethos_hil.harness.cli import lower
 
         done = lower.lower(order, live, json_file=json_file)
     if json_file is not None:
-        _write(json_file, done.document)
+        write_json(json_file, done.document)
     for path in () if json_file == _STDOUT else (*done.files, *done.looked_into):
         sys.stdout.write(f"{escaped(str(path))}\n")
     for line in done.lines:
@@ -114,9 +114,9 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
-    _check_files(request, {"--json": json_file})
+    check_written(request, {"--json": json_file})
     prepare_torch()
-    with Live() as live, _never_exiting():
+    with Live() as live, never_exiting():
         live.stage(f"Loading {request.label}")
         from ethos_hil.harness.artifact_info import cpu_ops
         from ethos_hil.harness.survey import survey
@@ -133,7 +133,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
             "delegated": found.placement.delegated,
             "cpu_calls": [vars(call) for call in cpu_ops(found.placement)],
         }
-        _write(json_file, document)
+        write_json(json_file, document)
     if json_file != _STDOUT:
         from ethos_hil.harness.render import checks_table, console, cpu_table
 
@@ -165,7 +165,7 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _never_exiting() -> Iterator[None]:
+def never_exiting() -> Iterator[None]:
     """Make an error of sys.exit() in the model's code: its status is not the verdict's."""
     try:
         yield
@@ -175,7 +175,7 @@ def _never_exiting() -> Iterator[None]:
         ) from end
 
 
-def _check_files(request: RunRequest, written: Mapping[str, Path | None]) -> None:
+def check_written(request: RunRequest, written: Mapping[str, Path | None]) -> None:
     """Raise UsageError if a file is to be written over another one of this run, or cannot be written."""
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, model_file
 
@@ -248,13 +248,13 @@ def _keep(record: Record, files: RunFiles, *, store: bool) -> list[EthosHilError
             )
     if files.json_file is not None:
         try:
-            _write(files.json_file, record.to_json())
+            write_json(files.json_file, record.to_json())
         except UsageError as error:
             problems.append(error)
     return problems
 
 
-def _write(path: Path, document: dict[str, Any]) -> None:
+def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write JSON to a file, or to stdout where the path is "-". Raise UsageError when that fails."""
     from ethos_hil.results.files import write_whole
 

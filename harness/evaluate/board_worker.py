@@ -1,0 +1,166 @@
+"""A process with a board of its own, which runs input sets and compares their answers with the reference."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.process import dies_with
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results.record import Failure
+from ethos_hil.results.verdict import FailureKind
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.targets.base import Target
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Input sets that are run in one boot, from item `first` on."""
+
+    first: int
+    input_sets: tuple[InputSet, ...]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the device answered to a chunk.
+
+    Attributes:
+        first: its first item.
+        outputs: the outputs of each input set.
+        equal: whether these are tosa_reference_model's, bit for bit.
+        cycles: of the NPU, for each input set.
+        cycle_provenance: where these are from; "" if they are not known.
+        failure: why the run is not verified, or None.
+        device_seconds, reference_seconds: wall time of the board, and of the reference model.
+    """
+
+    first: int
+    outputs: tuple[tuple[np.ndarray, ...], ...]
+    equal: tuple[bool, ...]
+    cycles: tuple[int, ...]
+    cycle_provenance: str
+    failure: Failure | None
+    device_seconds: float
+    reference_seconds: float
+
+
+@dataclass(frozen=True)
+class _Failed:
+    kind: FailureKind
+    message: str
+    hint: str | None
+    console: tuple[str, ...]
+
+
+class BoardWorker:
+    """A worker process. It ends when this process ends, however that happens."""
+
+    def __init__(self, artifact: Artifact, request: RunRequest) -> None:
+        """Start it.
+
+        Args:
+            artifact: the program.
+            request: the target, and its time limit for one chunk; nothing else of it is used.
+        """
+        context = multiprocessing.get_context("spawn")  # QEMU ends with the thread that started it, not with a fork
+        self.connection, theirs = context.Pipe()
+        plain = replace(request, model=request.label, inputs=None)
+        self._process = context.Process(target=_serve, args=(theirs, artifact, plain, os.getpid()), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.busy = False
+
+    def give(self, chunk: Chunk) -> None:
+        """Give it a chunk to run; `connection` can be read when it is done."""
+        self.connection.send(chunk)
+        self.busy = True
+
+    def take(self) -> Answers:
+        """Return the answers to the chunk that it has.
+
+        Raises:
+            TargetError: the run failed; or the process ended.
+        """
+        self.busy = False
+        try:
+            said: Answers | _Failed = self.connection.recv()
+        except (EOFError, ConnectionResetError) as error:
+            self._process.join()
+            raise TargetError(
+                f"a worker process ended with {self._process.exitcode}", kind=FailureKind.CRASHED
+            ) from error
+        if isinstance(said, _Failed):
+            raise TargetError(said.message, kind=said.kind, hint=said.hint, console=said.console)
+        return said
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        self.connection.close()
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(connection: Connection, artifact: Artifact, request: RunRequest, parent: int) -> None:
+    """Be a worker until the connection closes."""
+    dies_with(parent)()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides, and kills
+        signal.signal(number, signal.SIG_IGN)
+    from ethos_hil.harness.targets.registry import make_target
+    from ethos_hil.harness.virtual.pool import BoardPool
+
+    with BoardPool() as pool:
+        board = None
+        while True:
+            try:
+                chunk: Chunk = connection.recv()
+            except EOFError:
+                return
+            try:
+                if board is None:
+                    board = make_target(
+                        request.target, request.npu_name, strict=request.strict, fast=request.fast, pool=pool
+                    )
+                said: Answers | _Failed = _run(artifact, board, request, chunk)
+            except EthosHilError as error:
+                said = _Failed(error.kind, error.message, error.hint, error.console)
+            connection.send(said)
+
+
+def _run(artifact: Artifact, board: Target, request: RunRequest, chunk: Chunk) -> Answers:
+    from ethos_hil.harness.run import run_artifact
+    from ethos_hil.harness.verdict.verify import same_bits
+
+    began = time.perf_counter()
+    report = run_artifact(artifact, board, replace(request, inputs=chunk.input_sets))
+    spent = time.perf_counter() - began
+    runs = sorted(report.outcome.runs, key=lambda run: run.input_set)
+    pairs = list(zip(runs, report.references, strict=True))
+    equal = tuple(
+        all(same_bits(found, wanted) for found, wanted in zip(run.outputs, reference.outputs, strict=True))
+        for run, reference in pairs
+    )
+    on_device = report.outcome.seconds.get("total", 0.0)
+    counted = report.record.metric("npu_cycles")
+    return Answers(
+        chunk.first,
+        tuple(tuple(run.outputs) for run in runs),
+        equal,
+        tuple(run.cycles for run in runs) if counted is not None else (),
+        counted.provenance if counted is not None else "",
+        report.record.failure,
+        on_device,
+        spent - on_device,
+    )

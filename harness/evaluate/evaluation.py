@@ -1,0 +1,265 @@
+"""A model on a data set: the device's answers, PyTorch's in float and quantised, and how they score."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+
+import numpy as np
+
+from ethos_hil.harness.evaluate.board_worker import Answers, BoardWorker, Chunk
+from ethos_hil.harness.evaluate.dataset import DataSet, Item
+from ethos_hil.harness.evaluate.metric import Metric
+from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, Tally
+from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import EthosHilError, UsageError
+from ethos_hil.lowering.host_modules import HostModules
+from ethos_hil.lowering.lower import host_modules, lower
+from ethos_hil.lowering.model import ProgramFile, TorchModel, load_model
+from ethos_hil.lowering.quantisation_notes import quantisation_notes
+from ethos_hil.results.record import Failure, TargetInfo
+
+_CHUNK_ITEMS = 64
+_CHUNK_BYTES = 8 << 20
+"""Inputs of one boot at most: a boot costs as much as a few small inferences, and memory is a board's."""
+_MOST_JOBS = 64
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """An evaluation, as the user requested it.
+
+    Attributes:
+        run: the model, the NPU, the target and how to lower; `timeout` is that of one boot.
+        data: the data set, or the user's function that returns it.
+        metric: "top1", "top5", "mae" or a function; None for the one that suits the first label.
+        limit: items at most; None for all.
+        jobs: boards at a time; None for as many as there are processors, and one where the target is no simulator.
+    """
+
+    run: RunRequest
+    data: str | DataSet
+    metric: str | Metric | None = None
+    limit: int | None = None
+    jobs: int | None = None
+
+    def check(self) -> None:
+        """Raise UsageError where a number is impossible."""
+        self.run.check_numbers()
+        if self.limit is not None and self.limit < 1:
+            raise UsageError(f"--limit is {self.limit}", hint="give 1 or more, or leave it out for all items")
+        if self.jobs is not None and not 1 <= self.jobs <= _MOST_JOBS:
+            raise UsageError(f"--jobs is {self.jobs}", hint=f"give a number from 1 to {_MOST_JOBS}")
+
+
+@dataclass
+class Evaluation:
+    """What came of an evaluation.
+
+    Attributes:
+        request: what was asked.
+        artifact: the program.
+        target: where it ran.
+        tally: what was counted.
+        jobs: boards at a time.
+        seconds: wall time of all items together, after lowering.
+        device_seconds, reference_seconds: wall time of the boards, and of tosa_reference_model, summed over the boards.
+        host_seconds: of PyTorch, float and quantised.
+        cycles: NPU cycles of each item, where the target counts them.
+        cycle_provenance: where they are from.
+        failure: the first answer that is not tosa_reference_model's, or the first that is not near PyTorch's.
+        stopped: the error that ended it before the data set did.
+    """
+
+    request: EvaluationRequest
+    artifact: Artifact
+    target: TargetInfo
+    tally: Tally
+    jobs: int
+    seconds: float = 0.0
+    device_seconds: float = 0.0
+    reference_seconds: float = 0.0
+    host_seconds: float = 0.0
+    cycles: list[int] = field(default_factory=list)
+    cycle_provenance: str = ""
+    failure: Failure | None = None
+    stopped: EthosHilError | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether every item was answered, and as tosa_reference_model answers it."""
+        return self.stopped is None and self.failure is None and 0 < self.tally.items == self.tally.equal
+
+    @property
+    def median_cycles(self) -> int | None:
+        """The median of the NPU's cycles, or None."""
+        return statistics.median_low(self.cycles) if self.cycles else None
+
+
+def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Evaluation:
+    """Run a data set through a model on the target and on the host.
+
+    Args:
+        request: what to evaluate.
+        reporter: receives the progress.
+
+    Returns:
+        The scores. An error that comes after the first item does not lose them: `Evaluation.stopped` has it.
+
+    Raises:
+        UsageError, ToolError, TargetError: as `ethos_hil.harness.run.run`, before the first item.
+    """
+    reporter = reporter or Silent()
+    request.check()
+    run = request.run
+    npu, setup = run.npu_name, run.setup
+    board = make_target(run.target, npu, strict=run.strict, fast=run.fast)
+    jobs = request.jobs or ((os.cpu_count() or 1) if board.kind == "virtual" else 1)
+    data = DataSet.load(request.data) if isinstance(request.data, str) else request.data
+    metric = Metric.parse(request.metric) if isinstance(request.metric, str) else request.metric
+    model = load_model(run.model, trust=run.trust_model) if isinstance(run.model, str) else run.model
+    if isinstance(model, ProgramFile):
+        raise UsageError(
+            f"{model.label} is compiled, so there is no float model to compare with",
+            hint="give the model it was made from, file.py:function or a .pt2",
+        )
+    what = f"Lowering {model.label} for {npu}"
+    model = run.quantisation.applied(model, run.method)
+    assert isinstance(model, TorchModel)
+    artifact = lower(
+        model,
+        npu,
+        vela=setup,
+        scheme=run.scheme,
+        as_upstream=run.as_upstream,
+        leave=run.leave,
+        progress=lambda text: reporter.stage(f"{what}: {text}"),
+    ).of(run.method)
+    if artifact.keeps_state:
+        raise UsageError(
+            f"{model.label} keeps state between calls, and the items of a data set are independent",
+            hint="ethos-hil run --inputs runs a sequence",
+        )
+    hosts = host_modules(model, artifact.method, npu, vela=setup, scheme=run.scheme, progress=reporter.stage)
+    items = data.items(artifact.plan.input_tensors, request.limit)
+    first = next(items, None)
+    if first is None:
+        raise UsageError(f"--data {data.name} has no items", hint="it is empty, or was read before")
+    found = Evaluation(
+        request,
+        artifact,
+        TargetInfo(board.name, board.kind, board.soc),
+        Tally(metric or Metric.for_label(first.label)),
+        jobs,
+        notes=(*model.notes, *quantisation_notes(model, artifact.method, artifact.scheme), *artifact.notes),
+    )
+    total = _least(data.count, request.limit)
+    reporter.stage(f"Evaluating on {board.name} {board.soc}")
+    _Loop(found, hosts, data.name, reporter, total).over(itertools.chain([first], items))
+    return found
+
+
+@dataclass
+class _Loop:
+    """Gives chunks to the boards, and has PyTorch answer the same items meanwhile."""
+
+    found: Evaluation
+    hosts: HostModules
+    data: str
+    reporter: Reporter
+    total: int | None
+    items: dict[int, Item] = field(default_factory=dict)
+    host: dict[int, dict[str, tuple[np.ndarray, ...]]] = field(default_factory=dict)
+
+    def over(self, items: Iterator[Item]) -> None:
+        """Run all items. What ends it early is in `found.stopped`."""
+        began = time.perf_counter()
+        workers = [BoardWorker(self.found.artifact, self.found.request.run) for _ in range(self.found.jobs)]
+        chunks = self._chunks(items)
+        try:
+            while True:
+                for worker in workers:
+                    if not worker.busy and (chunk := next(chunks, None)) is not None:
+                        worker.give(chunk)
+                busy = {worker.connection: worker for worker in workers if worker.busy}
+                if not busy:
+                    return
+                # PyTorch works while the boards do; it stops for a board that is ready.
+                waiting = next((number for number in self.items if number not in self.host), None)
+                for connection in wait(list(busy), timeout=0 if waiting is not None else None):
+                    self._count(busy[connection].take())  # type: ignore[index]
+                if waiting is not None and waiting in self.items:
+                    self._ask_host(self.items[waiting])
+        except EthosHilError as error:
+            self.found.stopped = error
+        finally:
+            for worker in workers:
+                worker.stop()
+            self.found.seconds = time.perf_counter() - began
+
+    def _chunks(self, items: Iterator[Item]) -> Iterator[Chunk]:
+        """Yield the items by chunks. An error of the data set comes after the chunk of what was read before it."""
+        size = 0
+        stopped: EthosHilError | None = None
+        while stopped is None:
+            read: list[Item] = []
+            try:
+                for item in itertools.islice(items, size or 1):
+                    read.append(item)
+                    size = size or _chunk_size(item)
+            except EthosHilError as error:
+                stopped = error
+            if read:
+                self.items |= {item.number: item for item in read}
+                yield Chunk(read[0].number, tuple(item.inputs for item in read))
+            elif stopped is None:
+                return
+        self.found.stopped = stopped
+
+    def _ask_host(self, item: Item) -> None:
+        began = time.perf_counter()
+        self.host[item.number] = self.hosts.answers(item.inputs)
+        self.found.host_seconds += time.perf_counter() - began
+
+    def _count(self, answers: Answers) -> None:
+        found = self.found
+        found.device_seconds += answers.device_seconds
+        found.reference_seconds += answers.reference_seconds
+        found.cycles += answers.cycles
+        found.cycle_provenance = answers.cycle_provenance or found.cycle_provenance
+        found.failure = found.failure or answers.failure
+        for offset, (outputs, equal) in enumerate(zip(answers.outputs, answers.equal, strict=True)):
+            item = self.items.pop(answers.first + offset)
+            if item.number not in self.host:
+                self._ask_host(item)
+            sources = {**self.host.pop(item.number), DEVICE: outputs}
+            found.tally.add(item, sources, equal=equal, what=f"--data {self.data}: item {item.number}")
+        self.reporter.step(found.tally.items, self.total or found.tally.items + len(self.items))
+
+
+def _chunk_size(item: Item) -> int:
+    size = sum(array.nbytes for array in item.inputs)
+    return max(1, min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, size)))
+
+
+def _least(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return min(known) if known else None
+
+
+def finite(number: float | None) -> float | str | None:
+    """Return a number as JSON has it."""
+    return number if number is None or math.isfinite(number) else str(number)
+
+
+__all__ = ["FLOAT", "QUANTISED", "Evaluation", "EvaluationRequest", "evaluate", "finite"]

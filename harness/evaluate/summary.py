@@ -1,0 +1,136 @@
+"""An evaluation as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.harness.evaluate.evaluation import Evaluation, finite
+from ethos_hil.harness.evaluate.tally import FLOAT, SOURCES
+from ethos_hil.harness.render import add_row
+from ethos_hil.results.plain_text import one_line
+
+SCHEMA_VERSION = 1
+_MOST_CLASSES = 20
+"""Classes that a confusion table in a terminal has at most."""
+
+
+def document(found: Evaluation) -> dict[str, Any]:
+    """Return it for programs; docs/formats.md describes it."""
+    tally, run = found.tally, found.request.run
+    failure = found.stopped.failure if found.stopped is not None else found.failure
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "verdict": "verified" if found.verified else "failed",
+        "failure": None
+        if failure is None
+        else {"kind": failure.kind, "message": failure.message, "hint": failure.hint},
+        "model": run.label,
+        "npu": run.npu,
+        "target": vars(found.target),
+        "data": _data_name(found),
+        "metric": tally.metric.name,
+        "items": tally.items,
+        "equal_to_reference": tally.equal,
+        "scores": {source: tally.mean(source) for source in SOURCES},
+        "agreement": {f"{one}-{other}": tally.agreement(one, other) for one, other in _pairs()},
+        "sqnr_db": {source: finite(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
+        "confusion": [[label, chosen, count] for (label, chosen), count in sorted(tally.confusion.items())],
+        "npu_cycles": {
+            "median": found.median_cycles,
+            "min": min(found.cycles, default=None),
+            "max": max(found.cycles, default=None),
+            "provenance": found.cycle_provenance,
+        },
+        "jobs": found.jobs,
+        "seconds": {
+            "total": round(found.seconds, 4),
+            "device": round(found.device_seconds, 4),
+            "reference": round(found.reference_seconds, 4),
+            "pytorch": round(found.host_seconds, 4),
+        },
+        "items_per_second": round(tally.items / found.seconds, 3) if found.seconds else None,
+        "notes": list(found.notes),
+    }
+
+
+def text(found: Evaluation) -> RenderableType:
+    """Return it for people."""
+    tally, run = found.tally, found.request.run
+    word, colour = ("verified", "green") if found.verified else ("failed", "red")
+    where = f"{found.target.name} {found.target.soc}"
+    head = Text.assemble((word, f"bold {colour}"), f"  {run.label} for {run.npu} on {where}, {_data_name(found)}")
+    facts = Table.grid(padding=(0, 2))
+    if found.stopped is None and found.failure is not None:
+        add_row(facts, "failure", f"{found.failure.kind}: {one_line(found.failure.message)}")
+    for note in found.notes:
+        add_row(facts, "note", note)
+    add_row(facts, "items", f"{tally.items:,}")
+    add_row(facts, "equal to the reference", f"{tally.equal:,} of {tally.items:,} (tosa_reference_model, every bit)")
+    if found.seconds and tally.items:
+        add_row(facts, "items per second", _speed(found))
+    if found.median_cycles is not None:
+        add_row(facts, "npu cycles", f"{found.median_cycles:,} (median, {found.cycle_provenance})")
+    parts: list[RenderableType] = [head, facts, "", _scores(found)]
+    if tally.confusion and tally.classes <= _MOST_CLASSES:
+        parts += ["", _confusion(found)]
+    return Group(*parts)
+
+
+def _scores(found: Evaluation) -> Table:
+    tally = found.tally
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(tally.metric.name)
+    for name in ("score", "same class as float", "SQNR against float"):
+        if name != "same class as float" or tally.metric.classifies:
+            table.add_column(name, justify="right")
+    for source, name in zip(SOURCES, ("float, PyTorch", "quantised, PyTorch", "device"), strict=True):
+        mean = tally.mean(source)
+        if mean is None:
+            continue
+        cells = [name, f"{mean:.2%}" if tally.metric.classifies else f"{mean:.6g}"]
+        if tally.metric.classifies:
+            cells.append("" if source == FLOAT else _percent(tally.agreement(FLOAT, source)))
+        sqnr = tally.sqnr(source)
+        cells.append("" if sqnr is None else f"{sqnr:.1f} dB")
+        table.add_row(*cells)
+    return table
+
+
+def _confusion(found: Evaluation) -> Table:
+    counts, classes = found.tally.confusion, found.tally.classes
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("label \\ device")
+    for chosen in range(classes):
+        table.add_column(str(chosen), justify="right")
+    for label in range(classes):
+        row = [counts[label, chosen] for chosen in range(classes)]
+        if any(row):
+            table.add_row(str(label), *(str(count) if count else "." for count in row))
+    return table
+
+
+def _speed(found: Evaluation) -> str:
+    items = found.tally.items
+    boards = f"{found.jobs} board{'s' if found.jobs > 1 else ''}"
+    parts = [f"{items / found.seconds:,.1f} with {boards} and all comparisons"]
+    for name, seconds in (("a board alone", found.device_seconds), ("the reference alone", found.reference_seconds)):
+        if seconds:
+            parts.append(f"{name} {items / seconds:,.1f}")
+    return "; ".join(parts)
+
+
+def _pairs() -> list[tuple[str, str]]:
+    return [(one, other) for index, one in enumerate(SOURCES) for other in SOURCES[index + 1 :]]
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.2%}"
+
+
+def _data_name(found: Evaluation) -> str:
+    data = found.request.data
+    return data if isinstance(data, str) else data.name

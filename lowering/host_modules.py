@@ -1,0 +1,54 @@
+"""A method as PyTorch runs it on the host: in float, and quantised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class HostModules:
+    """The modules of one method.
+
+    Attributes:
+        floating: the float module, exported; None where the user gave a quantised one.
+        quantised: the quantised module, which computes in float with the integers' values; None where the method stays
+            in float.
+    """
+
+    floating: torch.nn.Module | None
+    quantised: torch.nn.Module | None
+
+    def answers(self, inputs: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
+        """Return the flat outputs of "float" and "quantised", as far as there are such modules.
+
+        Args:
+            inputs: of the shapes and types of the method's inputs.
+
+        Raises:
+            UsageError: the module fails on these inputs.
+        """
+        named = {"float": self.floating, "quantised": self.quantised}
+        return {name: _called(module, inputs) for name, module in named.items() if module is not None}
+
+
+def _called(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    tensors = [torch.from_numpy(np.array(array)) for array in inputs]
+    try:
+        with torch.no_grad():
+            leaves = tree_leaves(module(*tensors))
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise UsageError(f"the model fails in PyTorch: {type(error).__name__}: {error}".split("\n")[0]) from error
+    return tuple(leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor))
