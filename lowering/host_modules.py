@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
+from ethos_hil.lowering.source import Sources
 
 if TYPE_CHECKING:
     import torch
+
+    from ethos_hil.lowering.upstream.layer_errors import LayerErrors
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,21 @@ class HostModules:
         floating: the float module, exported; None where the user gave a quantised one.
         quantised: the quantised module, which computes in float with the integers' values; None where the method stays
             in float.
+        sources: names the lines of the user's files.
     """
 
-    floating: torch.nn.Module | None
-    quantised: torch.nn.Module | None
+    floating: torch.fx.GraphModule | None
+    quantised: torch.fx.GraphModule | None
+    sources: Sources
+
+    @property
+    def layers(self) -> LayerErrors | None:
+        """What compares the two layer by layer; None where there are not both."""
+        from ethos_hil.lowering.upstream.layer_errors import LayerErrors
+
+        if self.floating is None or self.quantised is None:
+            return None
+        return LayerErrors(self.floating, self.quantised, self.sources)
 
     def answers(self, inputs: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
         """Return the flat outputs of "float" and "quantised", as far as there are such modules.

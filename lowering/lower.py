@@ -158,7 +158,7 @@ def host_modules(
         ready = _prepared(method, chosen, exported, toolchain, spec, model.sources)
     floating = exported.module(check_guards=False) if ready.floating else None
     quantised = ready.program.module(check_guards=False) if ready.quantised else None
-    return HostModules(floating, quantised)
+    return HostModules(floating, quantised, model.sources)
 
 
 def _from_program(model: ProgramFile, npu: NpuName, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:

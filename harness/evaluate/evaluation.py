@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +27,15 @@ from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.lower import host_modules, lower
 from ethos_hil.lowering.model import ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.quantisation_notes import quantisation_notes
+from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
 from ethos_hil.results.record import Failure, TargetInfo
 
 _CHUNK_ITEMS = 64
 _CHUNK_BYTES = 8 << 20
 """Inputs of one boot at most: a boot costs as much as a few small inferences, and memory is a board's."""
 _MOST_JOBS = 64
+_LAYER_ITEMS = 16
+"""Items whose layers are compared: PyTorch computes each of them three times more."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ class Evaluation:
         cycles: NPU cycles of each item, where the target counts them.
         cycle_provenance: where they are from.
         failure: the first answer that is not tosa_reference_model's, or the first that is not near PyTorch's.
+        layers: what each layer's quantisation costs, over the first items; the worst first.
         stopped: the error that ended it before the data set did.
     """
 
@@ -93,6 +98,7 @@ class Evaluation:
     cycle_provenance: str = ""
     failure: Failure | None = None
     stopped: EthosHilError | None = None
+    layers: tuple[LayerError, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -165,7 +171,9 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     )
     total = _least(data.count, request.limit)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")
-    _Loop(found, hosts, data.name, reporter, total).over(itertools.chain([first], items))
+    loop = _Loop(found, hosts, hosts.layers, data.name, reporter, total)
+    loop.over(itertools.chain([first], items))
+    found.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
     return found
 
 
@@ -175,6 +183,7 @@ class _Loop:
 
     found: Evaluation
     hosts: HostModules
+    layers: LayerErrors | None
     data: str
     reporter: Reporter
     total: int | None
@@ -229,6 +238,8 @@ class _Loop:
     def _ask_host(self, item: Item) -> None:
         began = time.perf_counter()
         self.host[item.number] = self.hosts.answers(item.inputs)
+        if self.layers is not None and item.number < _LAYER_ITEMS:
+            self.layers.add(item.inputs)
         self.found.host_seconds += time.perf_counter() - began
 
     def _count(self, answers: Answers) -> None:
@@ -257,9 +268,9 @@ def _least(*counts: int | None) -> int | None:
     return min(known) if known else None
 
 
-def finite(number: float | None) -> float | str | None:
-    """Return a number as JSON has it."""
-    return number if number is None or math.isfinite(number) else str(number)
+def finite(value: Any) -> Any:
+    """Return a value as JSON has it: an infinity as text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 __all__ = ["FLOAT", "QUANTISED", "Evaluation", "EvaluationRequest", "evaluate", "finite"]

@@ -14,6 +14,7 @@ from ethos_hil.harness.render import add_row
 from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1
+_WORST_LAYERS = 5
 _MOST_CLASSES = 20
 """Classes that a confusion table in a terminal has at most."""
 
@@ -38,6 +39,7 @@ def document(found: Evaluation) -> dict[str, Any]:
         "scores": {source: tally.mean(source) for source in SOURCES},
         "agreement": {f"{one}-{other}": tally.agreement(one, other) for one, other in _pairs()},
         "sqnr_db": {source: finite(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
+        "layers": [{name: finite(value) for name, value in vars(each).items()} for each in found.layers],
         "confusion": [[label, chosen, count] for (label, chosen), count in sorted(tally.confusion.items())],
         "npu_cycles": {
             "median": found.median_cycles,
@@ -75,6 +77,8 @@ def text(found: Evaluation) -> RenderableType:
     if found.median_cycles is not None:
         add_row(facts, "npu cycles", f"{found.median_cycles:,} (median, {found.cycle_provenance})")
     parts: list[RenderableType] = [head, facts, "", _scores(found)]
+    if found.layers:
+        parts += ["", _layers(found)]
     if tally.confusion and tally.classes <= _MOST_CLASSES:
         parts += ["", _confusion(found)]
     return Group(*parts)
@@ -97,6 +101,20 @@ def _scores(found: Evaluation) -> Table:
         sqnr = tally.sqnr(source)
         cells.append("" if sqnr is None else f"{sqnr:.1f} dB")
         table.add_row(*cells)
+    return table
+
+
+def _layers(found: Evaluation) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("quantisation error by layer", "module", "source"):
+        table.add_column(name)
+    for name in ("SQNR alone", "with all before"):
+        table.add_column(name, justify="right")
+    for layer in found.layers[:_WORST_LAYERS]:
+        module = layer.module or "(the model)"
+        table.add_row(layer.aten, module, layer.source, f"{layer.alone_db:.1f} dB", f"{layer.so_far_db:.1f} dB")
+    if len(found.layers) > _WORST_LAYERS:
+        table.add_row(f"and {len(found.layers) - _WORST_LAYERS} better ones (--json has all)")
     return table
 
 
