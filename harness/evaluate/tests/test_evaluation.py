@@ -1,0 +1,193 @@
+"""A data set on the virtual boards: scores, equality with the reference, and errors in the middle that lose nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+
+__all__ = ["ethos_hil", "here"]
+OFM_ZERO_POINT = 0x118  # NPU_SET_OFM_ZERO_POINT of Vela's wheel
+DATA = """
+import torch
+from net import Net
+
+class Classifier(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(2, 4, 3)
+        self.dense = torch.nn.Linear(144, 5)
+
+    def forward(self, x):
+        return self.dense(torch.relu(self.conv(x)).flatten(1))
+
+def classifier():
+    torch.manual_seed(0)
+    return Classifier(), (torch.randn(1, 2, 8, 8),)
+
+class Labelled(torch.utils.data.Dataset):
+    def __init__(self):
+        generator = torch.Generator().manual_seed(1)
+        self.images = torch.randn(70, 2, 8, 8, generator=generator)
+        with torch.no_grad():
+            self.labels = classifier()[0](self.images).argmax(-1)
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, index):
+        return self.images[index], int(self.labels[index])
+
+def labelled():
+    return Labelled()
+
+def broken():
+    data = Labelled()
+    for index in range(6):
+        if index == 5:
+            raise OSError("the disk is gone")
+        yield data[index]
+
+def mislabelled():
+    return [(image, 7 if index == 3 else label) for index, (image, label) in enumerate(broken_free())]
+
+def broken_free():
+    data = Labelled()
+    return [data[index] for index in range(6)]
+
+def regression():
+    return [(image, torch.zeros(5)) for image, _ in broken_free()]
+
+def forever():
+    while True:
+        yield from broken_free()
+"""
+
+
+@pytest.fixture
+def data(here: Path) -> Path:
+    (here / "data.py").write_text(DATA)
+    return here
+
+
+def evaluated(ethos_hil: Run, data: Path, name: str, *more: object, status: int = 0) -> dict[str, Any]:
+    report = data / "report.json"
+    result = ethos_hil("evaluate", "data.py:classifier", "--data", f"data.py:{name}", "--json", report, *more)
+    assert result.status == status, result.err
+    document: dict[str, Any] = json.loads(report.read_text())
+    return document | {"out": result.out, "err": result.err}
+
+
+@pytest.mark.slow
+def test_a_data_set_is_scored_and_every_answer_compared(ethos_hil: Run, data: Path) -> None:
+    found = evaluated(ethos_hil, data, "labelled", "-j", 2)
+    assert (found["verdict"], found["items"], found["equal_to_reference"]) == ("verified", 70, 70)
+    assert found["metric"] == "top1"
+    assert found["scores"]["float"] == 1.0  # the labels are the float model's own
+    assert found["scores"]["device"] == found["agreement"]["float-device"] > 0.5
+    assert (
+        sum(count for label, chosen, count in found["confusion"] if label == chosen) == 70 * found["scores"]["device"]
+    )
+    assert found["npu_cycles"]["min"] == found["npu_cycles"]["max"] > 0
+    assert found["npu_cycles"]["provenance"] == "modelled"
+    assert {"aten.conv2d.default", "aten.linear.default"} <= {layer["aten"] for layer in found["layers"]}
+    alone = [layer["alone_db"] for layer in found["layers"]]
+    assert alone == sorted(alone)
+    assert "label \\ device" in found["out"]
+
+    limited = evaluated(ethos_hil, data, "regression", "--limit", 4, "-j", 1)
+    assert (limited["metric"], limited["items"]) == ("mae", 4)
+    assert limited["confusion"] == []
+
+    # What was done before an error is kept, and the item named.
+    broken = evaluated(ethos_hil, data, "broken", status=2)
+    assert (broken["verdict"], broken["items"], broken["equal_to_reference"]) == ("failed", 5, 5)
+    assert "item 5 raised OSError: the disk is gone (data.py:" in broken["failure"]["message"]
+    assert broken["failure"]["message"] in broken["err"]
+    wrong = evaluated(ethos_hil, data, "mislabelled", status=2)
+    assert wrong["items"] == 3
+    assert "item 3: the label is 7, not a class from 0 to 4" in wrong["err"]
+
+
+@pytest.mark.slow
+def test_a_device_that_answers_otherwise_is_no_success(
+    ethos_hil: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program's command stream writes another zero point than it was compiled with."""
+    import dataclasses
+    import struct
+
+    from ethos_hil.harness.evaluate import evaluation
+    from ethos_hil.lowering.artifact import Artifact
+    from ethos_hil.lowering.lower import lower
+
+    def sabotaged(*args: Any, **settings: Any) -> Artifact:
+        artifact = lower(*args, **settings)
+        (delegate,) = artifact.delegates
+        blob = bytearray(delegate.vela)
+        start = delegate.vela.index(delegate.blob.command_stream)
+        for at in range(start, start + len(delegate.blob.command_stream), 4):
+            (word,) = struct.unpack_from("<I", blob, at)
+            if word & 0xFFFF == OFM_ZERO_POINT:
+                struct.pack_into("<I", blob, at, word ^ 1 << 16)
+        return dataclasses.replace(artifact, pte=artifact.pte.replace(delegate.vela, bytes(blob)))
+
+    monkeypatch.setattr(evaluation, "lower", sabotaged)
+    found = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1)
+    assert found["verdict"] == "failed"
+    assert found["failure"]["kind"] == "mismatch"
+    assert found["items"] == 6
+    assert found["equal_to_reference"] < 6
+
+
+def test_arguments_that_cannot_be(ethos_hil: Run, data: Path) -> None:
+    for arguments, words in (
+        (("--data", "data.py:labeled"), ["no function 'labeled'", "did you mean labelled?"]),
+        (("--data", "absent.py:data"), ["no such file", "absent.py"]),
+        (("--data", "data.py:classifier"), ["item 0"]),
+        (("--data", "data.py:labelled", "--metric", "top2"), ["--metric 'top2' is none", "top1, top5, mae"]),
+        (("--data", "data.py:labelled", "-j", "1000"), ["--jobs is 1000"]),
+    ):
+        assert_one_clear_line(ethos_hil("evaluate", "data.py:classifier", *arguments), 2, *words)
+
+
+@pytest.mark.slow
+def test_an_interrupted_evaluation_leaves_no_process(data: Path) -> None:
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "evaluate", "data.py:classifier"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ETHOS_HIL_TEST_MARK": str(data)}
+    with subprocess.Popen(
+        [*command, "--data", "data.py:forever"], cwd=data, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("Evaluating"):
+                break
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+        assert "interrupted" in process.stderr.read()
+    deadline = time.monotonic() + 10
+    while left := marked(str(data)):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+
+
+def marked(mark: str) -> list[str]:
+    """The names of the processes that were started with an environment variable of this value."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and f"ETHOS_HIL_TEST_MARK={mark}".encode() in (folder / "environ").read_bytes():
+                found.append((folder / "comm").read_text().strip())
+        except OSError:
+            continue
+    return found
