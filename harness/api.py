@@ -26,9 +26,11 @@ from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     import torch
 
+    from ethos_hil.harness.evaluate.evaluation import Evaluation
     from ethos_hil.harness.survey import Survey
     from ethos_hil.harness.virtual.pool import BoardPool
 
@@ -263,6 +265,77 @@ def preflight(
     return survey(
         dataclasses.replace(request, target=target, as_upstream=as_upstream, leave=_texts(leave), delegation=delegation)
     )
+
+
+def evaluate(
+    model: Model,
+    data: Any,
+    inputs: Inputs | None = None,
+    *,
+    npu: str = DEFAULT_NPU,
+    target: str = DEFAULT_TARGET,
+    metric: str | Callable[[tuple[np.ndarray, ...], Any], float] | None = None,
+    limit: int | None = None,
+    jobs: int | None = None,
+    try_int16: int = 0,
+    calibrate: Calibration | None = None,
+    memory_mode: str | None = None,
+    vela: VelaOptions = NOTHING_ASKED,
+    scheme: Scheme = "a8w8",
+    int16: Sequence[str] = (),
+    quantizer: str | Quantizer | None = None,
+    method: str | None = None,
+    timeout: float = 120.0,
+    trust_model: bool = False,
+    as_upstream: bool = False,
+    leave: Sequence[str] = (),
+    progress: Reporter | None = None,
+) -> Evaluation:
+    """Score a model on a data set: in float and quantised in PyTorch, and on the device, each answer checked.
+
+    Args:
+        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, int16, quantizer, method, trust_model,
+            as_upstream, leave: as for `run`.
+        data: pairs of inputs and label: a torch Dataset, a list or a generator; or "file.py:function", which returns
+            one.
+        metric: "top1", "top5", "mae", a function of a tuple of outputs and a label, or "file.py:function"; by default
+            top1 for whole numbers as labels, else mae.
+        limit: items at most.
+        jobs: virtual boards at a time; by default one for each processor. Their processes import the main module, so a
+            script has `if __name__ == "__main__":` around its calls.
+        try_int16: for how many modules, the worst first, to say what 16 bits in them would give.
+        timeout: wall seconds for one boot with up to 64 items.
+        progress: receives the progress.
+
+    Returns:
+        The evaluation. An error that comes after the first item does not lose what was done: `Evaluation.stopped` has
+            it, and `Evaluation.verified` is False.
+
+    Raises:
+        UsageError, ToolError, TargetError: as `run`, before the first item.
+    """
+    from ethos_hil.harness.evaluate.dataset import DataSet
+    from ethos_hil.harness.evaluate.evaluation import EvaluationRequest
+    from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_request
+    from ethos_hil.harness.evaluate.metric import Metric
+
+    request = _request(
+        model,
+        inputs,
+        calibrate,
+        int16=int16,
+        quantizer=quantizer,
+        trust=trust_model,
+        npu=npu,
+        memory_mode=memory_mode,
+        vela=vela,
+        scheme=scheme,
+        method=method,
+    )
+    request = dataclasses.replace(request, target=target, timeout=timeout, as_upstream=as_upstream, leave=_texts(leave))
+    chosen = Metric(getattr(metric, "__name__", "a function"), metric) if callable(metric) else metric
+    given = data if isinstance(data, str) else DataSet.of(data)
+    return evaluate_request(EvaluationRequest(request, given, chosen, limit, jobs, try_int16), progress)
 
 
 class OpenTarget:

@@ -49,6 +49,15 @@ def evaluate(
         int | None,
         typer.Option("--jobs", "-j", min=1, metavar="N", help="Virtual boards at a time. Default: one a processor."),
     ] = None,
+    try_int16: Annotated[
+        int,
+        typer.Option(
+            "--try-int16",
+            min=0,
+            metavar="N",
+            help="Also say what --int16 would give for the N modules that lose most. Each is quantised anew.",
+        ),
+    ] = 0,
     memory_mode: MEMORY_MODE = None,
     system_config: SYSTEM_CONFIG = None,
     vela_ini: VELA_INI = None,
@@ -104,7 +113,7 @@ def evaluate(
         as_upstream=as_upstream,
         trust_model=trust_model,
     )
-    request = EvaluationRequest(run, data, metric, limit, jobs)
+    request = EvaluationRequest(run, data, metric, limit, jobs, try_int16)
     check_written(run, {"--json": json_file})
     prepare_torch()
     with Live() as live, never_exiting():

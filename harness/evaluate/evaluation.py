@@ -16,6 +16,7 @@ import numpy as np
 
 from ethos_hil.harness.evaluate.board_worker import Answers, BoardWorker, Chunk
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
+from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
 from ethos_hil.harness.evaluate.metric import Metric
 from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, Tally
 from ethos_hil.harness.progress import Reporter, Silent
@@ -47,6 +48,7 @@ class EvaluationRequest:
         data: the data set, or the user's function that returns it.
         metric: "top1", "top5", "mae" or a function; None for the one that suits the first label.
         limit: items at most; None for all.
+        try_int16: of how many modules, the worst first, to say what 16 bits in them would give.
         jobs: boards at a time; None for as many as there are processors, and one where the target is no simulator.
     """
 
@@ -55,6 +57,7 @@ class EvaluationRequest:
     metric: str | Metric | None = None
     limit: int | None = None
     jobs: int | None = None
+    try_int16: int = 0
 
     def check(self) -> None:
         """Raise UsageError where a number is impossible."""
@@ -82,6 +85,7 @@ class Evaluation:
         cycle_provenance: where they are from.
         failure: the first answer that is not tosa_reference_model's, or the first that is not near PyTorch's.
         layers: what each layer's quantisation costs, over the first items; the worst first.
+        int16: what 16 bits in one module would give.
         stopped: the error that ended it before the data set did.
     """
 
@@ -99,6 +103,7 @@ class Evaluation:
     failure: Failure | None = None
     stopped: EthosHilError | None = None
     layers: tuple[LayerError, ...] = ()
+    int16: tuple[Int16Gain, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -174,6 +179,8 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     loop = _Loop(found, hosts, hosts.layers, data.name, reporter, total)
     loop.over(itertools.chain([first], items))
     found.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
+    if request.try_int16 and found.stopped is None:
+        found.int16 = tuple(int16_gains(model, found.layers, loop.sample, artifact.method, request, reporter))
     return found
 
 
@@ -189,6 +196,7 @@ class _Loop:
     total: int | None
     items: dict[int, Item] = field(default_factory=dict)
     host: dict[int, dict[str, tuple[np.ndarray, ...]]] = field(default_factory=dict)
+    sample: list[Sample] = field(default_factory=list)
 
     def over(self, items: Iterator[Item]) -> None:
         """Run all items. What ends it early is in `found.stopped`."""
@@ -240,6 +248,7 @@ class _Loop:
         self.host[item.number] = self.hosts.answers(item.inputs)
         if self.layers is not None and item.number < _LAYER_ITEMS:
             self.layers.add(item.inputs)
+            self.sample.append(Sample(item.inputs, self.host[item.number]))
         self.found.host_seconds += time.perf_counter() - began
 
     def _count(self, answers: Answers) -> None:

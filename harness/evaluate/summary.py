@@ -40,6 +40,7 @@ def document(found: Evaluation) -> dict[str, Any]:
         "agreement": {f"{one}-{other}": tally.agreement(one, other) for one, other in _pairs()},
         "sqnr_db": {source: finite(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
         "layers": [{name: finite(value) for name, value in vars(each).items()} for each in found.layers],
+        "int16": [{name: finite(value) for name, value in vars(each).items()} for each in found.int16],
         "confusion": [[label, chosen, count] for (label, chosen), count in sorted(tally.confusion.items())],
         "npu_cycles": {
             "median": found.median_cycles,
@@ -79,6 +80,8 @@ def text(found: Evaluation) -> RenderableType:
     parts: list[RenderableType] = [head, facts, "", _scores(found)]
     if found.layers:
         parts += ["", _layers(found)]
+    if found.int16:
+        parts += ["", _int16(found)]
     if tally.confusion and tally.classes <= _MOST_CLASSES:
         parts += ["", _confusion(found)]
     return Group(*parts)
@@ -115,6 +118,16 @@ def _layers(found: Evaluation) -> Table:
         table.add_row(layer.aten, module, layer.source, f"{layer.alone_db:.1f} dB", f"{layer.so_far_db:.1f} dB")
     if len(found.layers) > _WORST_LAYERS:
         table.add_row(f"and {len(found.layers) - _WORST_LAYERS} better ones (--json has all)")
+    return table
+
+
+def _int16(found: Evaluation) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("16 bits in")
+    for name in ("SQNR now", "SQNR then"):
+        table.add_column(name, justify="right")
+    for gain in found.int16:
+        table.add_row(gain.module, f"{gain.before_db:.1f} dB", f"{gain.after_db:.1f} dB")
     return table
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ethos_hil.harness.api import OpenTarget as OpenTarget
+    from ethos_hil.harness.api import evaluate as evaluate
     from ethos_hil.harness.api import lower as lower
     from ethos_hil.harness.api import preflight as preflight
     from ethos_hil.harness.api import run as run
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ethos_hil.results.verdict import Verdict as Verdict
 
 _HOMES = {
-    "harness.api": ("OpenTarget", "lower", "preflight", "run", "target"),
+    "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "run", "target"),
     "harness.errors": ("TargetError", "TargetNotAvailable"),
     "harness.request": ("RunRequest",),
     "harness.result": ("NotVerified", "Result"),

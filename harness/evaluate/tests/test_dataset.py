@@ -16,7 +16,7 @@ from ethos_hil.lowering.formats.pte_reader import Tensor
 IMAGE = Tensor("FLOAT", 6, (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)
 
 
-class Endless(torch.utils.data.Dataset):  # type: ignore[type-arg]
+class Endless(torch.utils.data.Dataset):
     """As torch has them: a length, and items that do not raise IndexError at the end."""
 
     def __len__(self) -> int:

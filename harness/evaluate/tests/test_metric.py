@@ -53,11 +53,12 @@ def test_outputs_that_are_no_classes() -> None:
 
 def test_a_function_of_the_users() -> None:
     assert Metric("mine", lambda outputs, label: outputs[0][0, label]).score(SCORES, 3, "") == pytest.approx(0.3)
-    for function, said in (
+    functions: list[tuple[Any, str]] = [
         (lambda outputs, label: outputs[9], "raised IndexError"),
         (lambda outputs, label: "good", "raised ValueError"),
         (lambda outputs, label: float("nan"), "returned nan"),
-    ):
+    ]
+    for function, said in functions:
         with pytest.raises(UsageError, match=f"item 4: --metric mine {said}"):
             Metric("mine", function).score(SCORES, 3, "item 4")
 

@@ -1,0 +1,86 @@
+"""What 16 bits for the activations of one module would give, in PyTorch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ethos_hil.harness.evaluate.tally import FLOAT, QUANTISED
+from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.quantisation_options import QuantisationOptions
+from ethos_hil.lowering.lower import host_modules
+from ethos_hil.lowering.model import TorchModel
+from ethos_hil.lowering.upstream.layer_errors import LayerError
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.evaluate.evaluation import EvaluationRequest
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The inputs of an item, and what PyTorch answers to them, by source."""
+
+    inputs: InputSet
+    answers: Mapping[str, Sequence[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Int16Gain:
+    """SQNR of all outputs against the float model's, in dB, over the same items.
+
+    Attributes:
+        module: the module whose activations have 16 bits.
+        before_db: as the model is quantised now.
+        after_db: with these 16 bits.
+    """
+
+    module: str
+    before_db: float
+    after_db: float
+
+
+def int16_gains(
+    model: TorchModel,
+    layers: Sequence[LayerError],
+    samples: Sequence[Sample],
+    method: str,
+    request: EvaluationRequest,
+    reporter: Reporter,
+) -> Iterator[Int16Gain]:
+    """Quantise the model anew for each of the worst modules, and yield what that gives.
+
+    Args:
+        model: the model, as it is quantised now.
+        layers: its layers, the worst first.
+        samples: the items to compare over.
+        method: the method's name.
+        request: how it is lowered, and how many modules to try.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError: a module cannot have 16 bits.
+    """
+    modules = list(dict.fromkeys(layer.module for layer in layers if layer.module))[: request.try_int16]
+    run = request.run
+    now = _sqnr((sample.answers[FLOAT], sample.answers[QUANTISED]) for sample in samples)
+    for number, module in enumerate(modules):
+        reporter.stage(f"Trying 16 bits in {module} ({number + 1} of {len(modules)})")
+        changed = QuantisationOptions(int16=(module,)).applied(model, method)
+        assert isinstance(changed, TorchModel)
+        hosts = host_modules(changed, method, run.npu_name, vela=run.setup, scheme=run.scheme)
+        pairs = ((sample.answers[FLOAT], hosts.answers(sample.inputs)[QUANTISED]) for sample in samples)
+        yield Int16Gain(module, now, _sqnr(pairs))
+
+
+def _sqnr(pairs: Iterator[tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]) -> float:
+    signal = noise = 0.0
+    for wanted, found in pairs:
+        for one, other in zip(wanted, found, strict=True):
+            signal += float(np.sum(one.astype(np.float64) ** 2))
+            noise += float(np.sum((one.astype(np.float64) - other.astype(np.float64)) ** 2))
+    return 10 * math.log10(signal / noise) if signal and noise else math.inf
