@@ -294,8 +294,7 @@ def evaluate(
     """Score a model on a data set: in float and quantised in PyTorch, and on the device, each answer checked.
 
     Args:
-        model, inputs, npu, target, calibrate, memory_mode, vela, scheme, int16, quantizer, method, trust_model,
-            as_upstream, leave: as for `run`.
+        model: as for `run`; so are the arguments that are not explained here.
         data: pairs of inputs and label: a torch Dataset, a list or a generator; or "file.py:function", which returns
             one.
         metric: "top1", "top5", "mae", a function of a tuple of outputs and a label, or "file.py:function"; by default
