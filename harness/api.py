@@ -316,7 +316,7 @@ def evaluate(
     from ethos_hil.harness.evaluate.dataset import DataSet
     from ethos_hil.harness.evaluate.evaluation import EvaluationRequest
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_request
-    from ethos_hil.harness.evaluate.metric import Metric
+    from ethos_hil.harness.evaluate.metric import ItemMetric
 
     request = _request(
         model,
@@ -332,7 +332,7 @@ def evaluate(
         method=method,
     )
     request = dataclasses.replace(request, target=target, timeout=timeout, as_upstream=as_upstream, leave=_texts(leave))
-    chosen = Metric(getattr(metric, "__name__", "a function"), metric) if callable(metric) else metric
+    chosen = ItemMetric(getattr(metric, "__name__", "a function"), metric) if callable(metric) else metric
     given = data if isinstance(data, str) else DataSet.of(data)
     return evaluate_request(EvaluationRequest(request, given, chosen, limit, jobs, try_int16), progress)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from ethos_hil.harness.cli import quantisation_options
+from ethos_hil.harness.cli import evaluate_options, quantisation_options
 from ethos_hil.harness.cli.model_options import (
     AS_UPSTREAM,
     DEBUG,
@@ -26,38 +25,13 @@ _STDOUT = Path("-")
 
 def evaluate(
     model: MODEL,
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar="FILE.py:FUNCTION",
-            help="A function that returns the data set: a torch Dataset, a list or a generator of pairs "
-            "(inputs, label).",
-        ),
-    ],
+    data: evaluate_options.DATA,
     npu: NPU = "ethos-u55-128",
     target: TARGET = "virtual",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METRIC",
-            help="top1, top5, mae, or a function of (outputs, label) as file.py:function. Default: top1 where labels "
-            "are whole numbers, else mae.",
-        ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Items at most. Default: all.")] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", "-j", min=1, metavar="N", help="Virtual boards at a time. Default: one a processor."),
-    ] = None,
-    try_int16: Annotated[
-        int,
-        typer.Option(
-            "--try-int16",
-            min=0,
-            metavar="N",
-            help="Also say what --int16 would give for the N modules that lose most. Each is quantised anew.",
-        ),
-    ] = 0,
+    metric: evaluate_options.METRIC = None,
+    limit: evaluate_options.LIMIT = None,
+    jobs: evaluate_options.JOBS = None,
+    try_int16: evaluate_options.TRY_INT16 = 0,
     memory_mode: MEMORY_MODE = None,
     system_config: SYSTEM_CONFIG = None,
     vela_ini: VELA_INI = None,
@@ -70,13 +44,8 @@ def evaluate(
     quantizer: quantisation_options.QUANTIZER = None,
     leave: LEAVE = None,
     method: METHOD = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for one boot, with up to 64 items.")
-    ] = 120.0,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the result there; - for stdout, instead of the table."),
-    ] = None,
+    timeout: evaluate_options.TIMEOUT = 120.0,
+    json_file: evaluate_options.JSON = None,
     as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,

@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ethos_hil.harness.cli import answer_options, completion, quantisation_options, run_options
+from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
 from ethos_hil.harness.cli.cache import cache
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.model_options import (
@@ -157,68 +157,20 @@ def run(
 @app.command()
 def lower(
     model: MODEL,
-    product: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="pte|vela|tosa",
-            help="The product: a program, the blob that Vela compiles for each delegate, or each delegate in TOSA.",
-        ),
-    ] = "pte",
-    npu: Annotated[
-        str | None,
-        typer.Option(
-            help="For pte and vela: NPU to compile for. Default: ethos-u55-128.", autocompletion=completion.npus
-        ),
-    ] = None,
+    product: lower_options.PRODUCT = "pte",
+    npu: lower_options.NPU = None,
     memory_mode: MEMORY_MODE = None,
     system_config: SYSTEM_CONFIG = None,
     vela_ini: VELA_INI = None,
     optimise: OPTIMISE = None,
     arena_cache_size: ARENA_CACHE_SIZE = None,
     vela_flag: VELA_FLAG = None,
-    tosa: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPEC",
-            help="For tosa: TOSA-1.0+INT (quantised, the default) or TOSA-1.0+FP, with extensions as in "
-            "TOSA-1.0+INT+int16 or +cf (control flow).",
-        ),
-    ] = None,
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole",
-            help="Give all of each method to the NPU, by backend id, with integer inputs and outputs, instead of what "
-            "the partitioner picks; an operator that it cannot run is an error.",
-        ),
-    ] = False,
+    tosa: lower_options.TOSA = None,
+    whole: lower_options.WHOLE = False,
     leave: LEAVE = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            help="File for the product, or a folder; one that ends in / is made. Default: MODEL's name, here. Several "
-            "delegates are numbered.",
-        ),
-    ] = None,
-    artefacts: Annotated[
-        Path | None,
-        typer.Option(
-            "--artifacts",
-            metavar="DIR",
-            help="Also write files to inspect there: TOSA, blobs, the map from NPU operations to lines of the "
-            "model, Vela's summary, example inputs and the reference's outputs, and a list of them.",
-        ),
-    ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--json", metavar="FILE", help="Write the result there; - for stdout, instead of the files' names."
-        ),
-    ] = None,
+    output: lower_options.OUTPUT = None,
+    artefacts: lower_options.ARTIFACTS = None,
+    json_file: lower_options.JSON = None,
     as_upstream: AS_UPSTREAM = False,
     scheme: quantisation_options.SCHEME = "a8w8",
     calibrate: quantisation_options.CALIBRATE = None,

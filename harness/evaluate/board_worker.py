@@ -34,7 +34,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Answers:
+class DeviceAnswers:
     """What the device answered to a chunk.
 
     Attributes:
@@ -88,7 +88,7 @@ class BoardWorker:
         self.connection.send(chunk)
         self.busy = True
 
-    def take(self) -> Answers:
+    def take(self) -> DeviceAnswers:
         """Return the answers to the chunk that it has.
 
         Raises:
@@ -96,7 +96,7 @@ class BoardWorker:
         """
         self.busy = False
         try:
-            said: Answers | _Failed = self.connection.recv()
+            said: DeviceAnswers | _Failed = self.connection.recv()
         except (EOFError, ConnectionResetError) as error:
             self._process.join()
             raise TargetError(
@@ -133,13 +133,13 @@ def _serve(connection: Connection, artifact: Artifact, request: RunRequest, pare
                     board = make_target(
                         request.target, request.npu_name, strict=request.strict, fast=request.fast, pool=pool
                     )
-                said: Answers | _Failed = _run(artifact, board, request, chunk)
+                said: DeviceAnswers | _Failed = _run(artifact, board, request, chunk)
             except EthosHilError as error:
                 said = _Failed(error.kind, error.message, error.hint, error.console)
             connection.send(said)
 
 
-def _run(artifact: Artifact, board: Target, request: RunRequest, chunk: Chunk) -> Answers:
+def _run(artifact: Artifact, board: Target, request: RunRequest, chunk: Chunk) -> DeviceAnswers:
     from ethos_hil.harness.run import run_artifact
     from ethos_hil.harness.verdict.verify import same_bits
 
@@ -154,7 +154,7 @@ def _run(artifact: Artifact, board: Target, request: RunRequest, chunk: Chunk) -
     )
     on_device = report.outcome.seconds.get("total", 0.0)
     counted = report.record.metric("npu_cycles")
-    return Answers(
+    return DeviceAnswers(
         chunk.first,
         tuple(tuple(run.outputs) for run in runs),
         equal,

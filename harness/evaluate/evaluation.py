@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.harness.evaluate.board_worker import Answers, BoardWorker, Chunk
+from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
-from ethos_hil.harness.evaluate.metric import Metric
-from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, Tally
+from ethos_hil.harness.evaluate.metric import ItemMetric
+from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, ScoreTally
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.targets.registry import make_target
@@ -54,7 +54,7 @@ class EvaluationRequest:
 
     run: RunRequest
     data: str | DataSet
-    metric: str | Metric | None = None
+    metric: str | ItemMetric | None = None
     limit: int | None = None
     jobs: int | None = None
     try_int16: int = 0
@@ -92,7 +92,7 @@ class Evaluation:
     request: EvaluationRequest
     artifact: Artifact
     target: TargetInfo
-    tally: Tally
+    tally: ScoreTally
     jobs: int
     seconds: float = 0.0
     device_seconds: float = 0.0
@@ -137,7 +137,7 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     board = make_target(run.target, npu, strict=run.strict, fast=run.fast)
     jobs = request.jobs or ((os.cpu_count() or 1) if board.kind == "virtual" else 1)
     data = DataSet.load(request.data) if isinstance(request.data, str) else request.data
-    metric = Metric.parse(request.metric) if isinstance(request.metric, str) else request.metric
+    metric = ItemMetric.parse(request.metric) if isinstance(request.metric, str) else request.metric
     model = load_model(run.model, trust=run.trust_model) if isinstance(run.model, str) else run.model
     if isinstance(model, ProgramFile):
         raise UsageError(
@@ -170,7 +170,7 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
         request,
         artifact,
         TargetInfo(board.name, board.kind, board.soc),
-        Tally(metric or Metric.for_label(first.label)),
+        ScoreTally(metric or ItemMetric.for_label(first.label)),
         jobs,
         notes=(*model.notes, *quantisation_notes(model, artifact.method, artifact.scheme), *artifact.notes),
     )
@@ -180,7 +180,9 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     loop.over(itertools.chain([first], items))
     found.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
     if request.try_int16 and found.stopped is None:
-        found.int16 = tuple(int16_gains(model, found.layers, loop.sample, artifact.method, request, reporter))
+        found.int16 = tuple(
+            int16_gains(model, found.layers, loop.sample, artifact.method, run, request.try_int16, reporter)
+        )
     return found
 
 
@@ -251,7 +253,7 @@ class _Loop:
             self.sample.append(Sample(item.inputs, self.host[item.number]))
         self.found.host_seconds += time.perf_counter() - began
 
-    def _count(self, answers: Answers) -> None:
+    def _count(self, answers: DeviceAnswers) -> None:
         found = self.found
         found.device_seconds += answers.device_seconds
         found.reference_seconds += answers.reference_seconds

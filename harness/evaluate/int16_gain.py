@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +12,10 @@ from ethos_hil.harness.evaluate.tally import FLOAT, QUANTISED
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.quantisation_options import QuantisationOptions
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model import TorchModel
 from ethos_hil.lowering.upstream.layer_errors import LayerError
-
-if TYPE_CHECKING:
-    from ethos_hil.harness.evaluate.evaluation import EvaluationRequest
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,8 @@ def int16_gains(
     layers: Sequence[LayerError],
     samples: Sequence[Sample],
     method: str,
-    request: EvaluationRequest,
+    run: RunRequest,
+    most: int,
     reporter: Reporter,
 ) -> Iterator[Int16Gain]:
     """Quantise the model anew for each of the worst modules, and yield what that gives.
@@ -59,14 +57,14 @@ def int16_gains(
         layers: its layers, the worst first.
         samples: the items to compare over.
         method: the method's name.
-        request: how it is lowered, and how many modules to try.
+        run: how it is lowered.
+        most: how many modules to try.
         reporter: receives the progress.
 
     Raises:
         UsageError: a module cannot have 16 bits.
     """
-    modules = list(dict.fromkeys(layer.module for layer in layers if layer.module))[: request.try_int16]
-    run = request.run
+    modules = list(dict.fromkeys(layer.module for layer in layers if layer.module))[:most]
     now = _sqnr((sample.answers[FLOAT], sample.answers[QUANTISED]) for sample in samples)
     for number, module in enumerate(modules):
         reporter.stage(f"Trying 16 bits in {module} ({number + 1} of {len(modules)})")

@@ -20,7 +20,7 @@ NAMES = ("top1", "top5", "mae")
 
 
 @dataclass(frozen=True)
-class Metric:
+class ItemMetric:
     """A score of one answer; that of a data set is the mean over its items.
 
     Attributes:
@@ -32,7 +32,7 @@ class Metric:
     function: Callable[[tuple[np.ndarray, ...], Any], float] | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Metric:
+    def parse(cls, text: str) -> ItemMetric:
         """Return the metric called `text`. Raises UsageError when there is none."""
         if text in NAMES:
             return cls(text)
@@ -44,7 +44,7 @@ class Metric:
         return cls(text, function)
 
     @classmethod
-    def for_label(cls, label: Any) -> Metric:
+    def for_label(cls, label: Any) -> ItemMetric:
         """Return the metric that suits a label: top1 for a whole number, mae for an array."""
         return cls("top1" if class_of(label) is not None else "mae")
 

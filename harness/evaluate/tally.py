@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ethos_hil.harness.evaluate.dataset import Item
-from ethos_hil.harness.evaluate.metric import Metric, Outputs, class_of, ranked, scores_of
+from ethos_hil.harness.evaluate.metric import ItemMetric, Outputs, class_of, ranked, scores_of
 
 FLOAT, QUANTISED, DEVICE = "float", "quantised", "device"
 SOURCES = (FLOAT, QUANTISED, DEVICE)
@@ -18,7 +18,7 @@ SOURCES = (FLOAT, QUANTISED, DEVICE)
 
 
 @dataclass
-class Tally:
+class ScoreTally:
     """Scores and agreement over the items so far.
 
     Attributes:
@@ -32,7 +32,7 @@ class Tally:
         confusion: how many items of a class the device put into a class.
     """
 
-    metric: Metric
+    metric: ItemMetric
     items: int = 0
     equal: int = 0
     scores: Counter[str] = field(default_factory=Counter)

@@ -121,7 +121,7 @@ def _values(
 
     found: dict[str, Any] = {}
 
-    class Listener(torch.fx.Interpreter):
+    class ValueListener(torch.fx.Interpreter):
         def run_node(self, n: torch.fx.Node) -> Any:
             value = super().run_node(n)
             if n.name in names:
@@ -129,7 +129,7 @@ def _values(
                 return (given or {}).get(n.name, value)
             return value
 
-    Listener(module, garbage_collect_values=True).run(*inputs)
+    ValueListener(module, garbage_collect_values=True).run(*inputs)
     return found
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from ethos_hil.harness.evaluate.dataset import Item
-from ethos_hil.harness.evaluate.metric import Metric, class_of
-from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, Tally
+from ethos_hil.harness.evaluate.metric import ItemMetric, class_of
+from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, ScoreTally
 from ethos_hil.lowering.errors import UsageError
 
 SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)
@@ -21,12 +21,12 @@ SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)
     [("top1", 1, 1.0), ("top1", 2, 0.0), ("top5", 0, 1.0), ("top5", 5, 0.0), ("top1", torch.tensor([1]), 1.0)],
 )
 def test_classes(name: str, label: Any, score: float) -> None:
-    assert Metric.parse(name).score(SCORES, label, "item 0") == score
+    assert ItemMetric.parse(name).score(SCORES, label, "item 0") == score
 
 
 def test_a_mean_absolute_error() -> None:
     outputs = (np.array([[1, 2, 4]], np.int8),)
-    assert Metric.parse("mae").score(outputs, torch.tensor([1.0, 1.0, 1.0]), "item 0") == pytest.approx(4 / 3)
+    assert ItemMetric.parse("mae").score(outputs, torch.tensor([1.0, 1.0, 1.0]), "item 0") == pytest.approx(4 / 3)
 
 
 @pytest.mark.parametrize(
@@ -43,16 +43,16 @@ def test_a_mean_absolute_error() -> None:
 )
 def test_labels_that_do_not_fit(name: str, label: Any, said: str) -> None:
     with pytest.raises(UsageError, match=f"item 3: {said}"):
-        Metric.parse(name).score(SCORES, label, "item 3")
+        ItemMetric.parse(name).score(SCORES, label, "item 3")
 
 
 def test_outputs_that_are_no_classes() -> None:
     with pytest.raises(UsageError, match=r"output 0 is float32\[1, 2, 2, 2\], not one score for each class"):
-        Metric.parse("top1").score((np.zeros((1, 2, 2, 2), np.float32),), 0, "item 0")
+        ItemMetric.parse("top1").score((np.zeros((1, 2, 2, 2), np.float32),), 0, "item 0")
 
 
 def test_a_function_of_the_users() -> None:
-    assert Metric("mine", lambda outputs, label: outputs[0][0, label]).score(SCORES, 3, "") == pytest.approx(0.3)
+    assert ItemMetric("mine", lambda outputs, label: outputs[0][0, label]).score(SCORES, 3, "") == pytest.approx(0.3)
     functions: list[tuple[Any, str]] = [
         (lambda outputs, label: outputs[9], "raised IndexError"),
         (lambda outputs, label: "good", "raised ValueError"),
@@ -60,20 +60,20 @@ def test_a_function_of_the_users() -> None:
     ]
     for function, said in functions:
         with pytest.raises(UsageError, match=f"item 4: --metric mine {said}"):
-            Metric("mine", function).score(SCORES, 3, "item 4")
+            ItemMetric("mine", function).score(SCORES, 3, "item 4")
 
 
 def test_the_metric_that_suits_a_label() -> None:
-    assert [Metric.for_label(label).name for label in (3, np.int64(3), torch.tensor(3), torch.zeros(7), 0.5)] == [
+    assert [ItemMetric.for_label(label).name for label in (3, np.int64(3), torch.tensor(3), torch.zeros(7), 0.5)] == [
         "top1", "top1", "top1", "mae", "mae",
     ]  # fmt: skip
     assert class_of(True) is None
     with pytest.raises(UsageError, match="--metric 'top3' is none"):
-        Metric.parse("top3")
+        ItemMetric.parse("top3")
 
 
 def test_a_tally_by_hand() -> None:
-    tally = Tally(Metric.parse("top1"))
+    tally = ScoreTally(ItemMetric.parse("top1"))
     one, other = np.array([[1.0, 0.0]], np.float32), np.array([[0.0, 1.0]], np.float32)
     for label, quantised, device in ((0, one, one), (0, one, other), (1, other, other), (0, one, one)):
         answers = {FLOAT: (one,), QUANTISED: (quantised,), DEVICE: (device,)}
@@ -88,7 +88,7 @@ def test_a_tally_by_hand() -> None:
 
 
 def test_an_item_with_a_wrong_label_is_not_counted() -> None:
-    tally = Tally(Metric.parse("top1"))
+    tally = ScoreTally(ItemMetric.parse("top1"))
     with pytest.raises(UsageError, match="the label is 9"):
         tally.add(Item(0, (), 9), {FLOAT: SCORES, DEVICE: SCORES}, equal=True, what="item 0")
     assert (tally.items, tally.equal, tally.mean(FLOAT), dict(tally.confusion)) == (0, 0, None, {})
