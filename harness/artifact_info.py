@@ -16,8 +16,9 @@ def info(artifact: Artifact) -> ArtifactInfo:
         len(artifact.npu_ops),
         artifact.cpu_ops,
         artifact.vela_flags,
-        placed.delegated if artifact.key or not artifact.delegates else None,
-        cpu_ops(placed),
+        delegated=placed.delegated if artifact.key or not artifact.delegates else None,
+        cpu_calls=cpu_ops(placed),
+        scheme=artifact.scheme or "",
     )
 
 

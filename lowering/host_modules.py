@@ -56,13 +56,12 @@ class HostModules:
 
 def _called(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     import torch
-    from torch.utils._pytree import tree_leaves
 
-    tensors = [torch.from_numpy(np.array(array)) for array in inputs]
+    from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
+
     try:
-        with torch.no_grad():
-            leaves = tree_leaves(module(*tensors))
+        leaves = outputs_of(module, [torch.from_numpy(np.array(array)) for array in inputs])
     except Exception as error:
         raise_if_interrupted(error)
         raise UsageError(f"the model fails in PyTorch: {type(error).__name__}: {error}".split("\n")[0]) from error
-    return tuple(leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor))
+    return tuple(leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.model import TorchModel
-from ethos_hil.lowering.output_names import output_names
 from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.upstream.output_structure import output_names
 from ethos_hil.lowering.versions import versions
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from ethos_hil.lowering.key import model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.lowering.output_names import output_names
 from ethos_hil.lowering.progress import Progress, silent, tell, telling
 from ethos_hil.lowering.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.scheme import Scheme
@@ -33,6 +32,7 @@ from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_par
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.imports import import_executorch
+from ethos_hil.lowering.upstream.output_structure import output_names
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen

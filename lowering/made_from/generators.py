@@ -59,7 +59,7 @@ class CommonGenerators:
 
     def __init__(self) -> None:
         self._found: dict[int, _Generator] = {}
-        python = getattr(random, "_inst", None)
+        python = getattr(random.seed, "__self__", None)
         if python is not None:
             self._found[id(python)] = _Generator("random.seed", random.getstate)
         torch: Any = sys.modules.get("torch")
@@ -78,7 +78,7 @@ class CommonGenerators:
         if event == "c_call":
             watched.before_seed()
         elif event == "c_return":
-            watched.after_seed(known=not (name == "seed" and owner is not getattr(random, "_inst", None)))
+            watched.after_seed(known=not (name == "seed" and owner is not getattr(random.seed, "__self__", None)))
 
     def drawn_for_a_package(self, event: str, owner: object) -> None:
         """Take a call of one of DRAWS by an installed package that is being imported: no model is made of it."""

@@ -36,13 +36,13 @@ def test_it_shows_what_there_is(folder: Path) -> None:
     done = ethos_hil("cache", ETHOS_HIL_CACHE=str(folder))
     assert (done.returncode, done.stderr) == (0, "")
     told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert told == {"folder": str(folder), "models": "3", "size": "110.6 kB", "limit": "10.0 GB"}
+    assert told == {"folder": str(folder), "models": "3", "size": "122.9 kB", "limit": "10.0 GB"}
     document = json.loads(ethos_hil("cache", "--json", ETHOS_HIL_CACHE=str(folder), ETHOS_HIL_CACHE_LIMIT="1GB").stdout)
     assert document == {
         "schema_version": 1,
         "folder": str(folder),
         "entries": 3,
-        "bytes": 110592,
+        "bytes": 122880,
         "limit": 10**9,
         "removed": None,
     }
@@ -51,13 +51,13 @@ def test_it_shows_what_there_is(folder: Path) -> None:
 def test_it_trims_to_a_limit_and_clears(folder: Path) -> None:
     variables = {"ETHOS_HIL_CACHE": str(folder)}
     assert Cache(folder).get(KEYS[0]) is not None
-    done = ethos_hil("cache", "trim", "--limit", "80kB", **variables)
+    done = ethos_hil("cache", "trim", "--limit", "90kB", **variables)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].split(maxsplit=1) == ["removed", "1 (36.9 kB)"]
+    assert done.stdout.splitlines()[-1].split(maxsplit=1) == ["removed", "1 (41.0 kB)"]
     kept = sorted(path.name for path in (folder / f"v{SCHEMA_VERSION}/artifacts").iterdir())
     assert kept == [KEYS[0], KEYS[2]]
-    document = json.loads(ethos_hil("cache", "trim", "--json", ETHOS_HIL_CACHE_LIMIT="40kB", **variables).stdout)
-    assert (document["entries"], document["limit"], document["removed"]) == (1, 40000, {"entries": 1, "bytes": 36864})
+    document = json.loads(ethos_hil("cache", "trim", "--json", ETHOS_HIL_CACHE_LIMIT="50kB", **variables).stdout)
+    assert (document["entries"], document["limit"], document["removed"]) == (1, 50000, {"entries": 1, "bytes": 40960})
     document = json.loads(ethos_hil("cache", "clear", "--json", **variables).stdout)
     assert (document["entries"], document["bytes"], document["removed"]["entries"]) == (0, 0, 1)
     again = ethos_hil("cache", "clear", **variables)

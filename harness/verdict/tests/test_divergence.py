@@ -189,7 +189,7 @@ def test_what_vela_compiles_wrongly_is_named() -> None:
     """
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
-    artifact = lower(from_module(module, (torch.randn(2, 2, 32, 6),)), NPU)
+    artifact = lower(from_module(module, (torch.randn(2, 2, 32, 6),)), NPU, as_upstream=True)
     found = failed(artifact)
     assert (found.place, found.found_by, found.npu_op, found.module) == ("npu-op", "replay", "Conv2D", "0")
     assert (found.tensor, found.reproduced) == ("tosa_table_default", True)
