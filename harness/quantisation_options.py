@@ -12,15 +12,14 @@ import numpy as np
 
 from ethos_hil.harness.image.inputs import InputFile
 from ethos_hil.lowering.bytecode import check_bytecode, imported_files
-from ethos_hil.lowering.error_text import summary, user_line
-from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import TorchModel, calibrated
 from ethos_hil.lowering.module_names import chosen_modules, modules_in
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.quantised import is_quantised
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.source import Sources
-from ethos_hil.lowering.user_function import load_function
+from ethos_hil.lowering.user_function import called, load_function
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 Quantizer = Callable[[Any], Any]
 _ARCHIVE = ".npz"
 _CALIBRATE = "--calibrate"
+_CALIBRATION_HINT = "it takes no arguments and returns a list of input tuples"
 
 
 def parse_scheme(text: str) -> Scheme:
@@ -139,7 +139,7 @@ class QuantisationOptions:
             forms = [InputForm(_dtype(tensor), tuple(tensor.shape)) for tensor in method.example_inputs]
             sets = InputFile.read(Path(given), "calibration inputs").input_sets(forms)
             return [tuple(torch.from_numpy(np.array(array)) for array in entry) for entry in sets], given
-        return _called(_function(given, _CALIBRATE), given), given
+        return called(_function(given, _CALIBRATE), f"{_CALIBRATE} {given}", _CALIBRATION_HINT), given
 
 
 def _with_int16(model: TorchModel, names: tuple[str, ...]) -> TorchModel:
@@ -174,19 +174,6 @@ def _function(given: str | Quantizer, what: str) -> Callable[..., Any]:
     function, sources = load_function(given, what)
     _check(sources)
     return function
-
-
-def _called(function: Callable[[], Any], text: str) -> Any:
-    try:
-        return function()
-    except EthosHilError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise_if_interrupted(error)
-        raise UsageError(
-            f"{_CALIBRATE} {text} raised {summary(error)}{user_line(error)}",
-            hint="it takes no arguments and returns a list of input tuples",
-        ) from error
 
 
 def _check(sources: Sources) -> None:

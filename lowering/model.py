@@ -28,7 +28,7 @@ from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.trial_calls import called_twice
-from ethos_hil.lowering.user_function import load_function
+from ethos_hil.lowering.user_function import called, load_function
 
 if TYPE_CHECKING:
     import torch
@@ -190,15 +190,7 @@ def _load_exported(text: str, *, trust: bool) -> TorchModel:
 
 
 def _call(function: Any, text: str, sources: Sources) -> TorchModel:
-    try:
-        result = function()
-    except EthosHilError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise_if_interrupted(error)
-        raise UsageError(
-            f"{text} raised {summary(error)}{user_line(error)}", hint=f"{_RETURNS}, without arguments"
-        ) from error
+    result = called(function, text, f"{_RETURNS}, without arguments")
     return _checked(result, text, text, sources)
 
 

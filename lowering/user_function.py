@@ -7,14 +7,14 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ethos_hil.lowering.error_text import summary, user_line
-from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
+from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.program_file import FORMS, no_file
 from ethos_hil.lowering.source import Sources
 from ethos_hil.results.regular_file import check_regular
@@ -51,6 +51,26 @@ def load_function(text: str, what: str) -> tuple[Any, Sources]:
         file = getattr(module, "__file__", None)  # modules that are part of Python have none
         sources = Sources(Path(file).parent if file else None)
     return _function(module, name, place), sources
+
+
+def called(function: Callable[[], Any], what: str, hint: str) -> Any:
+    """Return what a user's function returns.
+
+    Args:
+        function: takes no arguments.
+        what: its name, in an error.
+        hint: what it has to return.
+
+    Raises:
+        UsageError: it raises something that is no error of ours.
+    """
+    try:
+        return function()
+    except EthosHilError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise_if_interrupted(error)
+        raise UsageError(f"{what} raised {summary(error)}{user_line(error)}", hint=hint) from error
 
 
 @contextmanager

@@ -50,7 +50,7 @@ _KNOWN = {
     *("core_clock", "axi0_port", "axi1_port", "inherit", "arena_cache_size", *_AREAS),
 }
 _MOST_TEXT = 1 << 20
-_MOST_CACHE = 1 << 32
+MOST_CACHE = 1 << 32
 """Bytes: Vela's own limit of the arena's cache."""
 
 
@@ -239,7 +239,7 @@ class VelaIni:
         return found
 
     def _optional(self, section: str, key: str) -> float | None:
-        return None if self._found(section, key) is None else self._number(section, key, whole=True, most=_MOST_CACHE)
+        return None if self._found(section, key) is None else self._number(section, key, whole=True, most=MOST_CACHE)
 
     def _number(
         self, section: str, key: str, *, least: float = 0, most: float = math.inf, whole: bool = False

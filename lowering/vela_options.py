@@ -13,12 +13,10 @@ from typing import Literal, get_args
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, SystemConfiguration, VelaIni
+from ethos_hil.lowering.vela_ini import MOST_CACHE, SHIPPED, SYSTEMS, SystemConfiguration, VelaIni
 
 Optimise = Literal["Performance", "Size"]
 OPTIMISE: tuple[Optimise, ...] = get_args(Optimise)
-MOST_CACHE = 1 << 32
-"""Bytes: Vela's own limit of the arena's cache."""
 
 # Arguments that are made from other options, or that change what Vela writes so that no one here could read it.
 _OURS: Mapping[str, str] = {

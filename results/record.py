@@ -292,7 +292,7 @@ class Record:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
         data: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
         for item in (*data["outputs"], *data["accuracy"]):
-            item.update({name: str(number) for name, number in item.items() if _is_infinite(number)})
+            item.update({name: json_number(value) for name, value in item.items()})
         return data
 
     @classmethod
@@ -354,8 +354,9 @@ def _failure(data: Mapping[str, Any]) -> Failure:
         return _known(Failure, {**data, "kind": FailureKind.OTHER, "message": f"{data['kind']}: {data['message']}"})
 
 
-def _is_infinite(number: object) -> bool:
-    return isinstance(number, float) and not math.isfinite(number)
+def json_number(value: Any) -> Any:
+    """Return a value as JSON has it: "inf", "-inf" or "nan" for a number that JSON lacks."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _output(data: Mapping[str, Any]) -> Output:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.lowering.error_text import summary, user_line
-from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import Tensor
-from ethos_hil.lowering.user_function import load_function
+from ethos_hil.lowering.user_function import called, load_function
 
 _GIVES = (
     "it returns a torch Dataset, a DataLoader with batches of 1, a list or a generator of pairs (inputs, label), where "
@@ -55,14 +55,7 @@ class DataSet:
             UsageError: there is no such function, it raises, or what it returns is no data set.
         """
         function, _ = load_function(text, "--data")
-        try:
-            data = function()
-        except EthosHilError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise_if_interrupted(error)
-            raise UsageError(f"--data {text} raised {summary(error)}{user_line(error)}", hint=_GIVES) from error
-        return cls.of(data, text)
+        return cls.of(called(function, f"--data {text}", _GIVES), text)
 
     @classmethod
     def of(cls, data: Any, name: str = "data") -> DataSet:

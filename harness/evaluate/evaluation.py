@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAn
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
 from ethos_hil.harness.evaluate.metric import ItemMetric
-from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, ScoreTally
+from ethos_hil.harness.evaluate.tally import DEVICE, ScoreTally
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.targets.registry import make_target
@@ -277,11 +275,3 @@ def _chunk_size(item: Item) -> int:
 def _least(*counts: int | None) -> int | None:
     known = [count for count in counts if count is not None]
     return min(known) if known else None
-
-
-def finite(value: Any) -> Any:
-    """Return a value as JSON has it: an infinity as text."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-__all__ = ["FLOAT", "QUANTISED", "Evaluation", "EvaluationRequest", "evaluate", "finite"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering.decibels import decibels
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model import TorchModel
 from ethos_hil.lowering.upstream.layer_errors import LayerError
@@ -81,4 +81,4 @@ def _sqnr(pairs: Iterator[tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]) ->
         for one, other in zip(wanted, found, strict=True):
             signal += float(np.sum(one.astype(np.float64) ** 2))
             noise += float(np.sum((one.astype(np.float64) - other.astype(np.float64)) ** 2))
-    return 10 * math.log10(signal / noise) if signal and noise else math.inf
+    return decibels(signal, noise)

@@ -8,10 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.harness.evaluate.evaluation import Evaluation, finite
+from ethos_hil.harness.evaluate.evaluation import Evaluation
 from ethos_hil.harness.evaluate.tally import FLOAT, SOURCES
 from ethos_hil.harness.render import add_row
 from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.record import json_number
 
 SCHEMA_VERSION = 1
 _WORST_LAYERS = 5
@@ -38,9 +39,9 @@ def document(found: Evaluation) -> dict[str, Any]:
         "equal_to_reference": tally.equal,
         "scores": {source: tally.mean(source) for source in SOURCES},
         "agreement": {f"{one}-{other}": tally.agreement(one, other) for one, other in _pairs()},
-        "sqnr_db": {source: finite(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
-        "layers": [{name: finite(value) for name, value in vars(each).items()} for each in found.layers],
-        "int16": [{name: finite(value) for name, value in vars(each).items()} for each in found.int16],
+        "sqnr_db": {source: json_number(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
+        "layers": [{name: json_number(value) for name, value in vars(each).items()} for each in found.layers],
+        "int16": [{name: json_number(value) for name, value in vars(each).items()} for each in found.int16],
         "confusion": [[label, chosen, count] for (label, chosen), count in sorted(tally.confusion.items())],
         "npu_cycles": {
             "median": found.median_cycles,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ import numpy as np
 
 from ethos_hil.harness.evaluate.dataset import Item
 from ethos_hil.harness.evaluate.metric import ItemMetric, Outputs, class_of, ranked, scores_of
+from ethos_hil.lowering.decibels import decibels
 
 FLOAT, QUANTISED, DEVICE = "float", "quantised", "device"
 SOURCES = (FLOAT, QUANTISED, DEVICE)
@@ -77,7 +77,7 @@ class ScoreTally:
         """Return the SQNR of all outputs against the float model's, in dB, or None; inf if they are equal."""
         if source not in self.noise or not self.signal:
             return None
-        return 10 * math.log10(self.signal / self.noise[source]) if self.noise[source] else math.inf
+        return decibels(self.signal, self.noise[source])
 
     def _classify(self, item: Item, answers: Mapping[str, Outputs], what: str) -> None:
         chosen = {}

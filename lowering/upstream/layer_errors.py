@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.lowering.decibels import decibels
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.ethosu import collect_calls, identifier
 
@@ -88,7 +88,13 @@ class LayerErrors:
     def worst_first(self) -> list[LayerError]:
         """Return the layers that lose anything, the one that loses most first."""
         rows = [
-            LayerError(call.aten, call.module, call.source, _db(sums.signal, sums.alone), _db(sums.signal, sums.so_far))
+            LayerError(
+                call.aten,
+                call.module,
+                call.source,
+                decibels(sums.signal, sums.alone),
+                decibels(sums.signal, sums.so_far),
+            )
             for key, sums in self._sums.items()
             if (call := self._calls[key]) and sums.signal and (sums.alone or sums.so_far)
         ]
@@ -131,7 +137,3 @@ def _values(
 
     ValueListener(module, garbage_collect_values=True).run(*inputs)
     return found
-
-
-def _db(signal: float, noise: float) -> float:
-    return 10 * math.log10(signal / noise) if noise else math.inf
