@@ -197,6 +197,7 @@ class _Loop:
     items: dict[int, Item] = field(default_factory=dict)
     host: dict[int, dict[str, tuple[np.ndarray, ...]]] = field(default_factory=dict)
     sample: list[Sample] = field(default_factory=list)
+    early: dict[int, DeviceAnswers] = field(default_factory=dict)
 
     def over(self, items: Iterator[Item]) -> None:
         """Run all items. What ends it early is in `found.stopped`."""
@@ -214,7 +215,11 @@ class _Loop:
                 # PyTorch works while the boards do; it stops for a board that is ready.
                 waiting = next((number for number in self.items if number not in self.host), None)
                 for connection in wait(list(busy), timeout=0 if waiting is not None else None):
-                    self._count(busy[connection].take())  # type: ignore[index]
+                    answers = busy[connection].take()  # type: ignore[index]
+                    self.early[answers.first] = answers
+                # In the order of the items, so that an item that ends the evaluation has all others before it counted.
+                while (first := next(iter(self.items), -1)) in self.early:
+                    self._count(self.early.pop(first))
                 if waiting is not None and waiting in self.items:
                     self._ask_host(self.items[waiting])
         except EthosHilError as error:
