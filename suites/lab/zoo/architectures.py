@@ -1,0 +1,156 @@
+"""The architectures of the zoo: what each is called, where it comes from, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Origin = Literal["torchvision", "timm", "own"]
+_IMAGE = (1, 3, 224, 224)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """One network, with random weights.
+
+    Attributes:
+        name: its name in the zoo, an identifier.
+        origin: the package that it comes from; "own" for `ethos_hil.suites.lab.zoo.networks`.
+        builder: the package's name for it.
+        shape: the shape of its input, float32.
+        options: keyword arguments of the builder.
+        kind: what it is for.
+        few: whether it is one of the dozen that `make suites` runs.
+    """
+
+    name: str
+    origin: Origin
+    builder: str
+    shape: tuple[int, ...] = _IMAGE
+    options: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = "classification"
+
+
+def _vision(builder: str, size: int = 224, **options: Any) -> Architecture:
+    return Architecture(builder, "torchvision", builder, (1, 3, size, size), options)
+
+
+def _timm(builder: str, size: int = 224, **options: Any) -> Architecture:
+    return Architecture(f"timm_{builder}", "timm", builder, (1, 3, size, size), options)
+
+
+def _own(builder: str, shape: tuple[int, ...], kind: str, **options: Any) -> Architecture:
+    return Architecture(builder, "own", builder, shape, options, kind)
+
+
+_TORCHVISION = (
+    _vision("squeezenet1_1"),
+    _vision("resnet18"),
+    _vision("resnet50", 128),
+    _vision("resnext50_32x4d", 128),
+    _vision("densenet121", 128),
+    _vision("googlenet", 128, init_weights=False, aux_logits=False),
+    _vision("mnasnet0_5"),
+    _vision("mobilenet_v2"),
+    _vision("mobilenet_v3_small"),
+    _vision("mobilenet_v3_large"),
+    _vision("shufflenet_v2_x0_5"),
+    _vision("efficientnet_b0"),
+    _vision("regnet_y_400mf", 128),
+    _vision("regnet_x_400mf", 128),
+    _vision("convnext_tiny", 64),
+    _vision("swin_t", 64),
+)
+
+_TIMM = tuple(
+    _timm(name)
+    for name in (
+        "mobilenetv4_conv_small",
+        "efficientnet_lite0",
+        "ghostnet_050",
+        "hardcorenas_a",
+        "lcnet_050",
+        "tinynet_e",
+        "mixnet_s",
+        "mobileone_s0",
+        "repvgg_a0",
+        "repghostnet_050",
+        "rexnetr_200",
+        "regnety_002",
+        "resnet10t",
+        "ese_vovnet19b_dw",
+        "edgenext_xx_small",
+        "efficientvit_b0",
+        "efficientvit_m0",
+        "fastvit_t8",
+        "repvit_m0_9",
+        "poolformer_s12",
+        "starnet_s1",
+        "levit_128s",
+        "vit_tiny_patch16_224",
+        "deit_tiny_patch16_224",
+        "convnext_atto",
+        "convnextv2_atto",
+        "pvt_v2_b0",
+        "mobilevit_xxs",
+        "mobilevitv2_050",
+        "hgnetv2_b0",
+        "shvit_s1",
+        "fasternet_t0",
+        "xcit_nano_12_p16_224",
+        "mixer_s32_224",
+        "gmlp_ti16_224",
+        "resmlp_12_224",
+        "pit_ti_224",
+        "swiftformer_xs",
+        "gernet_s",
+        "skresnet18",
+        "dla46_c",
+        "hrnet_w18_small",
+        "res2net50_26w_4s",
+        "inception_next_atto",
+        "tiny_vit_5m_224",
+        "mambaout_femto",
+        "crossvit_tiny_240",
+        "coat_lite_tiny",
+        "efficientformer_l1",
+        "ghostnetv3_050",
+    )
+)
+
+_OWN = (
+    _own("unet", (1, 3, 64, 64), "segmentation"),
+    _own("lraspp", (1, 3, 128, 128), "segmentation"),
+    _own("deeplab", (1, 3, 128, 128), "segmentation"),
+    _own("yolo_head", (1, 3, 96, 96), "detection"),
+    _own("ssd", (1, 3, 96, 96), "detection"),
+    _own("center_net", (1, 3, 96, 96), "detection"),
+    _own("feature_pyramid", (1, 3, 96, 96), "detection"),
+    _own("espcn", (1, 1, 48, 48), "super-resolution"),
+    _own("srcnn", (1, 1, 48, 48), "super-resolution"),
+    _own("residual_upscaler", (1, 3, 32, 32), "super-resolution"),
+    _own("style_transfer", (1, 3, 64, 64), "style"),
+    _own("autoencoder", (1, 1, 32, 32), "reconstruction"),
+    _own("generator", (1, 32), "generation"),
+    _own("hourglass", (1, 3, 64, 64), "pose"),
+    _own("ds_cnn", (1, 1, 49, 10), "audio"),
+    _own("bc_resnet", (1, 1, 40, 101), "audio"),
+    _own("m5", (1, 1, 4000), "audio"),
+    _own("wave_separator", (1, 1, 1600), "audio"),
+    _own("temporal_cnn", (1, 8, 64), "sequence"),
+    _own("lstm", (1, 16, 12), "sequence"),
+    _own("gru", (1, 16, 12), "sequence"),
+    _own("gru_cell", (1, 12), "sequence"),
+    _own("crnn", (1, 1, 32, 64), "text recognition"),
+    _own("transformer_encoder", (1, 16, 32), "sequence"),
+    _own("conformer", (1, 24, 32), "audio"),
+    _own("point_net", (1, 3, 64), "point cloud"),
+    _own("mlp_mixer", (1, 3, 32, 32), "classification"),
+    _own("siamese", (2, 1, 28, 28), "similarity"),
+    _own("video_cnn", (1, 3, 4, 32, 32), "video"),
+    _own("multi_task", (1, 3, 48, 48), "several outputs"),
+)
+
+ARCHITECTURES = {one.name: one for one in (*_TORCHVISION, *_TIMM, *_OWN)}
+"""Every architecture, by its name."""
