@@ -1,6 +1,7 @@
 """`python -m ethos_hil.suites.lab.zoo`: other people's architectures on every NPU, as a user runs them.
 
-Exit status: 0 each pair is verified or refused before anything boots, 1 one is not, 2 unusable arguments, 3 tool missing.
+Exit status: 0 each pair is verified or refused before anything boots, 1 one is not, 2 unusable arguments, 3 tool
+missing.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def import_torchvision() -> None:
         ToolError: it is not installed.
     """
     if importlib.util.find_spec("torchvision") is None:
-        raise ToolError("torchvision is not installed", hint="make zoo installs it")
+        raise ToolError("torchvision is not installed", hint="pip install --no-deps torchvision==0.28.0 timm==1.0.31")
     import torch
 
     if "torchvision" not in sys.modules:

@@ -1,4 +1,4 @@
-"""Networks of the kinds that are in neither torchvision nor timm, or that cannot be had from there without a download."""
+"""Networks of kinds that are in neither torchvision nor timm, or that cannot be had from there without a download."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from torch.nn import functional
 
 
 def _block(inputs: int, outputs: int, stride: int = 1, act: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), act()
-    )
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), act())
 
 
 def _separable(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
@@ -118,9 +116,7 @@ class Espcn(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(1, 32, 5, padding=2), nn.Tanh(), nn.Conv2d(32, 16, 3, padding=1), nn.Tanh()
-        )
+        self.body = nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.Tanh(), nn.Conv2d(32, 16, 3, padding=1), nn.Tanh())
         self.last = nn.Conv2d(16, 9, 3, padding=1)
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
