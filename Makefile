@@ -21,7 +21,7 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers firmware wheel wheelhouse lock docs \
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers zoo firmware wheel wheelhouse lock docs \
 	docs-links clean
 
 help: ## Show this list
@@ -74,6 +74,9 @@ upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or 
 
 peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
 	@$(BIN)/python -m ethos_hil.suites.lab.peers $(FILES)
+
+zoo: setup build/zoo/.installed ## Ninety-odd architectures of torchvision, timm and our own on five NPUs (hours); FEW="unet resnet18" runs those
+	@$(BIN)/python -m ethos_hil.suites.lab.zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done
@@ -173,6 +176,14 @@ build/.apt: Makefile
 
 # Other people's tools that the laboratory runs, each in an environment of its own: TensorFlow Lite Micro, which
 # `make conformance` compares with and whose numpy is another one, and MLIA.
+# Beside .venv, not in it: its packages are the tested set. Their dependencies are in .venv.
+build/zoo/.installed: suites/lab/zoo/requirements.lock | .venv/.installed
+	@$(call lock,build/zoo.lock,build/zoo); set -e; \
+	if [ -e $@ ] && [ -z "$$(find $< -newer $@)" ]; then exit; fi; \
+	echo "Setting up build/zoo" >&2; rm -rf build/zoo/packages; \
+	$(PIP) install --no-deps --require-hashes --only-binary :all: --target build/zoo/packages -r $<; \
+	touch $@
+
 build/tflite-micro/.installed: suites/lab/tflite/requirements.lock
 build/peers/.installed: suites/lab/peers/requirements.lock
 build/tflite-micro/.installed build/peers/.installed: | .venv/.installed

@@ -395,6 +395,7 @@ def _prepared(
     from ethos_hil.lowering.quantised import is_quantised
     from ethos_hil.lowering.upstream.complete_pools import prepare
     from ethos_hil.lowering.upstream.quantize import quantise
+    from ethos_hil.lowering.upstream.unfused_activations import UNFUSED_ACTIVATIONS, separate
 
     floating = exported.module(check_guards=False)
     if is_quantised(exported.graph_module):
@@ -404,8 +405,11 @@ def _prepared(
                 hint="give the float model, or ask for TOSA-1.0+INT",
             )
         require_unquantised_options(name, method, toolchain.scheme)
+        notes: tuple[str, ...] = ()
+        if not toolchain.as_upstream and separate(floating):
+            exported, notes = export(floating, method.example_inputs), (UNFUSED_ACTIVATIONS,)
         toolchain.observe(name, floating, sources)
-        return _Ready(exported, (), evaluate(floating, method.example_inputs), (), AS_GIVEN)
+        return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN)
     with _stage("preparing the model", sources):
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
@@ -419,6 +423,8 @@ def _prepared(
     with _stage("quantising the model", sources):
         quantiser = quantizer_of(name, method, toolchain.scheme, spec, floating)
         module, program = quantise(floating, method.calibration_inputs, quantiser)
+        if not toolchain.as_upstream and separate(module):
+            program, notes = export(module, method.calibration_inputs[0]), (*notes, UNFUSED_ACTIVATIONS)
         scheme = scheme_text(method, toolchain.scheme)
         return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme)
 

@@ -45,10 +45,12 @@ class Toolchain(abc.ABC):
     Attributes:
         scheme: how the model is quantised first, or None if it stays in float.
         product: a name of the result, for people.
+        as_upstream: whether nothing is repaired.
     """
 
     scheme: Scheme | None
     product: str
+    as_upstream: bool = False
 
     def __init__(self) -> None:
         self._calls: dict[str, Mapping[str, AtenCall]] = {}

@@ -13,31 +13,54 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from threading import Event
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from ethos_hil.suites.lab.upstream.setting import PACKAGES, REPOSITORY, firmware
-from ethos_hil.suites.lab.zoo.architectures import Architecture
+from ethos_hil.suites.models.zoo.architectures import Architecture
 
-_MODELS = "ethos_hil.suites.lab.zoo.models"
-_FOLDERS = ("harness", "lowering", "suites/lab/zoo")
+Group = Literal["verified", "refused", "wrong"]
+PLACE = REPOSITORY / "build/zoo"
+"""Where `make zoo` puts these packages, and the results."""
+_MODELS = "ethos_hil.suites.models.zoo"
+_FOLDERS = ("harness", "lowering", "suites/models/zoo")
+_BEFORE_BOOT = ("usage", "compile", "preflight", "delegation")  # kinds of failure that are found before anything boots
 
 
 @dataclass(frozen=True)
-class Result:
-    """What came of one pair.
+class CpuOperator:
+    """Calls of one operator that were left to the CPU for one reason.
 
     Attributes:
-        architecture, npu: the pair.
+        operator: ExecuTorch's name of the kernel.
+        reason: why the partitioner left it.
+        calls: how many there are.
+    """
+
+    operator: str
+    reason: str
+    calls: int
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """What came of an architecture on an NPU.
+
+    Attributes:
+        architecture, npu: the two.
         build: stands for the code that ran.
         status: the exit status; negative where a signal ended it.
         verdict: of the record; "" where there is none.
         kind, message, hint: of the failure; "" where there is none.
-        delegated, cpu: operators on the NPU and on the CPU.
-        cpu_ops: the latter by name, with how often each is called.
+        notes: of the record.
+        delegated: operators on the NPU; None where it is not known.
+        on_cpu: operators on the CPU, but for conversions.
         cycles: NPU cycles, modelled; None where it did not run.
-        sram: bytes of the NPU's arena, the largest of all delegates; None where unknown.
-        seconds: wall seconds in all, and `lowering` those of the lowering.
+        sram: the largest use of SRAM, bytes: the arenas of the delegates and ExecuTorch's memory; None where it did not
+            run.
+        lowering: wall seconds from the module to the program, with nothing in the cache.
+        seconds: wall seconds in all.
         last: the last line on stderr.
     """
 
@@ -50,110 +73,109 @@ class Result:
     message: str = ""
     hint: str = ""
     notes: tuple[str, ...] = ()
-    npu_ops: int = 0
-    cpu_ops: Mapping[str, int] | None = None
+    delegated: int | None = None
+    on_cpu: tuple[CpuOperator, ...] = ()
     cycles: int | None = None
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    sram: int | None = None
     lowering: float | None = None
+    seconds: float = 0.0
     last: str = ""
 
     @property
-    def group(self) -> str:
-        """verified, refused (before anything booted, in words for the user), or wrong."""
+    def group(self) -> Group:
+        """verified; refused before anything booted, in words for the user; or wrong."""
         if self.status == 0 and self.verdict == "verified":
             return "verified"
-        return "refused" if self.kind in ("usage", "compile", "preflight", "delegation") else "wrong"
+        return "refused" if self.kind in _BEFORE_BOOT and self.status in (1, 2) else "wrong"
+
+    @property
+    def told(self) -> str:
+        """What it said of its failure."""
+        return self.message or self.last
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data."""
         return asdict(self)
 
     @classmethod
-    def of_json(cls, data: Mapping[str, Any]) -> Result:
+    def of_json(cls, data: Mapping[str, Any]) -> PairResult:
         """Return the result that `to_json` returned as data."""
-        return cls(**{**data, "notes": tuple(data["notes"])})
+        operators = tuple(CpuOperator(**operator) for operator in data["on_cpu"])
+        return cls(**{**data, "notes": tuple(data["notes"]), "on_cpu": operators})
+
+
+def environment() -> dict[str, str]:
+    """Return the variables for a process that imports torchvision and timm."""
+    return {**os.environ, "PYTHONPATH": str(PLACE / "packages")}
 
 
 def build_digest() -> str:
     """Return 12 hexadecimal digits that stand for all code that decides a result."""
-    digest = hashlib.sha256(json.dumps({name: version(name) for name in (*PACKAGES, "timm", "torchvision")}).encode())
+    lock = (REPOSITORY / "suites/lab/zoo/requirements.lock").read_bytes()
+    digest = hashlib.sha256(json.dumps({name: version(name) for name in PACKAGES}).encode() + lock)
     sources = [path for folder in _FOLDERS for path in (REPOSITORY / folder).rglob("*.py") if "tests" not in path.parts]
     for path in (*sorted(sources), firmware("corstone300"), firmware("corstone320")):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
 
 
-def run(architecture: Architecture, npu: str, build: str, *, limit: float, options: tuple[str, ...] = ()) -> Result:
-    """Run a pair.
+def run(architecture: Architecture, npu: str, build: str, *, limit: int, ended: Event) -> PairResult:
+    """Run an architecture on an NPU, with an empty cache.
 
     Args:
-        architecture, npu: the pair.
+        architecture, npu: the two.
         build: what `build_digest` returned.
-        limit: wall seconds; after them it is ended, with status -9.
-        options: further options of `ethos-hil run`.
+        limit: wall seconds; after them it is killed, with status -9.
+        ended: it is killed too when this is set.
     """
     started = monotonic()
     with tempfile.TemporaryDirectory(prefix="ethos-hil-zoo-") as folder:
         record, said = Path(folder, "record.json"), Path(folder, "stderr")
         command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", f"{_MODELS}:{architecture.name}"]
-        command += ["--npu", npu, "--json", str(record), "--runs", folder, "--timeout", str(int(limit)), *options]
+        command += ["--npu", npu, "--json", str(record), "--runs", folder, "--timeout", str(limit)]
         with said.open("wb") as stream:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stream, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stream,
+                env=environment() | {"ETHOS_HIL_CACHE": str(Path(folder, "cache"))},
+                start_new_session=True,
             )
-            try:
-                status, used = _wait(process, limit)
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                raise
+            while process.poll() is None:
+                if ended.wait(0.2) or monotonic() - started > limit:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    break
+            status = process.wait()
         lines = said.read_text(errors="replace").splitlines()
         data = json.loads(record.read_text()) if record.exists() else {}
-    return _result(architecture.name, npu, build, status, data, lines, monotonic() - started, used)
+    return _result(PairResult(architecture.name, npu, build, status), data, lines, round(monotonic() - started, 1))
 
 
-def _wait(process: subprocess.Popen[bytes], limit: float) -> tuple[int, float]:
-    """Wait for a process, or end its group after `limit` seconds. Return its status and the CPU seconds it used."""
-    before = _children()
-    try:
-        status = process.wait(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        status = process.wait()
-    return status, _children() - before
-
-
-def _children() -> float:
-    times = os.times()
-    return times.children_user + times.children_system
-
-
-def _result(
-    name: str, npu: str, build: str, status: int, data: Mapping[str, Any], lines: list[str], wall: float, used: float
-) -> Result:
+def _result(pair: PairResult, data: Mapping[str, Any], lines: list[str], seconds: float) -> PairResult:
     failure = data.get("failure") or {}
     metrics = {metric["name"]: metric["value"] for metric in data.get("metrics", ())}
     artifact = data.get("artifact") or {}
-    cpu: dict[str, int] = {}
-    for operator in artifact.get("cpu_ops", ()):
-        called = operator if isinstance(operator, str) else operator["name"]
-        cpu[called] = cpu.get(called, 0) + 1
-    return Result(
-        name,
-        npu,
-        build,
-        status,
+    calls: dict[tuple[str, str], int] = {}
+    for call in artifact.get("cpu_calls", ()):
+        if call["kind"] == "operator":
+            key = (call["operator"], call["reason"])
+            calls[key] = calls.get(key, 0) + 1
+    return PairResult(
+        pair.architecture,
+        pair.npu,
+        pair.build,
+        pair.status,
         verdict=data.get("verdict", ""),
         kind=failure.get("kind", ""),
         message=failure.get("message", ""),
         hint=failure.get("hint") or "",
         notes=tuple(data.get("notes", ())),
-        npu_ops=artifact.get("npu_ops", 0),
-        cpu_ops=cpu,
+        delegated=artifact.get("delegated"),
+        on_cpu=tuple(CpuOperator(operator, reason, count) for (operator, reason), count in calls.items()),
         cycles=metrics.get("npu_cycles"),
-        seconds=round(wall, 1),
-        cpu_seconds=round(used, 1),
+        sram=metrics.get("sram_used"),
         lowering=metrics.get("lowering_seconds"),
+        seconds=seconds,
         last=lines[-1] if lines else "",
     )

@@ -1,6 +1,7 @@
-"""The zoo's networks as MODELs: `ethos-hil run ethos_hil.suites.lab.zoo.models:NAME`.
+"""Networks of many kinds, as MODELs: `ethos-hil run ethos_hil.suites.models.zoo:unet`.
 
-The weights are random, from a seed; the batch norms have the averages of two random inputs.
+`architectures.ARCHITECTURES` lists them. Those of torchvision and timm need the extra `zoo`. The weights are random,
+from a seed; the batch norms have the averages of two random inputs.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.errors import ToolError
-from ethos_hil.suites.lab.zoo.architectures import ARCHITECTURES, Architecture
+from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES, Architecture
+
+if TYPE_CHECKING:
+    from ethos_hil.lowering.model import Method
 
 # What torchvision registers when it is imported. Its release for CUDA, which the package index has, cannot load its
 # library beside a torch for CPUs, and then misses them; no classifier calls them.
@@ -23,50 +27,47 @@ _OPERATORS = (
 _LIBRARIES: list[Any] = []  # what they are defined by has to live as long as they do
 
 
-def __getattr__(name: str) -> Callable[[], Any]:
+def __getattr__(name: str) -> Callable[[], Method]:
     if name not in ARCHITECTURES:
         raise AttributeError(name)
     return lambda: _model(ARCHITECTURES[name])
 
 
-def _model(architecture: Architecture) -> tuple[Any, Any, Any]:
+def _model(architecture: Architecture) -> Method:
     import torch
 
-    from ethos_hil.suites.lab.zoo.networks import settle
+    from ethos_hil.lowering.model import Method
+    from ethos_hil.suites.models.seeded import NOTE
+    from ethos_hil.suites.models.zoo.networks import settle
 
     torch.manual_seed(0)
     network = _built(architecture)
     inputs = [torch.rand(architecture.shape) * 2 - 1 for _ in range(3)]
-    settle(network, [torch.cat([inputs[0], inputs[1]])])
-    example, *calibration = inputs
-    return network, (example,), [(value,) for value in (example, *calibration)]
+    settle(network, [torch.cat(inputs[:2])])
+    return Method(network, (inputs[0],), tuple((value,) for value in inputs), notes=(NOTE,))
 
 
 def _built(architecture: Architecture) -> Any:
     if architecture.origin == "timm":
-        import_torchvision()
+        _import_torchvision()
         import timm
 
         return timm.create_model(architecture.builder, pretrained=False, **architecture.options)
     if architecture.origin == "torchvision":
-        import_torchvision()
+        _import_torchvision()
         from torchvision.models import get_model
 
         return get_model(architecture.builder, weights=None, **architecture.options)
-    import_torchvision()
-    from ethos_hil.suites.lab.zoo.networks import BUILDERS
+    from ethos_hil.suites.models.zoo.networks import BUILDERS
 
     return BUILDERS[architecture.builder]()
 
 
-def import_torchvision() -> None:
-    """Import torchvision, also where its library cannot be loaded.
-
-    Raises:
-        ToolError: it is not installed.
-    """
-    if importlib.util.find_spec("torchvision") is None:
-        raise ToolError("torchvision is not installed", hint="pip install --no-deps torchvision==0.28.0 timm==1.0.31")
+def _import_torchvision() -> None:
+    """Import torchvision, also where its library cannot be loaded. Raises ToolError: it is not installed."""
+    for package in ("torchvision", "timm"):
+        if importlib.util.find_spec(package) is None:
+            raise ToolError(f"{package} is not installed", hint="pip install 'ethos-hil[zoo]'")
     import torch
 
     if "torchvision" not in sys.modules:

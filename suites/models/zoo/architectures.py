@@ -16,12 +16,11 @@ class Architecture:
 
     Attributes:
         name: its name in the zoo, an identifier.
-        origin: the package that it comes from; "own" for `ethos_hil.suites.lab.zoo.networks`.
+        origin: the package that it comes from; "own" for `ethos_hil.suites.models.zoo.networks`.
         builder: the package's name for it.
         shape: the shape of its input, float32.
         options: keyword arguments of the builder.
         kind: what it is for.
-        few: whether it is one of the dozen that `make suites` runs.
     """
 
     name: str
@@ -34,6 +33,11 @@ class Architecture:
 
 def _vision(builder: str, size: int = 224, **options: Any) -> Architecture:
     return Architecture(builder, "torchvision", builder, (1, 3, size, size), options)
+
+
+def _segmenter(builder: str) -> Architecture:
+    options = {"weights_backbone": None, "num_classes": 5}
+    return Architecture(builder, "torchvision", builder, (1, 3, 128, 128), options, "segmentation")
 
 
 def _timm(builder: str, size: int = 224, **options: Any) -> Architecture:
@@ -61,6 +65,8 @@ _TORCHVISION = (
     _vision("regnet_x_400mf", 128),
     _vision("convnext_tiny", 64),
     _vision("swin_t", 64),
+    _segmenter("lraspp_mobilenet_v3_large"),
+    _segmenter("deeplabv3_mobilenet_v3_large"),
 )
 
 _TIMM = tuple(
@@ -121,8 +127,6 @@ _TIMM = tuple(
 
 _OWN = (
     _own("unet", (1, 3, 64, 64), "segmentation"),
-    _own("lraspp", (1, 3, 128, 128), "segmentation"),
-    _own("deeplab", (1, 3, 128, 128), "segmentation"),
     _own("yolo_head", (1, 3, 96, 96), "detection"),
     _own("ssd", (1, 3, 96, 96), "detection"),
     _own("center_net", (1, 3, 96, 96), "detection"),

@@ -170,7 +170,7 @@ class StyleTransfer(nn.Module):
         return torch.sigmoid(self.up(functional.interpolate(value, scale_factor=2.0)))
 
 
-class Autoencoder(nn.Module):
+class ImageAutoencoder(nn.Module):
     """Strided convolutions down, transposed ones up."""
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class Hourglass(nn.Module):
         return first, self.second(value + self.back(first))
 
 
-class DsCnn(nn.Module):
+class KeywordCnn(nn.Module):
     """Key words, with depthwise separable convolutions."""
 
     def __init__(self) -> None:
@@ -308,7 +308,7 @@ class TemporalCnn(nn.Module):
         return self.head(value[:, :, -1])
 
 
-class Lstm(nn.Module):
+class LstmClassifier(nn.Module):
     """One layer over a sequence, and a classifier of its last state."""
 
     def __init__(self) -> None:
@@ -320,8 +320,8 @@ class Lstm(nn.Module):
         return self.head(values[:, -1])
 
 
-class Gru(nn.Module):
-    """As Lstm."""
+class GruClassifier(nn.Module):
+    """As LstmClassifier."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -357,7 +357,7 @@ class Crnn(nn.Module):
         return torch.log_softmax(self.head(self.lstm(columns)[0]), -1)
 
 
-class Encoder(nn.Module):
+class EncoderClassifier(nn.Module):
     """torch's own encoder layers, with GELU."""
 
     def __init__(self) -> None:
@@ -464,27 +464,8 @@ class MultiTask(nn.Module):
         }
 
 
-class Segmenter(nn.Module):
-    """One of torchvision's segmentation networks, without the name of its output."""
-
-    def __init__(self, body: nn.Module) -> None:
-        super().__init__()
-        self.body = body
-
-    def forward(self, image: torch.Tensor) -> torch.Tensor:
-        return self.body(image)["out"]
-
-
-def _segmenter(name: str) -> nn.Module:
-    from torchvision.models import get_model
-
-    return Segmenter(get_model(name, weights=None, weights_backbone=None, num_classes=5))
-
-
 BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "unet": Unet,
-    "lraspp": lambda: _segmenter("lraspp_mobilenet_v3_large"),
-    "deeplab": lambda: _segmenter("deeplabv3_mobilenet_v3_large"),
     "yolo_head": YoloHead,
     "ssd": Ssd,
     "center_net": CenterNet,
@@ -493,19 +474,19 @@ BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "srcnn": Srcnn,
     "residual_upscaler": ResidualUpscaler,
     "style_transfer": StyleTransfer,
-    "autoencoder": Autoencoder,
+    "autoencoder": ImageAutoencoder,
     "generator": Generator,
     "hourglass": Hourglass,
-    "ds_cnn": DsCnn,
+    "ds_cnn": KeywordCnn,
     "bc_resnet": BcResnet,
     "m5": M5,
     "wave_separator": WaveSeparator,
     "temporal_cnn": TemporalCnn,
-    "lstm": Lstm,
-    "gru": Gru,
+    "lstm": LstmClassifier,
+    "gru": GruClassifier,
     "gru_cell": GruCell,
     "crnn": Crnn,
-    "transformer_encoder": Encoder,
+    "transformer_encoder": EncoderClassifier,
     "conformer": Conformer,
     "point_net": PointNet,
     "mlp_mixer": MlpMixer,
