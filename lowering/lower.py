@@ -393,7 +393,7 @@ def _prepared(
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
     from ethos_hil.lowering.quantised import is_quantised
-    from ethos_hil.lowering.upstream.complete_pools import prepare
+    from ethos_hil.lowering.upstream.float_repairs import prepare
     from ethos_hil.lowering.upstream.quantize import quantise
     from ethos_hil.lowering.upstream.unfused_activations import UNFUSED_ACTIVATIONS, separate
 
@@ -414,7 +414,7 @@ def _prepared(
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
             return _Ready(exported, floats, (), ())
-        notes = prepare(floating)
+        notes = prepare(floating, as_upstream=toolchain.as_upstream)
         toolchain.observe(name, floating, sources)
         program = export(floating, method.example_inputs) if notes else exported
     if toolchain.scheme is None:

@@ -6,15 +6,44 @@ from ethos_hil.suites.declare.model_case import Model
 
 _ZOO = "ethos_hil.suites.models.zoo"
 
+_NO_RESIZE = {"aten::upsample_nearest2d.vec_out": "ExecuTorch's partitioner gives resizes to the Ethos-U85 only"}
+_NO_STATISTICS = {
+    "aten::_native_batch_norm_legit.no_stats_out": "TOSA has no norm that computes its statistics",
+}
+_REPEATED = {**_NO_STATISTICS, "aten::repeat.out": "it makes the norm's weights, which stay in float"}
+_TRANSPOSED = {"aten::convolution.out": "TOSA has no transposed convolution of one dimension"}
+_PRELU = {
+    **_TRANSPOSED,
+    "aten::gt.Scalar_out": "ExecuTorch's quantiser leaves PReLU in float",
+    "aten::mul.out": "ExecuTorch's quantiser leaves PReLU in float",
+    "aten::where.self_out": "ExecuTorch's quantiser leaves PReLU in float",
+}
+
 unet = Model("unet", f"{_ZOO}:unet")
 yolo_head = Model("yolo_head", f"{_ZOO}:yolo_head")
 ssd = Model("ssd", f"{_ZOO}:ssd")
-feature_pyramid = Model("feature_pyramid", f"{_ZOO}:feature_pyramid")
+feature_pyramid = Model(
+    "feature_pyramid", f"{_ZOO}:feature_pyramid", on_cpu={"U55_BI": _NO_RESIZE, "U65_BI": _NO_RESIZE}
+)
 espcn = Model("espcn", f"{_ZOO}:espcn")
-style_transfer = Model("style_transfer", f"{_ZOO}:style_transfer")
+style_transfer = Model(
+    "style_transfer",
+    f"{_ZOO}:style_transfer",
+    on_cpu={
+        "MI": _NO_STATISTICS,
+        "BI": _REPEATED,
+        "U55_BI": _REPEATED | _NO_RESIZE,
+        "U65_BI": _REPEATED | _NO_RESIZE,
+        "U85_BI": _REPEATED,
+    },
+)
 bc_resnet = Model("bc_resnet", f"{_ZOO}:bc_resnet")
-wave_separator = Model("wave_separator", f"{_ZOO}:wave_separator")
+wave_separator = Model(
+    "wave_separator",
+    f"{_ZOO}:wave_separator",
+    on_cpu={"MI": _TRANSPOSED, "BI": _PRELU, "U55_BI": _PRELU, "U65_BI": _PRELU, "U85_BI": _PRELU},
+)
 temporal_cnn = Model("temporal_cnn", f"{_ZOO}:temporal_cnn")
-crnn = Model("crnn", f"{_ZOO}:crnn")
+point_net = Model("point_net", f"{_ZOO}:point_net")
 mlp_mixer = Model("mlp_mixer", f"{_ZOO}:mlp_mixer")
 conformer = Model("conformer", f"{_ZOO}:conformer")
