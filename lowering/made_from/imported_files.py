@@ -26,10 +26,14 @@ _UNSEEN = frozenset({"av", "cv2", "decord", "duckdb", "h5py", "lmdb", "netCDF4",
 
 
 def loaded() -> dict[Path, ModuleType]:
-    """Return the imported modules of the project, by file."""
+    """Return the imported modules of the project, by file; a command of the environment, which may lie in the project's
+    folder, is none.
+    """
     found = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
+        if module.__name__ == "__main__" and isinstance(file, str) and Path(file).is_relative_to(sys.prefix):
+            continue
         path = of_project(file) if isinstance(file, str) else None
         if path is not None:
             found[path] = module

@@ -1,7 +1,7 @@
 """CPU operators that NumPy computes as PyTorch does, bit for bit, so that their programs are checked without PyTorch.
 
-They compare, combine bits, or choose elements, and round nothing. Harder cases, such as tensors of different types or
-an index out of range, are declined and left to PyTorch.
+They compare, combine bits, or choose elements, or are one operation of float32, which IEEE 754 rounds in one way.
+Harder cases, such as tensors of different types or an index out of range, are declined and left to PyTorch.
 """
 
 from __future__ import annotations
@@ -23,6 +23,32 @@ def _alike(*arrays: Any) -> bool:
 
 def _elementwise(function: Callable[..., np.ndarray]) -> Kernel:
     return lambda *arrays: function(*arrays) if _alike(*arrays) else None
+
+
+def _of_floats(function: Callable[..., np.ndarray]) -> Kernel:
+    return lambda *arrays: function(*arrays) if _alike(*arrays) and arrays[0].dtype == np.float32 else None
+
+
+def _scaled(function: Callable[..., np.ndarray]) -> Kernel:
+    """Return the kernel of an operator that has a factor for its second operand: with 1 it is one operation."""
+    kernel = _of_floats(function)
+    return lambda one, other, factor=1: kernel(one, other) if factor == 1 else None
+
+
+def _by_number(function: Callable[..., np.ndarray], *, scaled: bool = False) -> Kernel:
+    """Return the kernel of an operator on a tensor of float32 and a number."""
+
+    def kernel(values: np.ndarray, number: float, factor: float = 1) -> np.ndarray | None:
+        if values.dtype != np.float32 or (scaled and factor != 1):
+            return None
+        return function(values, np.float32(number))
+
+    return kernel
+
+
+def _relu(values: np.ndarray) -> np.ndarray | None:
+    # NaN stays NaN, and -0.0 stays -0.0.
+    return np.where(values < 0, np.float32(0), values) if values.dtype == np.float32 else None
 
 
 def _where(condition: np.ndarray, chosen: np.ndarray, other: np.ndarray) -> np.ndarray | None:
@@ -79,11 +105,26 @@ _LOGICAL = {
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "logical_not": np.logical_not, "bitwise_not": np.invert,
 }  # fmt: skip
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+_SCALED = ("add", "sub")
 
 EXACT: Mapping[str, Kernel] = MappingProxyType(
     {
         **{f"aten::{name}.Tensor_out": _elementwise(function) for name, function in _BINARY.items()},
         **{f"aten::{name}.out": _elementwise(function) for name, function in _LOGICAL.items()},
+        **{f"aten::{name}.Scalar_out": _by_number(_BINARY[name]) for name in _COMPARED},
+        **{
+            f"aten::{name}.out": _scaled(function) if name in _SCALED else _of_floats(function)
+            for name, function in _ARITHMETIC.items()
+        },
+        **{
+            f"aten::{name}.Scalar_out": _by_number(function, scaled=name in _SCALED)
+            for name, function in _ARITHMETIC.items()
+        },
+        "aten::relu.out": _relu,
+        "aten::neg.out": _of_floats(np.negative),
+        "aten::abs.out": _of_floats(np.abs),
         "aten::where.self_out": _where,
         "aten::flip.out": _flip,
         "aten::any.out": _any,

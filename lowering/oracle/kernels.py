@@ -4,7 +4,7 @@ Quantise and dequantise are written out in float32. That equals ExecuTorch's own
 compares with the ones in the wheel). Torch's Python version of quantize_per_tensor multiplies by a reciprocal that is
 rounded differently, and differs for values near a rounding boundary. Pools, means, batch normalisation and bilinear
 interpolation are written out as well, because torch adds in another order and treats NaN and -0.0 differently.
-`ethos_hil.lowering.oracle.exact_kernels` has the operators that NumPy computes exactly, `float_kernels` and
+`exact_kernels` and `moving_kernels` have the operators that NumPy computes exactly, `float_kernels` and
 `layer_kernels` those that are written out operation by operation; all others run in torch.
 """
 
@@ -20,6 +20,7 @@ from ethos_hil.lowering.formats.pte_model import IN_PLACE, KernelCall, ValueList
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
 from ethos_hil.lowering.oracle.float_kernels import FLOATS
 from ethos_hil.lowering.oracle.layer_kernels import LAYERS, SEVERAL
+from ethos_hil.lowering.oracle.moving_kernels import MOVING, SPLITTING
 from ethos_hil.lowering.oracle.store import Store
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
 
@@ -259,12 +260,17 @@ def run_as_torch(call: KernelCall, store: Store) -> None:
 
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
-    """Run an operator of `ethos_hil.lowering.oracle.exact_kernels`. Return false if it is none, or declines its
-    arguments.
-    """
-    kernel = EXACT.get(call.operator)
+    """Run an operator of `exact_kernels` or `moving_kernels`. Return false if it is none, or declines its arguments."""
+    splitting = SPLITTING.get(call.operator)
+    if splitting is not None:
+        parts = splitting(*(_plain(store, index) for index in call.args[:-2]))
+        for index, part in zip(store.outputs(call.args[-1]), parts or (), strict=parts is not None):
+            _write(store, index, part)
+        return parts is not None
+    kernel = EXACT.get(call.operator) or MOVING.get(call.operator)
     # The last two arguments are the output, once for the operator and once for its caller.
-    result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
+    with np.errstate(all="ignore"):
+        result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None
     if result is None:
         return False
     _write(store, call.args[-1], result)

@@ -16,6 +16,7 @@ from ethos_hil.lowering.oracle import kernels
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
 from ethos_hil.lowering.oracle.kernels import run_kernel
 from ethos_hil.lowering.oracle.layer_kernels import LAYERS
+from ethos_hil.lowering.oracle.moving_kernels import MOVING, SPLITTING
 from ethos_hil.lowering.oracle.store import Store
 
 COUNT = 3000
@@ -130,7 +131,7 @@ def test_a_constant_is_never_written() -> None:
 CODES = {"float32": ("FLOAT", 6), "int8": ("CHAR", 1), "int32": ("INT", 3), "int64": ("LONG", 4), "bool": ("BOOL", 11)}
 
 
-def call_of(operator: str, arguments: list[Any], out: np.ndarray) -> tuple[KernelCall, Store]:
+def call_of(operator: str, arguments: list[Any], out: np.ndarray | list[np.ndarray]) -> tuple[KernelCall, Store]:
     """A call of `operator` with arrays, numbers and lists, and a store with them; the output is the last value."""
     values: list[Value] = []
     data: list[tuple[int, np.ndarray]] = []
@@ -163,8 +164,17 @@ def exact_calls() -> list[tuple[str, list[Any], tuple[int, ...], str]]:
     calls: list[tuple[str, list[Any], tuple[int, ...], str]] = []
     for name in EXACT:
         short = name.removeprefix("aten::").partition(".")[0]
-        if short in ("eq", "ne", "lt", "le", "gt", "ge"):
+        if name.endswith("Scalar_out") and short in ("eq", "ne", "lt", "le", "gt", "ge"):
+            calls += [(name, [floats, number], (4, 3, 5), "bool") for number in (1.5, 0, -2)]
+        elif short in ("eq", "ne", "lt", "le", "gt", "ge"):
             calls += [(name, [x, x[:, :1, ::-1].copy()], (4, 3, 5), "bool") for x in (floats, ints, bools)]
+        elif short in ("add", "sub", "mul", "div"):
+            number = name.endswith("Scalar_out")
+            others = [1.7] if number else [floats[::-1, :, :1].copy()]
+            factor = [1] if short in ("add", "sub") else []
+            calls += [(name, [floats, other, *factor], (4, 3, 5), "float32") for other in others]
+        elif short in ("relu", "neg", "abs"):
+            calls.append((name, [floats], (4, 3, 5), "float32"))
         elif short in ("bitwise_and", "bitwise_or", "bitwise_xor"):
             calls += [(name, [x, x[::-1, :, :1].copy()], (4, 3, 5), str(x.dtype)) for x in (ints, bools)]
         elif short in ("logical_and", "logical_or", "logical_xor"):
@@ -174,6 +184,22 @@ def exact_calls() -> list[tuple[str, list[Any], tuple[int, ...], str]]:
     rows, columns = np.array([2, 0, 3], np.int64), np.array([1, 4, 4], np.int32)
     places, words = rng.integers(0, 3, (2, 6, 5)), np.array([[0, 2], [1, 1]], np.int64)
     calls += [
+        ("aten::view_copy.out", [floats, [3, 20]], (3, 20), "float32"),
+        ("aten::clone.out", [bools, None], (4, 3, 5), "bool"),
+        ("aten::alias_copy.out", [ints], (4, 3, 5), "int32"),
+        ("aten::detach_copy.out", [ints], (4, 3, 5), "int32"),
+        ("aten::squeeze_copy.dim_out", [floats[:, :1].copy(), 1], (4, 5), "float32"),
+        ("aten::permute_copy.out", [floats, [2, 0, -2]], (5, 4, 3), "float32"),
+        ("aten::transpose_copy.int_out", [ints, -1, 0], (5, 3, 4), "int32"),
+        ("aten::expand_copy.out", [floats[:, :1].copy(), [2, -1, 3, 5], False], (2, 4, 3, 5), "float32"),
+        ("aten::slice_copy.Tensor_out", [floats, -1, -4, 9, 2], (4, 3, 2), "float32"),
+        ("aten::slice_copy.Tensor_out", [floats, 0, None, -1, 1], (3, 3, 5), "float32"),
+        ("aten::select_copy.int_out", [bools, 1, -1], (4, 5), "bool"),
+        ("aten::repeat.out", [ints, [2, 1, 1, 3]], (2, 4, 3, 15), "int32"),
+        ("aten::cat.out", [[floats, floats[:, :2].copy()], -2], (4, 5, 5), "float32"),
+        ("aten::cat.out", [[floats, np.zeros(0, np.float32)], 0], (4, 3, 5), "float32"),
+        ("aten::stack.out", [[ints, ints + 1], -1], (4, 3, 5, 2), "int32"),
+        ("aten::constant_pad_nd.out", [floats, [1, 2, 0, 3], -1.5], (4, 6, 8), "float32"),
         ("aten::where.self_out", [bools, floats, floats[:1]], (4, 3, 5), "float32"),
         ("aten::flip.out", [floats, [0, -1]], (4, 3, 5), "float32"),
         ("aten::any.out", [floats, -2, False], (4, 5), "bool"),
@@ -200,13 +226,38 @@ def test_what_numpy_computes_equals_torch_bit_for_bit(call: tuple[str, list[Any]
 
 
 def test_every_operator_that_numpy_computes_is_compared() -> None:
-    assert {call[0] for call in exact_calls()} == set(EXACT)
+    assert {call[0] for call in exact_calls()} == {*EXACT, *MOVING}
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "shapes"),
+    [
+        ("aten::split_with_sizes_copy.out", [[1, 3, 1], -1], [(4, 3, 1), (4, 3, 3), (4, 3, 1)]),
+        ("aten::split_copy.Tensor_out", [3, 0], [(3, 3, 5), (1, 3, 5)]),
+        ("aten::unbind_copy.int_out", [1], [(4, 5)] * 3),
+    ],
+)
+def test_what_numpy_splits_equals_torch_bit_for_bit(
+    operator: str, arguments: list[Any], shapes: list[tuple[int, ...]]
+) -> None:
+    assert operator in SPLITTING
+    floats = np.random.default_rng(6).standard_normal((4, 3, 5)).astype(np.float32)
+    answers = []
+    for run in (kernels._run_exact, kernels._torch_kernel):
+        outputs = [np.zeros(shape, np.float32) for shape in shapes]
+        instruction, store = call_of(operator, [floats, *arguments], outputs)
+        assert run(instruction, store) in (True, None)
+        answers.append([store.get(index).tolist() for index in store.outputs(instruction.args[-1])])
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize(
     ("operator", "arguments", "dtype"),
     [
         ("aten::eq.Tensor_out", [np.array([1.5], np.float32), np.array([1], np.int32)], "bool"),
+        ("aten::add.out", [np.ones(1, np.float32), np.ones(1, np.float32), 2], "float32"),
+        ("aten::mul.Scalar_out", [np.ones(1, np.int32), 2], "int32"),
+        ("aten::constant_pad_nd.out", [np.ones(2, np.float32), [0, -1], 0.0], "float32"),
         ("aten::index_select.out", [np.ones(3, np.float32), 0, np.array([-1], np.int64)], "float32"),
         ("aten::embedding.out", [np.ones((3, 1), np.float32), np.array([3], np.int64), -1, False, False], "float32"),
         ("aten::gather.out", [np.ones(3, np.float32), 0, np.array([3], np.int64), False], "float32"),

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.lowering.made_from import imported_files
 from ethos_hil.lowering.made_from.generators import CommonGenerators
 
 HEAD = """
@@ -34,6 +35,7 @@ def net():
 KNOWN = {
     "text": "factor = 2",
     "neighbour": "import layers; factor = layers.FACTOR",
+    "computed": "import importlib; factor = importlib.import_module('pla' + 'tes').FACTOR",
     "later": "from blocks import inner; factor = inner.FACTOR",
     "reads": "from pathlib import Path; factor = Path('data.txt').read_text()",
     "loads": "factor = torch.load('weights.pt')",
@@ -103,6 +105,7 @@ def write(root: Path) -> None:
         (folder / "net.py").write_text(HEAD.format(body=body))
     (root / "neighbour/layers.py").write_text("FACTOR = 2\n")
     (root / "neighbour/net.py").write_text("import layers\n" + HEAD.format(body="factor = layers.FACTOR"))
+    (root / "computed/plates.py").write_text("FACTOR = 2\n")
     (root / "later/blocks").mkdir()
     (root / "later/blocks/inner.py").write_text("from .deep import FACTOR\n")
     (root / "later/blocks/deep.py").write_text("FACTOR = 2\n")
@@ -136,6 +139,7 @@ def write_scripted(root: Path, factor: float) -> None:
 def change(root: Path) -> None:
     (root / "text/net.py").write_text(HEAD.format(body="factor = 7"))
     (root / "neighbour/layers.py").write_text("FACTOR = 7\n")
+    (root / "computed/plates.py").write_text("FACTOR = 7\n")
     (root / "later/blocks/deep.py").write_text("FACTOR = 7\n")
     (root / "reads/data.txt").write_text("7")
     torch.save(torch.tensor(7.0), root / "loads/weights.pt")
@@ -189,3 +193,14 @@ def test_a_generator_that_gives_other_numbers_in_each_run_is_named() -> None:
     with (chance := CommonGenerators()).watched():
         np.random.seed()
     assert "numpy.random.seed" in list(chance.unseeded())
+
+
+def test_the_command_that_was_started_is_no_part_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment often lies in the project's folder, and a model may import by a computed name."""
+    command = tmp_path / "bin/ethos-hil"
+    command.parent.mkdir()
+    command.touch()
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(command), raising=False)
+    assert command in imported_files.loaded(), "a user's own script is"
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert command not in imported_files.loaded()
