@@ -414,7 +414,8 @@ def _prepared(
         floats = evaluate_in_double(floating, method.example_inputs)
         if method.on_cpu:
             return _Ready(exported, floats, (), ())
-        notes = prepare(floating, as_upstream=toolchain.as_upstream)
+        quantised = toolchain.scheme is not None
+        notes = prepare(floating, quantised=quantised, as_upstream=toolchain.as_upstream)
         toolchain.observe(name, floating, sources)
         program = export(floating, method.example_inputs) if notes else exported
     if toolchain.scheme is None:

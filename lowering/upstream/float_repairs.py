@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.lone_norms import LONE_NORMS, write_as_convolutions
 
 if TYPE_CHECKING:
     import torch
@@ -22,18 +23,22 @@ RELU6 = (
 )
 
 
-def prepare(floating: torch.fx.GraphModule, *, as_upstream: bool) -> tuple[str, ...]:
+def prepare(floating: torch.fx.GraphModule, *, quantised: bool, as_upstream: bool) -> tuple[str, ...]:
     """Rewrites a module in place, so that upstream can lower it and it computes the same.
 
     Args:
         floating: the module of a float exported program.
+        quantised: whether it is quantised next; else what only upstream's quantisers miss stays as it is.
         as_upstream: rewrite only what upstream fails on.
 
     Returns:
         A sentence for each kind of change that was made.
     """
-    pools = (COMPLETED_POOLS,) if _complete_pools(floating) else ()
-    return pools if as_upstream or not _write_relu6(floating) else (*pools, RELU6)
+    notes = (COMPLETED_POOLS,) if _complete_pools(floating) else ()
+    if not quantised or as_upstream:
+        return notes
+    rewrites = ((_write_relu6, RELU6), (write_as_convolutions, LONE_NORMS))
+    return (*notes, *(note for rewrite, note in rewrites if rewrite(floating)))
 
 
 def _write_relu6(floating: torch.fx.GraphModule) -> int:
