@@ -40,6 +40,13 @@ def _upstream() -> dict[str, str]:
     return markdown(data("upstream"))
 
 
+@cache
+def _zoo() -> dict[str, str]:
+    from ethos_hil.suites.lab.zoo.table import markdown
+
+    return markdown(data("zoo"))
+
+
 def _fvp_parameters() -> str:
     from ethos_hil.harness.fvp_stand_in import tables
 
@@ -103,6 +110,10 @@ TABLES: dict[str, Callable[[], str]] = {
     **{
         f"upstream-{name}": partial(_piece, _upstream, name)
         for name in ("run", "u55", "u65", "u85", "wrong", "unexpectedly-passed", "unusable")
+    },
+    **{
+        f"zoo-{name}": partial(_piece, _zoo, f"zoo-{name}")
+        for name in ("run", "verdicts", "architectures", "cpu", "refused")
     },
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,

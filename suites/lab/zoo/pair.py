@@ -25,7 +25,7 @@ PLACE = REPOSITORY / "build/zoo"
 """Where `make zoo` puts these packages, and the results."""
 _MODELS = "ethos_hil.suites.models.zoo"
 _FOLDERS = ("harness", "lowering", "suites/models/zoo")
-_BEFORE_BOOT = ("usage", "compile", "preflight", "delegation")  # kinds of failure that are found before anything boots
+_BEFORE_BOOT = ("compile", "preflight", "delegation")  # kinds of failure that are found before anything boots
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class PairResult:
         """verified; refused before anything booted, in words for the user; or wrong."""
         if self.status == 0 and self.verdict == "verified":
             return "verified"
-        return "refused" if self.kind in _BEFORE_BOOT and self.status in (1, 2) else "wrong"
+        return "refused" if self.kind in _BEFORE_BOOT and self.status == 1 else "wrong"
 
     @property
     def told(self) -> str:
