@@ -503,7 +503,9 @@ def settle(network: nn.Module, inputs: Sequence[torch.Tensor]) -> None:
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Conv2d) and not module.weight.any():
             nn.init.normal_(module.weight, std=0.05)
-    norms = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+    norms = [
+        module for module in network.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d)
+    ]
     for norm in norms:
         norm.momentum = None  # the plain average of all calls
         norm.reset_running_stats()
