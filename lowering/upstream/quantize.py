@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.progress import tell_within
 from ethos_hil.lowering.upstream.export import export
+from ethos_hil.lowering.upstream.lifted_state import LiftedState
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
-from ethos_hil.lowering.upstream.state import Buffers
+from ethos_hil.lowering.upstream.state import has_writes
 
 if TYPE_CHECKING:
     import torch
@@ -54,13 +55,14 @@ def quantise(
                 )
             converted = quantiser._quantize_with_submodules(floating, sets)
         else:
-            buffers = Buffers.of(floating)
-            prepared = prepare_pt2e(floating, quantiser)
+            lifted = LiftedState.of(floating, sets[0]) if has_writes(floating) else None
+            prepared = prepare_pt2e(floating if lifted is None else lifted.module, quantiser)
+            state = () if lifted is None else lifted.first_values()
             for number, inputs in enumerate(sets):
                 tell_within(f"calibrating with input {number + 1} of {len(sets)}")
-                prepared(*inputs)
-                buffers.restore(prepared)
+                prepared(*inputs, *state)
             tell_within("choosing the ranges")
-            converted = convert_pt2e(prepared)  # it executes what it takes for constant, writes included
-            buffers.restore(converted)
+            converted = convert_pt2e(prepared)
+            if lifted is not None:
+                lifted.lower(converted)
     return converted, export(converted, calibration_inputs[0])

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import graphs
@@ -34,34 +32,25 @@ def unchanging(module: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(module) if has_writes(module) else module
 
 
-@dataclass(frozen=True)
-class Buffers:
-    """The buffers of an exported module as they were: the tensors themselves, and their values then, by name."""
+def keep_state(partitioner: Any) -> Any:
+    """The partitioner, which leaves buffers that the program writes out of the delegates: these take them as inputs.
 
-    tensors: Mapping[str, torch.Tensor]
-    values: Mapping[str, torch.Tensor]
+    Upstream (executorch 1.4.1, `tag_constant_data`) gives a delegate each buffer that it alone reads, as a constant,
+    but for one whose next value is computed from it by a single operator.
+    """
+    partition = partitioner.partition
 
-    @classmethod
-    def of(cls, module: torch.nn.Module) -> Buffers:
-        """The buffers of a module, if its graph writes to any; else none."""
-        tensors = dict(_held(module)) if has_writes(module) else {}
-        return cls(tensors, {name: tensor.detach().clone() for name, tensor in tensors.items()})
+    def partitioned(program: torch.export.ExportedProgram) -> Any:
+        result = partition(program)
+        signature = program.graph_signature
+        written = set(signature.buffers_to_mutate.values())
+        for node in program.graph.nodes:
+            if node.op == "placeholder" and signature.inputs_to_buffers.get(node.name) in written:
+                node.meta.pop("delegation_tag", None)
+        return result
 
-    def restore(self, module: torch.nn.Module) -> None:
-        """Gives the tensors, and those of the same names in another module, their values back."""
-        for tensors in (self.tensors, dict(_held(module))):
-            for name, value in self.values.items():
-                if name in tensors:
-                    tensors[name].detach().copy_(value)
-
-
-def _held(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    import torch
-
-    yield from module.named_buffers()
-    for name, value in vars(module).items():
-        if isinstance(value, torch.Tensor):
-            yield name, value
+    partitioner.partition = partitioned
+    return partitioner
 
 
 def lost(floating: torch.export.ExportedProgram, program: torch.export.ExportedProgram) -> dict[str, str]:

@@ -21,6 +21,7 @@ from ethos_hil.lowering.upstream.empty_tensors import lowered_parts, refuse_empt
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.patches.keep_origins import without_origin
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.state import keep_state
 from ethos_hil.lowering.vela_options import VelaSetup
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Toolchain(abc.ABC):
         """A partitioner that `make` makes with our checks; it notes why it leaves what it leaves."""
         misplaced: set[str] = set()
         self._misplaced.append(misplaced)
-        return keep_reasons(make(checks(leave, locate, misplaced)), misplaced)
+        return keep_state(keep_reasons(make(checks(leave, locate, misplaced)), misplaced))
 
     @abc.abstractmethod
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:

@@ -1,0 +1,108 @@
+"""A model's state as inputs of its graph, while PT2E quantises it.
+
+PT2E and upstream's quantiser fold what they take for constant, before and after the calibration (torchao 0.18,
+`constant_fold`; executorch 1.4.1, `transform_for_annotation`). A buffer is a constant for them where it is read, even
+if the program writes to it. An input is not. So a buffer that the program writes becomes an input of the graph for that
+time, which the graph writes to when it ends, and a buffer again afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.lowering.upstream.export import export
+from ethos_hil.lowering.upstream.names.operators import writes
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class LiftedState:
+    """A graph whose state is among its inputs.
+
+    Attributes:
+        module: the graph. It takes the model's inputs, flat, and then the tensors of the state, which it writes to.
+        buffers: the buffers of the state by name, in the order of these inputs, with the values that they begin with.
+        codegen: how the graph's inputs and outputs are structured without the state.
+    """
+
+    module: torch.fx.GraphModule
+    buffers: Mapping[str, torch.Tensor]
+    codegen: Any
+
+    @classmethod
+    def of(cls, floating: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> LiftedState:
+        """Lift the state of a module.
+
+        Args:
+            floating: the module of an exported program. It does not change.
+            inputs: inputs of it.
+        """
+        import torch
+
+        # Every buffer is read once, at the beginning, and written once, at the end.
+        functional = export(floating, inputs).run_decompositions({}).module(check_guards=False)
+        graph = functional.graph
+        written = [
+            node.args[0]
+            for node in graph.nodes
+            if writes(node.target) and getattr(node.args[0], "op", "") == "get_attr"
+        ]
+        buffers = {node.target: attrgetter(node.target)(functional).detach().clone() for node in written}
+        last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+        for node in written:
+            with graph.inserting_after(last):
+                last = graph.placeholder(f"state_{node.name}")
+            last.meta.update({key: value for key, value in node.meta.items() if key in ("val", "tensor_meta")})
+            node.replace_all_uses_with(last)
+            graph.erase_node(node)
+        codegen = graph._codegen
+        graph.set_codegen(torch.fx.graph.CodeGen())
+        functional.recompile()
+        return cls(functional, buffers, codegen)
+
+    def first_values(self) -> tuple[torch.Tensor, ...]:
+        """Return new tensors with the state of the beginning; the graph takes them, and writes to them."""
+        return tuple(value.clone() for value in self.buffers.values())
+
+    def lower(self, module: torch.fx.GraphModule) -> None:
+        """Make the state of a graph that was made from this one buffers again, with the values of the beginning."""
+        graph = module.graph
+        inputs = [node for node in graph.nodes if node.op == "placeholder"][-len(self.buffers) :]
+        for (name, value), node in zip(self.buffers.items(), inputs, strict=True):
+            _register(module, name, value.clone())
+            with graph.inserting_before(next(iter(graph.nodes))):
+                buffer = graph.get_attr(name)
+            buffer.meta.update(node.meta)
+            node.replace_all_uses_with(buffer)
+            graph.erase_node(node)
+        for node in graph.nodes:
+            if writes(node.target):  # to what was read, and perhaps quantised
+                node.update_arg(0, _read(node.args[0]))
+        graph.set_codegen(self.codegen)
+        graph.eliminate_dead_code()
+        graph.lint()
+        module.recompile()
+
+
+def _read(node: torch.fx.Node) -> torch.fx.Node:
+    while node.op != "get_attr":
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _register(module: torch.nn.Module, name: str, value: torch.Tensor) -> None:
+    import torch
+
+    *path, last = name.split(".")
+    for part in path:
+        if not hasattr(module, part):
+            module.add_module(part, torch.nn.Module())
+        module = module.get_submodule(part)
+    if hasattr(module, last):
+        delattr(module, last)
+    module.register_buffer(last, value)
