@@ -58,7 +58,7 @@ def run(
     int16: Sequence[str] = (),
     quantizer: str | Quantizer | None = None,
     method: str | None = None,
-    repeat: int = 1,
+    repeat: int | None = None,
     timeout: float = 120.0,
     strict: bool = False,
     fast: bool = False,
@@ -95,7 +95,7 @@ def run(
         quantizer: a function that takes upstream's compile spec and returns a configured quantizer, such as an
             EthosUQuantizer, or "file.py:function" of one; it decides all bits.
         method: the method to run; by default forward, or the first.
-        repeat: executions of each input set.
+        repeat: executions of each input set; by default what the model asks for (`Method.repeat`), usually 1.
         timeout: wall seconds for the run on the target.
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
         fast: let an FVP leave out the NPU's timing.
@@ -358,7 +358,7 @@ class OpenTarget:
         int16: Sequence[str] = (),
         quantizer: str | Quantizer | None = None,
         method: str | None = None,
-        repeat: int = 1,
+        repeat: int | None = None,
         timeout: float = 120.0,
         trust_model: bool = False,
         as_upstream: bool = False,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.named_model import Change, LoweredModel, lower_named
+from ethos_hil.lowering.named_model import Change, LoweredModel, Needed, lower_named, never_needed
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.progress import Progress, silent
@@ -22,7 +22,7 @@ def lowered(
     *,
     method: str | None = None,
     trust: bool = False,
-    needed: Callable[[bool], bool] = lambda stateful: False,
+    needed: Needed = never_needed,
     progress: Progress = silent,
     **options: Any,
 ) -> LoweredModel:
@@ -34,7 +34,7 @@ def lowered(
         quantisation: what the user says about the quantisation.
         method: the method that calibration inputs are for.
         trust: load a .pt2 with more than data in it.
-        needed: called with whether the model keeps state; returns whether the caller needs the loaded model.
+        needed: as for `ethos_hil.lowering.named_model.lower_named`.
         progress: called with what is being done.
         options: further arguments of `ethos_hil.lowering.lower.lower`.
 

@@ -92,6 +92,8 @@ def summary(record: Record) -> RenderableType:
     if record.artifact is not None:
         add_row(facts, "operators", placement_text(record.artifact))
     parts: list[RenderableType] = [head, facts]
+    if record.text:
+        parts += ["", Text(escaped(record.text, keep="\t\n"))]
     if record.ops:
         parts += ["", ops_table(record.ops)]
     if record.artifact is not None and any(call.kind == "operator" for call in record.artifact.cpu_calls):

@@ -44,7 +44,7 @@ class RunRequest:
         expected: an .npz file, or the outputs (each set a tuple of arrays) that are right, one set for each input set
             or for each execution; None if only the reference says what is right.
         atol, rtol: how far a float may be from what is expected: `atol` + `rtol` times the expected value's size.
-        repeat: executions of each input set.
+        repeat: executions of each input set; None for as many as the model asks for, which is usually 1.
         timeout: wall seconds for the run on the target.
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
         fast: let an FVP leave out the NPU's timing; no cycles are reported then.
@@ -66,7 +66,7 @@ class RunRequest:
     scheme: Scheme = "a8w8"
     method: str | None = None
     inputs: Path | tuple[InputSet, ...] | None = None
-    repeat: int = 1
+    repeat: int | None = None
     timeout: float = 120.0
     strict: bool = False
     fast: bool = False
@@ -101,7 +101,7 @@ class RunRequest:
         self.quantisation.check_files()
         if self.trust_elf and self.runner is None:
             raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
-        if not 1 <= self.repeat <= MOST_EXECUTIONS:
+        if self.repeat is not None and not 1 <= self.repeat <= MOST_EXECUTIONS:
             raise UsageError(f"repeat is {self.repeat}", hint=f"let it be a number from 1 to {MOST_EXECUTIONS:,}")
         if not 0 < self.timeout <= MOST_SECONDS:
             raise UsageError(f"the time limit is {self.timeout:g} s", hint=f"give up to {MOST_SECONDS:,} s")

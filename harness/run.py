@@ -41,6 +41,7 @@ from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, compare,
 from ethos_hil.harness.verdict.known_defects import named, naming_defects
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.state import state_of, steps_of
+from ethos_hil.harness.verdict.text import check_text, written_text
 from ethos_hil.harness.verdict.verify import Comparison, verify
 from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact
@@ -182,7 +183,9 @@ def run(
         method=request.method,
         trust=request.trust_model,
         # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
-        needed=lambda stateful: request.inputs is not None or (stateful and request.repeat > 1),
+        needed=lambda stateful, repeat: (
+            request.inputs is not None or (stateful and (request.repeat or max(repeat.values(), default=1)) > 1)
+        ),
         progress=progress,
         vela=setup,
         scheme=request.scheme,
@@ -190,14 +193,22 @@ def run(
         leave=request.leave,
     )
     artifact = found.artifact.of(request.method)
+    request = dataclasses.replace(request, repeat=request.repeat or found.repeat.get(artifact.method, 1))
+    text = found.text.get(artifact.method, "")
+    check_text(artifact, text)
     if request.trace is not None:
         trace_file.write(artifact, npu, request.trace)
     method = found.model.methods[artifact.method] if found.model is not None else None
     with naming_defects(artifact):
         report = _run_artifact(artifact, board, firmware, request, data.of(found.source), reporter, watch, method)
     record = report.record
-    notes, metrics = (*found.said(artifact.method), *record.notes), (*record.metrics, *watch.metrics())
-    return dataclasses.replace(report, record=dataclasses.replace(record, notes=notes, metrics=metrics))
+    record = dataclasses.replace(
+        record,
+        notes=(*found.said(artifact.method), *record.notes),
+        metrics=(*record.metrics, *watch.metrics()),
+        text=written_text(report.outcome, artifact.outputs, text),
+    )
+    return dataclasses.replace(report, record=record)
 
 
 def run_artifact(
@@ -236,8 +247,9 @@ def _run_artifact(
 ) -> Report:
     watch.begin("checking")
     input_sets, said = data.input_sets(artifact)
-    expected = data.answers(artifact, len(input_sets), request.repeat)
-    executions = len(input_sets) * request.repeat
+    repeat = request.repeat or 1
+    expected = data.answers(artifact, len(input_sets), repeat)
+    executions = len(input_sets) * repeat
     if artifact.keeps_state and isinstance(firmware, Runner) and executions > 1:
         raise UsageError(
             f"{request.label} keeps state, and a runner boots for each of the {executions} executions",
@@ -258,7 +270,7 @@ def _run_artifact(
     references: tuple[ReferenceRun, ...] = ()
     lacking = None
     if expected is None or not artifact.foreign:
-        references, lacking = references_of(artifact, input_sets, request.repeat, reporter)
+        references, lacking = references_of(artifact, input_sets, repeat, reporter)
     try:
         if isinstance(firmware, Runner):
             first = artifact.program.plans[0].name
@@ -269,12 +281,12 @@ def _run_artifact(
                 )
             watch.begin("running")
             reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
-            job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, request.repeat)
+            job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
             outcome = run_program(board, firmware.elf, job, timeout=request.timeout, progress=reporter.step)
         else:
             watch.begin("packing")
             reporter.stage("Packing the image")
-            image = image_of(artifact, footprint, firmware, input_sets, repeat=request.repeat)
+            image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat)
             watch.begin("running")
             reporter.stage(f"Running on {board.name} {board.soc}")
             board.load(image)
@@ -284,7 +296,7 @@ def _run_artifact(
     watch.begin("verifying")
     doubts = () if follows or board.cycle_provenance != "modelled" else _of_default_memories(artifact, board)
     runner = firmware if isinstance(firmware, Runner) else None
-    calls = None if method is None else call_model(method, artifact, input_sets, request.repeat)
+    calls = None if method is None else call_model(method, artifact, input_sets, repeat)
     answer = Answer(
         artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking
     )

@@ -56,6 +56,10 @@ class Method:
         int16: the modules, by name ("head", "blocks.3"), whose activations have 16 bits where the others have 8.
         quantizer: makes the quantiser from upstream's compile spec, in place of ours; it decides all bits.
         notes: sentences for the record of a run, for example that the model is untrained.
+        repeat: how often a run executes each input set, unless `--repeat` says otherwise. A model that keeps state may
+            need many calls.
+        text: the name of an integer output whose values are characters, by their numbers in Unicode: a run shows the
+            text of all its executions. Empty where there is none.
         changed: the names of the module's buffers and attributes that a call of it changes ("stem.calls"), and
         steady: whether two equal calls give equal answers; both are filled in when the model is loaded.
     """
@@ -68,6 +72,8 @@ class Method:
     int16: tuple[str, ...] = ()
     quantizer: Callable[[Any], Any] | None = None
     notes: tuple[str, ...] = ()
+    repeat: int = 1
+    text: str = ""
     changed: tuple[str, ...] = ()
     steady: bool = True
 

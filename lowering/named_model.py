@@ -33,13 +33,21 @@ from ethos_hil.lowering.made_from.project_files import of_project
 from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import ProgramFile
-from ethos_hil.lowering.progress import Progress, silent
+from ethos_hil.lowering.progress import Progress, silent, tell, telling
 from ethos_hil.lowering.quantisation_notes import quantisation_notes
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.user_function import MODULE_PREFIX
 from ethos_hil.lowering.vela_options import VelaSetup
+
+Needed = Callable[[bool, Mapping[str, int]], bool]
+"""Called with whether a model keeps state, and by method how often a run executes each input set by default."""
+
+
+def never_needed(stateful: bool, repeat: Mapping[str, int]) -> bool:
+    """Return that the loaded model is not needed."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -50,19 +58,27 @@ class LoweredModel:
         artifact: the artifact.
         notes: sentences about the model, for records.
         quantisation: sentences about the quantisation of each method (`quantisation_notes`).
+        repeat: by method, how often a run executes each input set by default.
+        text: by method, the output whose values are characters (`Method.text`).
         source: what was loaded; None if the artifact was found without loading anything.
     """
 
     artifact: Artifact
     notes: tuple[str, ...] = ()
     quantisation: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    repeat: Mapping[str, int] = field(default_factory=dict)
+    text: Mapping[str, str] = field(default_factory=dict)
     source: TorchModel | ProgramFile | None = None
 
     @classmethod
     def of(cls, artifact: Artifact, source: TorchModel | ProgramFile) -> LoweredModel:
         """Return a model that was loaded and lowered."""
         quantisation = {each.name: quantisation_notes(source, each.name, each.scheme) for each in artifact.methods}
-        return cls(artifact, source.notes if isinstance(source, TorchModel) else (), quantisation, source)
+        if not isinstance(source, TorchModel):
+            return cls(artifact, (), quantisation, source=source)
+        repeat = {name: method.repeat for name, method in source.methods.items()}
+        text = {name: method.text for name, method in source.methods.items()}
+        return cls(artifact, source.notes, quantisation, repeat, text, source)
 
     @property
     def model(self) -> TorchModel | None:
@@ -127,7 +143,7 @@ def lower_named(
     leave: Sequence[str] = (),
     change: Change = NO_CHANGE,
     trust: bool = False,
-    needed: Callable[[bool], bool] = lambda stateful: False,
+    needed: Needed = never_needed,
     cache: Cache | None = None,
     progress: Progress = silent,
 ) -> LoweredModel:
@@ -138,7 +154,7 @@ def lower_named(
         target, vela, scheme, whole, as_upstream, leave, cache, progress: as for `ethos_hil.lowering.lower.lower`.
         change: what is changed of the model after it is loaded.
         trust: as for `load_model`.
-        needed: called with whether the model keeps state; returns whether the caller needs the loaded model.
+        needed: whether the caller needs the loaded model.
 
     Raises:
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
@@ -171,11 +187,13 @@ def lower_named(
     )
     today = read_at_import((origin.file,), origin.folder)
     found = artifact_memo.find(cache, name, key, today)
-    if found is not None and _fresh(found.made_from) and not needed(bool(found.told.get("stateful", True))):
-        said = {name: tuple(notes) for name, notes in found.told.get("quantisation", {}).items()}
-        return LoweredModel(found.artifact.called(text), tuple(found.told.get("notes", ())), said)
+    if found is not None and _fresh(found.made_from):
+        known = _told(found, text)
+        if known is not None and not needed(bool(found.told["stateful"]), known.repeat):
+            return known
     progress("loading the model")
-    with _watched() as built:
+    with _watched() as built, telling(progress):
+        tell("loading the model")
         generators = _generators(text)
         with generators.watched(), calls_noticed(WATCH, generators):
             unseen = sys.getprofile() is None  # another one is at work
@@ -187,7 +205,13 @@ def lower_named(
     built.passing = {path for path in built.passing if path != script and not Path(path).is_relative_to(cache.folder)}
     made_from = _with_source(fingerprint((origin.file,), built, origin.folder))
     model = LoweredModel.of(artifact, loaded)
-    told = {"notes": model.notes, "quantisation": dict(model.quantisation), "stateful": _keeps_state(loaded)}
+    told = {
+        "notes": model.notes,
+        "quantisation": dict(model.quantisation),
+        "repeat": dict(model.repeat),
+        "text": dict(model.text),
+        "stateful": _keeps_state(loaded),
+    }
     _keep(cache, name, key, Found(artifact, made_from, told))
     if not made_from.unknown:
         return model
@@ -198,6 +222,18 @@ def lower_named(
 def _keeps_state(loaded: TorchModel | ProgramFile) -> bool:
     methods = loaded.methods.values() if isinstance(loaded, TorchModel) else ()
     return any(method.changed or not method.steady for method in methods)
+
+
+def _told(found: Found, text: str) -> LoweredModel | None:
+    """Return what was kept of a model called `text`; None if it was kept by another version, which kept less."""
+    try:
+        told = {name: dict(found.told[name]) for name in ("quantisation", "repeat", "text")}
+        notes = tuple(found.told["notes"])
+        found.told["stateful"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    said = {name: tuple(sentences) for name, sentences in told["quantisation"].items()}
+    return LoweredModel(found.artifact.called(text), notes, said, told["repeat"], told["text"])
 
 
 def _identity(text: str, origin: _Origin) -> str:

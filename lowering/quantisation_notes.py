@@ -28,6 +28,12 @@ def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str
     found = () if scheme == "a8w8" else (f"quantised with {scheme}",)
     if len(mine.calibration_inputs) != 1:
         return found
+    if not mine.steady:
+        return (
+            *found,
+            "calibrated on one call, which met the state that the model begins with: larger values of later calls are "
+            "clipped; --calibrate gives it a sequence",
+        )
     own = all(map(_same, mine.calibration_inputs[0], mine.example_inputs))
     what = "its one example" if own else "one input set"
     return (

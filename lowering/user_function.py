@@ -19,6 +19,8 @@ from ethos_hil.lowering.program_file import FORMS, no_file
 from ethos_hil.lowering.source import Sources
 from ethos_hil.results.regular_file import check_regular
 
+_OURS = "suites"
+"""A module below it is ethos-hil's own, unless the user has one of that name: `suites.models` is the suites' models."""
 MODULE_PREFIX = "ethos_hil_"
 """How the name begins that a user's file is imported under, anew each time."""
 
@@ -108,6 +110,8 @@ def _import_module(name: str, what: str, text: str, forms: str) -> ModuleType:
         with _on_path(Path.cwd()):
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        if error.name == _OURS and name.split(".")[0] == _OURS:
+            return _import_module(f"ethos_hil.{name}", what, text, forms)
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UsageError(f"no such module: {error.name} (from {what} {text!r})", hint=forms) from None
         raise UsageError(f"importing {name} failed: {summary(error)}{user_line(error)}") from error

@@ -263,7 +263,7 @@ class Record:
     `notes` are sentences for the user even when all is well, such as a tool's defect with a workaround. `divergence` is
     set when the failure is a mismatch. `memory_mode` is Vela's name of the mode that the program was compiled for, ""
     where unknown, `system_config` that of the clock and the memories. `preflight` has its rows when one of them is the
-    failure. `method` is the program's method that ran.
+    failure. `method` is the program's method that ran. `text` is what the target wrote, if the model writes text.
     """
 
     verdict: Verdict
@@ -287,6 +287,7 @@ class Record:
     preflight: tuple[Check, ...] = ()
     test: SuiteTest | None = None
     method: str = "forward"
+    text: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -325,6 +326,7 @@ class Record:
                 memory_mode=str(data.get("memory_mode", "")),
                 system_config=str(data.get("system_config", "")),
                 method=str(data.get("method", "forward")),
+                text=str(data.get("text", "")),
                 runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
                 preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),
                 test=None if data.get("test") is None else _known(SuiteTest, data["test"]),

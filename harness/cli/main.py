@@ -91,7 +91,7 @@ def run(
     fast: run_options.FAST = False,
     inputs: INPUTS = None,
     method: METHOD = None,
-    repeat: run_options.REPEAT = 1,
+    repeat: run_options.REPEAT = None,
     timeout: run_options.TIMEOUT = 120.0,
     min_sqnr: answer_options.MIN_SQNR = None,
     strict: run_options.STRICT = False,

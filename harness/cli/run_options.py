@@ -12,7 +12,10 @@ TRUST_ELF = Annotated[
     typer.Option("--trust-elf", help="Let the runner reach all files and run commands, not only its own folder."),
 ]
 FAST = Annotated[bool, typer.Option("--fast", help="Let an FVP leave out timing; no cycles are reported.")]
-REPEAT = Annotated[int, typer.Option(min=1, help="Executions of each input set.")]
+REPEAT = Annotated[
+    int | None,
+    typer.Option(min=1, help="Executions of each input set.", show_default="what the model asks for, usually 1"),
+]
 TIMEOUT = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")]
 STRICT = Annotated[
     bool,
