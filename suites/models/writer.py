@@ -32,7 +32,7 @@ WRITTEN = 200
 _CHARACTERS = 128
 """ASCII; 0 stands before every text."""
 _WIDTH, _HEADS, _INNER, _LAYERS, _REACH = 64, 4, 128, 2, 32
-_STEPS, _BATCH, _LENGTH, _RATE = 500, 8, 96, 3e-3
+_STEPS, _BATCH, _LENGTH, _RATE = 1000, 8, 96, 3e-3
 _WRONG = 0.1
 """How many characters that the model reads in training are replaced by others: it learns to go on after a mistake, of
 its own or of the 8 bits that it will have."""
@@ -62,20 +62,24 @@ class Block(nn.Module):
         """
         keys = torch.cat([keys[:, :, 1:], self.key(x).view(_HEADS, -1, 1)], 2)
         values = torch.cat([values[:, 1:], self.value(x).view(_HEADS, 1, -1)], 1)
-        return self._mixed(x, self.query(x).view(_HEADS, 1, -1), keys, values), keys, values
+        return self._mixed(x, self.query(x).view(_HEADS, 1, -1), keys, values, self.age), keys, values
 
     def read(self, x: Tensor) -> Tensor:
         """Read whole texts, [N, L, width], as `forward` does one character after the other."""
-        query = self.query(x).unflatten(2, (_HEADS, 1, -1))
-        keys, values = (
-            nn.functional.pad(part(x), (0, 0, _REACH - 1, 0)).unfold(1, _REACH, 1).unflatten(2, (_HEADS, -1))
-            for part in (self.key, self.value)
+        before = (0, 0, _REACH - 1, 0)  # zeros, as in the empty cache
+        query, keys, values = (
+            nn.functional.pad(part(x), padding).unflatten(2, (_HEADS, -1)).transpose(1, 2)
+            for part, padding in ((self.query, (0, 0)), (self.key, before), (self.value, before))
         )
-        return self._mixed(x, query, keys, values.transpose(-1, -2))
+        slots = torch.arange(keys.shape[2])[None] - torch.arange(x.shape[1])[:, None]
+        age = self.age[:, 0, slots.clamp(0, _REACH - 1)]
+        age = age.masked_fill((slots < 0) | (slots >= _REACH), -torch.inf)
+        return self._mixed(x, query, keys.transpose(2, 3), values, age)
 
-    def _mixed(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        weights = (query @ keys / (_WIDTH / _HEADS) ** 0.5 + self.age).softmax(-1)
-        x = x + self.output((weights @ values).reshape(x.shape))
+    def _mixed(self, x: Tensor, query: Tensor, keys: Tensor, values: Tensor, age: Tensor) -> Tensor:
+        weights = (query @ keys / (_WIDTH / _HEADS) ** 0.5 + age).softmax(-1)
+        heads = (weights @ values).transpose(-2, -3)
+        x = x + self.output(heads.reshape(x.shape))
         return x + self.inner(x)
 
 
@@ -177,6 +181,7 @@ def train(steps: int = _STEPS) -> tuple[Writer, tuple[float, ...]]:
 
 def trained() -> Writer:
     """Return the trained model; its weights are kept in the cache."""
+    torch.manual_seed(0)
     model = Writer()
     made_from = (Path(__file__).read_text(encoding="utf-8"), zen(), torch.__version__)
     weights = trained_weights(
