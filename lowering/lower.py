@@ -262,6 +262,7 @@ def _lowered(
     asked: tuple[str, ...],
 ) -> Artifact:
     """Quantise, delegate and emit a model; ExecuTorch is imported, and upstream is patched."""
+    import torch
     from executorch.exir import ExecutorchBackendConfig
 
     ready = {
@@ -291,7 +292,10 @@ def _lowered(
             for name, method in model.methods.items()
         }
         tell("writing the program")
-        written = edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False))
+        # State that is computed from parameters would require gradients once it is written, and ExecuTorch fail in its
+        # next pass (executorch 1.4.1: "a leaf Variable that requires grad is being used in an in-place operation").
+        with torch.no_grad():
+            written = edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False))
         pte = bytes(written.buffer)
         plans = Program.parse(pte, model.label)
         methods = [

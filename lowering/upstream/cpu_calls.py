@@ -14,6 +14,7 @@ from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrapped
 from ethos_hil.lowering.upstream.plain_reasons import BY_METHOD, MISPLACED, plain
+from ethos_hil.lowering.upstream.state import state_inputs
 
 if TYPE_CHECKING:
     import torch
@@ -43,13 +44,13 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
     """Return the partitioner, which from now on writes its reasons into the nodes that it leaves to the CPU.
 
     It also partitions again where upstream's choice cannot work: a partition gives a float (in a profile of integers)
-    or an int64, and TOSA has neither. ExecuTorch 1.4.1 lowers such a partition, and the delegate then writes int8 or
-    int32 where the program expects the other type.
+    or an int64, or takes state in int64, and TOSA has neither. ExecuTorch 1.4.1 lowers a partition with such an output,
+    and the delegate then writes int8 or int32 where the program expects the other type.
 
     Args:
         partitioner: upstream's TOSAPartitioner or EthosUPartitioner (executorch 1.4.1): `partition` makes a reporter
             and hands it to `_create_operator_support`.
-        misplaced: receives the names of the nodes that make such outputs. The partitioner's further checks
+        misplaced: receives the names of the nodes that make such outputs, or read such state. The further checks
             (`ethos_hil.lowering.upstream.cpu_only.checks`) refuse them.
     """
     create, partition = partitioner._create_operator_support, partitioner.partition
@@ -66,7 +67,9 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
             reporters.clear()
             result = partition(program)
             nodes = [node for part in graphs(program.graph_module) for node in part.graph.nodes]
-            wrong = {maker.name for node in nodes for maker in _makers(node, floats)} - misplaced
+            wrong = {maker.name for node in nodes for maker in _makers(node, floats)}
+            wrong |= {reader.name for reader in _state_readers(program)}
+            wrong -= misplaced
             if not wrong:
                 break
             misplaced.update(wrong)
@@ -95,6 +98,19 @@ def _makers(node: torch.fx.Node, floats: bool) -> list[torch.fx.Node]:
     if not lacking or all(user.meta.get(_TAG) == tag for user in node.users):
         return []
     return [node.args[0] if node.target is operator.getitem else node]  # type: ignore[list-item]
+
+
+def _state_readers(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+    """The nodes in partitions that read state in int64: upstream takes it for a constant, which it could convert."""
+    import torch
+
+    return [
+        user
+        for node in state_inputs(program)
+        if node.meta["val"].dtype is torch.int64
+        for user in node.users
+        if _TAG in user.meta
+    ]
 
 
 def placement(

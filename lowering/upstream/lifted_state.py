@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.names.operators import writes
+from ethos_hil.lowering.upstream.state import has_writes
 
 if TYPE_CHECKING:
     import torch
@@ -35,8 +36,8 @@ class LiftedState:
     codegen: Any
 
     @classmethod
-    def of(cls, floating: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> LiftedState:
-        """Lift the state of a module.
+    def of(cls, floating: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> LiftedState | None:
+        """Lift the state of a module; None if it writes no buffer.
 
         Args:
             floating: the module of an exported program. It does not change.
@@ -44,6 +45,8 @@ class LiftedState:
         """
         import torch
 
+        if not has_writes(floating):
+            return None
         # Every buffer is read once, at the beginning, and written once, at the end.
         functional = export(floating, inputs).run_decompositions({}).module(check_guards=False)
         graph = functional.graph
@@ -52,6 +55,8 @@ class LiftedState:
             for node in graph.nodes
             if writes(node.target) and getattr(node.args[0], "op", "") == "get_attr"
         ]
+        if not written:
+            return None
         buffers = {node.target: attrgetter(node.target)(functional).detach().clone() for node in written}
         last = [node for node in graph.nodes if node.op == "placeholder"][-1]
         for node in written:
@@ -72,7 +77,8 @@ class LiftedState:
     def lower(self, module: torch.fx.GraphModule) -> None:
         """Make the state of a graph that was made from this one buffers again, with the values of the beginning."""
         graph = module.graph
-        inputs = [node for node in graph.nodes if node.op == "placeholder"][-len(self.buffers) :]
+        placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+        inputs = placeholders[len(placeholders) - len(self.buffers) :]
         for (name, value), node in zip(self.buffers.items(), inputs, strict=True):
             _register(module, name, value.clone())
             with graph.inserting_before(next(iter(graph.nodes))):
@@ -90,7 +96,7 @@ class LiftedState:
 
 
 def _read(node: torch.fx.Node) -> torch.fx.Node:
-    while node.op != "get_attr":
+    while node.op not in ("get_attr", "placeholder"):
         node = node.all_input_nodes[0]
     return node
 

@@ -11,7 +11,6 @@ from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.lifted_state import LiftedState
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
-from ethos_hil.lowering.upstream.state import has_writes
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +54,7 @@ def quantise(
                 )
             converted = quantiser._quantize_with_submodules(floating, sets)
         else:
-            lifted = LiftedState.of(floating, sets[0]) if has_writes(floating) else None
+            lifted = LiftedState.of(floating, sets[0])
             prepared = prepare_pt2e(floating if lifted is None else lifted.module, quantiser)
             state = () if lifted is None else lifted.first_values()
             for number, inputs in enumerate(sets):

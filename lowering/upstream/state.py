@@ -42,15 +42,23 @@ def keep_state(partitioner: Any) -> Any:
 
     def partitioned(program: torch.export.ExportedProgram) -> Any:
         result = partition(program)
-        signature = program.graph_signature
-        written = set(signature.buffers_to_mutate.values())
-        for node in program.graph.nodes:
-            if node.op == "placeholder" and signature.inputs_to_buffers.get(node.name) in written:
-                node.meta.pop("delegation_tag", None)
+        for node in state_inputs(program):
+            node.meta.pop("delegation_tag", None)
         return result
 
     partitioner.partition = partitioned
     return partitioner
+
+
+def state_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+    """The placeholders of the buffers that a program in functional form writes."""
+    signature = program.graph_signature
+    written = set(signature.buffers_to_mutate.values())
+    return [
+        node
+        for node in program.graph.nodes
+        if node.op == "placeholder" and signature.inputs_to_buffers.get(node.name) in written
+    ]
 
 
 def lost(floating: torch.export.ExportedProgram, program: torch.export.ExportedProgram) -> dict[str, str]:

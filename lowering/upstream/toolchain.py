@@ -122,7 +122,7 @@ class Toolchain(abc.ABC):
         """A partitioner that `make` makes with our checks; it notes why it leaves what it leaves."""
         misplaced: set[str] = set()
         self._misplaced.append(misplaced)
-        return keep_state(keep_reasons(make(checks(leave, locate, misplaced)), misplaced))
+        return keep_reasons(keep_state(make(checks(leave, locate, misplaced))), misplaced)
 
     @abc.abstractmethod
     def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
