@@ -106,6 +106,12 @@ def by_backend_id(
     from executorch.exir.backend.backend_api import to_backend
 
     functional = {name: program.run_decompositions({}) for name, program in programs.items()}
+    for name in partitioners:
+        if functional[name].graph_signature.buffers_to_mutate:
+            raise CompileError(
+                f"{name} keeps state, and cannot be delegated whole: a delegate writes no buffer of the program",
+                hint="leave out --whole",
+            )
     kept = [op for name, each in partitioners.items() for op in _kept(functional[name], each)]
     edge = to_edge(functional, compile_config=edge_config(preserve=list(dict.fromkeys(kept))))
     takers = {name: _Integers(name, edge.exported_program(name)) for name in partitioners}

@@ -48,22 +48,24 @@ class LiftedState:
         if not has_writes(floating):
             return None
         # Every buffer is read once, at the beginning, and written once, at the end.
-        functional = export(floating, inputs).run_decompositions({}).module(check_guards=False)
-        graph = functional.graph
-        written = [
-            node.args[0]
-            for node in graph.nodes
-            if writes(node.target) and getattr(node.args[0], "op", "") == "get_attr"
-        ]
-        if not written:
+        program = export(floating, inputs).run_decompositions({})
+        count = len(program.graph_signature.buffers_to_mutate)
+        if not count:
             return None
+        functional = program.module(check_guards=False)
+        graph = functional.graph
+        at_the_end = [node for node in graph.nodes if writes(node.target)]
+        written = [node.args[0] for node in at_the_end[:count]]
+        for node in at_the_end[count:]:
+            # Writes to inputs, which nobody reads. torch 2.13 takes an input for a buffer of the same name here.
+            graph.erase_node(node)
         buffers = {node.target: attrgetter(node.target)(functional).detach().clone() for node in written}
-        last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+        first = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
         for node in written:
-            with graph.inserting_after(last):
-                last = graph.placeholder(f"state_{node.name}")
-            last.meta.update({key: value for key, value in node.meta.items() if key in ("val", "tensor_meta")})
-            node.replace_all_uses_with(last)
+            with graph.inserting_before(first):
+                given = graph.placeholder(f"state_{node.name}")
+            given.meta.update({key: value for key, value in node.meta.items() if key in ("val", "tensor_meta")})
+            node.replace_all_uses_with(given)
             graph.erase_node(node)
         codegen = graph._codegen
         graph.set_codegen(torch.fx.graph.CodeGen())
@@ -86,13 +88,22 @@ class LiftedState:
             buffer.meta.update(node.meta)
             node.replace_all_uses_with(buffer)
             graph.erase_node(node)
-        for node in graph.nodes:
-            if writes(node.target):  # to what was read, and perhaps quantised
-                node.update_arg(0, _read(node.args[0]))
+        write_directly(module)
         graph.set_codegen(self.codegen)
         graph.eliminate_dead_code()
         graph.lint()
         module.recompile()
+
+
+def write_directly(module: torch.fx.GraphModule) -> None:
+    """Let a graph write to its state itself.
+
+    Whatever read the state was given observers and conversions, and so was the operator that writes to it.
+    """
+    for node in module.graph.nodes:
+        if writes(node.target):
+            node.update_arg(0, _read(node.args[0]))
+    module.recompile()
 
 
 def _read(node: torch.fx.Node) -> torch.fx.Node:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.progress import tell_within
 from ethos_hil.lowering.upstream.export import export
-from ethos_hil.lowering.upstream.lifted_state import LiftedState
+from ethos_hil.lowering.upstream.lifted_state import LiftedState, write_directly
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
 
@@ -56,6 +56,8 @@ def quantise(
         else:
             lifted = LiftedState.of(floating, sets[0])
             prepared = prepare_pt2e(floating if lifted is None else lifted.module, quantiser)
+            if lifted is not None:
+                write_directly(prepared)
             state = () if lifted is None else lifted.first_values()
             for number, inputs in enumerate(sets):
                 tell_within(f"calibrating with input {number + 1} of {len(sets)}")
