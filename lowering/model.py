@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import torch
 
 Inputs = tuple["torch.Tensor", ...]
+STATEFUL_CALLS = 16
+"""Calls of its example that a model with state is calibrated with, if nobody gives it other inputs."""
 
 _RETURNS = (
     "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of these "
@@ -49,7 +51,8 @@ class Method:
     Attributes:
         module: a loaded model is in eval mode; for a .pt2 it is the module of the exported program.
         example_inputs: the positional arguments of forward.
-        calibration_inputs: sets of such arguments to calibrate the quantisation with; by default the example.
+        calibration_inputs: sets of such arguments to calibrate the quantisation with; by default the example. A model
+            that keeps state is called with them in turn, and begins once; by default with the example, 16 times.
         on_cpu: run all of it on the CPU, in float.
         leave: what its partitioner leaves to the CPU, quantised like the rest: operators ("aten.sigmoid"), lines
             ("net.py:12") or modules ("head.0") (`ethos_hil.lowering.upstream.cpu_only`).
@@ -245,7 +248,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
         told or Method(module, example),
         module=module,
         example_inputs=example,
-        calibration_inputs=calibration or (example,),
+        calibration_inputs=calibration or (example,) * (1 if calls.steady else STATEFUL_CALLS),
         changed=calls.changed,
         steady=calls.steady,
     )

@@ -26,15 +26,16 @@ def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str
     if is_quantised(mine.module):
         return ("it is quantised already: its own scales are kept",)
     found = () if scheme == "a8w8" else (f"quantised with {scheme}",)
-    if len(mine.calibration_inputs) != 1:
-        return found
-    if not mine.steady:
+    sets = mine.calibration_inputs
+    own = all(map(_same, sets[0], mine.example_inputs))
+    if not mine.steady and own and all(each is sets[0] for each in sets):
         return (
             *found,
-            "calibrated on one call, which met the state that the model begins with: larger values of later calls are "
-            "clipped; --calibrate gives it a sequence",
+            f"calibrated on {len(sets)} calls with its one example, from the state that it begins with: larger values "
+            "of other calls are clipped; --calibrate gives it a sequence",
         )
-    own = all(map(_same, mine.calibration_inputs[0], mine.example_inputs))
+    if len(sets) != 1:
+        return found
     what = "its one example" if own else "one input set"
     return (
         *found,

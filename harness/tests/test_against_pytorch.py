@@ -19,6 +19,7 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.lowering.errors import OracleError, UsageError
 from ethos_hil.lowering.model import Method, TorchModel, from_module
+from ethos_hil.lowering.upstream.lifted_state import LiftedState
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 X = torch.tensor([[0.1, 0.2, 0.3, 0.4]])
@@ -256,7 +257,9 @@ def test_a_program_has_no_float_answers_for_other_inputs(board: OpenTarget, tmp_
         board.run(str(path), X * 2, min_sqnr=30.0)
 
 
-def test_state_that_upstream_lost_is_not_green(board: OpenTarget) -> None:
+@pytest.mark.usefixtures("own_cache")
+def test_state_that_upstream_lost_is_not_green(board: OpenTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiftedState, "of", lambda *_: None)
     result = board.run(Counter(), X)
     kind, message = failure(result)
     assert kind is FailureKind.STATE

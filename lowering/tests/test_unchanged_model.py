@@ -210,10 +210,10 @@ def test_nan_and_infinity_of_the_models_own_precision_are_kept() -> None:
 
 
 STATE = {
-    "counter": ("output 0 depends on buffer n",),
-    "ring": ("output 0 depends on buffer b",),
-    "slot": ("output 0 depends on buffer b",),
-    "whole": ("output 1 depends on buffer k",),
+    "counter": (),
+    "ring": (),
+    "slot": (),
+    "whole": (),
     "written only": (),
     "on the CPU": (),
     "on the CPU, from 5": ("the program starts with zeros in buffer n",),
