@@ -248,7 +248,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
         told or Method(module, example),
         module=module,
         example_inputs=example,
-        calibration_inputs=calibration or (example,) * (1 if calls.steady else STATEFUL_CALLS),
+        calibration_inputs=calibration or (example,) * (STATEFUL_CALLS if calls.changed or not calls.steady else 1),
         changed=calls.changed,
         steady=calls.steady,
     )

@@ -28,7 +28,7 @@ def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str
     found = () if scheme == "a8w8" else (f"quantised with {scheme}",)
     sets = mine.calibration_inputs
     own = all(map(_same, sets[0], mine.example_inputs))
-    if not mine.steady and own and all(each is sets[0] for each in sets):
+    if (mine.changed or not mine.steady) and own and all(each is sets[0] for each in sets):
         return (
             *found,
             f"calibrated on {len(sets)} calls with its one example, from the state that it begins with: larger values "

@@ -95,7 +95,7 @@ class Tally(nn.Module):
         self.register_buffer("n", torch.zeros(1, dtype=torch.int32))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        self.n.add_(3)
+        self.n.copy_(self.n + 1 + 2)  # by two operators
         return x * 2, self.n + 0
 
 

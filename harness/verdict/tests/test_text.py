@@ -14,8 +14,8 @@ from ethos_hil.lowering.tests.conftest import MODELS, U55
 
 
 def outcome(*numbers: list[int]) -> Outcome:
-    runs = tuple(Run(0, at, (np.zeros(1, np.float32), np.array(each)), (), 0, True) for at, each in enumerate(numbers))
-    return Outcome(runs=runs)
+    runs = tuple(Run(0, at, (np.zeros(1, np.float32), np.array(each)), ()) for at, each in enumerate(numbers))
+    return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
 
 
 def test_it_joins_the_characters_of_all_executions() -> None:
