@@ -42,7 +42,7 @@ def test_training_repeats_and_learns() -> None:
     assert losses == again
     assert all(torch.equal(*pair) for pair in zip(one.parameters(), other.parameters(), strict=True))
     assert losses[0] > 4.5, "it knows nothing at first: the logarithm of 128 is 4.9"
-    assert losses[-1] < losses[0] - 1
+    assert losses[-1] < losses[0] - 0.4
 
 
 def test_it_reads_a_whole_text_as_it_writes_one() -> None:
