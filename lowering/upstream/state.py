@@ -2,8 +2,8 @@
 
 torch.export keeps a write to a buffer. Two steps of upstream may lose it. PT2E (torchao 0.18, convert_pt2e) computes
 constants once, and takes a buffer for a constant wherever it is quantised, even if the program writes to it: later
-reads, and all that follows from them, have the value of the first call; `lifted_state` keeps it from that. And ExecuTorch 1.4.1 writes no initial value
-of such a buffer into the program.
+reads, and all that follows from them, would have the value of the first call. `lifted_state` keeps it from that. And
+ExecuTorch 1.4.1 writes no initial value of such a buffer into the program.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _CALIBRATION = 40
 """Executions that decide the scales: after 32 the cache is full."""
 
 
-class Block(nn.Module):
+class WriterBlock(nn.Module):
     """Attention to the last characters, and a feed-forward network, each with a shortcut."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Writer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(_CHARACTERS, _WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(_LAYERS))
+        self.blocks = nn.ModuleList(WriterBlock() for _ in range(_LAYERS))
         self.head = nn.Linear(_WIDTH, _CHARACTERS)
         self.register_buffer("written", torch.zeros(1, dtype=torch.int32))
         self.register_buffer("last", torch.zeros(1, dtype=torch.int32))
@@ -124,7 +124,7 @@ class Writer(nn.Module):
         """Return the logits of what follows each character of whole texts, [N, L] -> [N, L, 128]."""
         x = self.embedding(texts)
         for block in self.blocks:
-            assert isinstance(block, Block)
+            assert isinstance(block, WriterBlock)
             x = block.read(x)
         return self.head(x)
 

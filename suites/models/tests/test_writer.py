@@ -14,7 +14,7 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.lowering import trained_weights
-from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.models import writer
 
@@ -96,7 +96,9 @@ def test_the_model_is_found_with_and_without_the_packages_name(tmp_path: Path, m
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)  # no folder `suites` here
     for name in ("suites.models:tiny_writer", "ethos_hil.suites.models:tiny_writer"):
-        method = load_model(name).methods["forward"]
+        model = load_model(name)
+        assert isinstance(model, TorchModel)
+        method = model.methods["forward"]
         assert (method.repeat, method.text) == (223, "character")
 
 
@@ -129,7 +131,7 @@ def test_twenty_steps_are_verified_and_a_cache_that_is_lost_is_seen(
     assert (compared["character"], compared["logits"]) == (20, 20 * 128)
 
     real = VirtualTarget.__init__
-    monkeypatch.setattr(VirtualTarget, "__init__", functools.partialmethod(real, engine=Forgetful))  # type: ignore[arg-type]
+    monkeypatch.setattr(VirtualTarget, "__init__", functools.partialmethod(real, engine=Forgetful))
     broken = ethos_hil.run(model, npu="ethos-u85-256")
     assert broken.verdict is Verdict.FAILED
     assert broken.failure is not None
