@@ -128,7 +128,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
-    "system_config",
+    "system_config", "text",
 }  # fmt: skip
 
 
