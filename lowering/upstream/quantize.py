@@ -42,8 +42,8 @@ def quantise(
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     with torch.no_grad(), apply(ORIGINS):
-        # A model may write to its inputs and buffers. Each set of inputs, and the program, meets the buffers as they
-        # were at first.
+        # A model may write to its inputs, and to buffers: its state. The first set of inputs and the program meet the
+        # state that it begins with, each other set what the one before it left.
         sets = [tuple(tensor.clone() for tensor in inputs) for inputs in calibration_inputs]
         if get_cond_while_submodules(floating):
             # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.
