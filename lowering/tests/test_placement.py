@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import ProgramFile
+from ethos_hil.lowering.model import ProgramFile, from_module
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.placement import CpuCall, Placement, grouped, kind_of
 from ethos_hil.lowering.tests.conftest import DATA, U55
 from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
@@ -88,6 +91,22 @@ def test_each_operator_on_the_cpu_has_its_line_module_and_reason(net: str, cache
     # It is the same calls as the program's, and survives being saved.
     assert tuple(call.operator for call in artifact.placement.calls) == artifact.cpu_ops
     assert lower(net, U55, as_upstream=True, cache=cache).placement == artifact.placement
+
+
+class CountsMask(nn.Module):
+    """As position encodings of image transformers do."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + (x > 0).cumsum(1, dtype=torch.float32)
+
+
+def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
+    """Upstream's partitioner takes it for an Ethos-U85, and its passes fail on it."""
+    model = from_module(CountsMask(), (torch.randn(1, 4, 8),))
+    (call,) = of(lower(model, NpuName.parse("ethos-u85-256"), cache=cache), "aten::cumsum.out")
+    assert (call.reason, call.remedy) == (
+        "the NPU makes running sums of quantised numbers only, not of integers or booleans", "cast its input to float"
+    )  # fmt: skip
 
 
 @pytest.mark.slow

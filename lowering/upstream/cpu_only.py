@@ -1,4 +1,5 @@
-"""Operators that are left to the CPU because somebody asked for it, though the NPU could take them.
+"""Operators that are left to the CPU because somebody asked for it, though the NPU could take them; and those that
+upstream's partitioner takes, and then cannot lower.
 
 An entry names an operator ("aten.sigmoid.default", or "aten.sigmoid" for all its overloads; also one of the float
 model, for all that it becomes), a line of the model ("net.py:12", all operators that it calls), or a module ("head.0",
@@ -51,7 +52,13 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
             # own. Upstream's partitioner takes it, and then fails to lower it (executorch 1.4.1).
             return any(_is_quantised(user) and self._left(user) for user in node.users)
 
-    return [NotLeft()]
+    class NotIntegerSum(OperatorSupportBase):
+        """Upstream (executorch 1.4.1, DecomposeCumsumPass) makes a running sum a convolution, whatever its type."""
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            return _name(node) != "aten.cumsum.default" or _value(node.args[0]).dtype.is_floating_point
+
+    return [NotLeft(), NotIntegerSum()]
 
 
 @dataclass(frozen=True)
@@ -132,6 +139,11 @@ def _outer(module: str) -> Iterator[str]:
 def _name(node: torch.fx.Node) -> str:
     """Aten's name of the operator that a node calls ("aten.sigmoid.default"), or "" if it calls none."""
     return str(unwrapped(node.target)) if node.op == "call_function" else ""
+
+
+def _value(node: Any) -> torch.Tensor:
+    """The shape and type of what a node gives."""
+    return node.meta["val"]
 
 
 def _is_quantised(node: torch.fx.Node) -> bool:

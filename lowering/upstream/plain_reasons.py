@@ -59,6 +59,13 @@ _UNQUANTISED = "Node was not marked as quantized"
 _TEXTS = (
     (_LEFT, _AS_ASKED),
     (
+        "Rejected by NotIntegerSum",
+        Reason(
+            "the NPU makes running sums of quantised numbers only, not of integers or booleans",
+            "cast its input to float",
+        ),
+    ),
+    (
         MISPLACED,
         Reason(
             "its result is used as float or int64, which a delegate cannot give; upstream takes it all the same",
