@@ -26,6 +26,7 @@ from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.lower import host_modules, lower
 from ethos_hil.lowering.model import ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.quantisation_notes import quantisation_notes
+from ethos_hil.lowering.torch_threads import one_torch_thread
 from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
 from ethos_hil.results.record import Failure, TargetInfo
 
@@ -175,7 +176,8 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     total = _least(data.count, request.limit)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")
     loop = _Loop(found, hosts, hosts.layers, data.name, reporter, total)
-    loop.over(itertools.chain([first], items))
+    with one_torch_thread():  # the boards have the other processors
+        loop.over(itertools.chain([first], items))
     found.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
     if request.try_int16 and found.stopped is None:
         found.int16 = tuple(

@@ -12,6 +12,8 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.lowering.torch_threads import one_torch_thread
+
 HELD_OUT = 200
 _EPOCHS, _BATCH, _CALIBRATION = 12, 64, 64
 
@@ -59,9 +61,7 @@ def data() -> tuple[Split, Split]:
 def train() -> DigitsNet:
     """Return the trained network; its weights are the same every time on the same machine."""
     training, _ = data()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a fixed order of sums: the weights, and with them the cache key, repeat
-    try:
+    with one_torch_thread():  # a fixed order of sums: the weights, and with them the cache key, repeat
         torch.manual_seed(0)
         model = DigitsNet().train()
         optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -71,8 +71,6 @@ def train() -> DigitsNet:
                 loss = nn.functional.cross_entropy(model(training.images[batch]), training.labels[batch])
                 loss.backward()
                 optimiser.step()
-    finally:
-        torch.set_num_threads(threads)
     return model.eval()
 
 

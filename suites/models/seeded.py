@@ -52,13 +52,14 @@ def seeded(module: nn.Module, *shape: int, spread: bool = True) -> Method:
         elif isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
             nn.init.uniform_(part.weight, 0.7, 1.3, generator=random)
             nn.init.normal_(part.bias, _SHIFT, 0.3, generator=random)
-    _settle(module, torch.cat([_input(shape, random) for _ in range(_SETTLING)]), spread)
-    inputs = tuple((_input(shape, random),) for _ in range(_CALIBRATION))
+    _settle(module, torch.cat([random_input(shape, random) for _ in range(_SETTLING)]), spread)
+    inputs = tuple((random_input(shape, random),) for _ in range(_CALIBRATION))
     # The example is one of the calibration sets, so none of its values saturates unexpectedly.
     return Method(module.eval(), inputs[0], inputs, notes=(NOTE,))
 
 
-def _input(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+def random_input(shape: tuple[int, ...], random: torch.Generator) -> Tensor:
+    """Return an input such as a seeded model is calibrated with."""
     noise = torch.randn(shape, generator=random)
     if len(shape) != 4:
         return noise

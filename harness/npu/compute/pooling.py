@@ -34,15 +34,19 @@ class PoolStep:
 
     def __init__(self, op: Pool) -> None:
         self.op = op
-        self.run = self._copy if is_copy(op) else self._pool
+        self.run = self._copying() if is_copy(op) else self._pool
 
-    def _copy(self, memory: RegionMemory) -> None:
+    def _copying(self) -> Callable[[RegionMemory], None]:
+        """Return what copies; a transposition may be a thousand of them."""
         op = self.op
-        source, target = op.ifm.as_view(memory), op.ofm.as_view(memory)
-        if source is not None and target is not None:
-            target[...] = source
-        else:
-            op.ofm.store(memory, op.ifm.load(memory).copy())
+        source, target = op.ifm.viewer(), op.ofm.viewer()
+        if source is None or target is None:
+            return lambda memory: op.ofm.store(memory, op.ifm.load(memory).copy())
+
+        def copy(memory: RegionMemory) -> None:
+            target(memory)[...] = source(memory)
+
+        return copy
 
     def _pool(self, memory: RegionMemory) -> None:
         op = self.op

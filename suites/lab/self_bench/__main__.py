@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.self_bench import host, launcher, npu, patches, suite_tests, timing_model
+from ethos_hil.suites.lab.self_bench import evaluation, host, launcher, npu, patches, suite_tests, timing_model
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, table, to_json
 
 PARTS: Mapping[str, Callable[[Live], BenchPart]] = {
@@ -29,6 +30,7 @@ PARTS: Mapping[str, Callable[[Live], BenchPart]] = {
     "npu": npu.measure,
     "timing": timing_model.measure,
     "patches": patches.measure,
+    "evaluate": evaluation.measure,
 }
 
 
@@ -36,16 +38,27 @@ def main(
     parts: Annotated[
         list[str] | None, typer.Argument(metavar="[PART]...", help=f"{', '.join(PARTS)}; default: all.")
     ] = None,
+    items: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help=f"Images of the part evaluate. Default: {evaluation.MANY:,} if that alone is asked for, else "
+            f"{evaluation.FEW:,}.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Measure what the harness costs, and compare every figure with its threshold."""
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:
         raise UsageError(f"the benchmark has no part {unknown[0]!r}", hint=f"there are {', '.join(PARTS)}")
+    images = items or (evaluation.MANY if parts == ["evaluate"] else evaluation.FEW)
+    measures = {**PARTS, "evaluate": partial(evaluation.measure, items=images)}
     done: dict[str, BenchPart] = {}
     for name in parts or PARTS:
         with Live() as live:
-            done[name] = PARTS[name](live)
+            done[name] = measures[name](live)
         if not as_json:
             console().print(*done[name].details, table(name, done[name].figures), "", sep="\n")
     if as_json:

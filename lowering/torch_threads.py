@@ -1,0 +1,23 @@
+"""The threads that PyTorch computes with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let PyTorch compute with one thread, as it is not alone.
+
+    OpenMP's threads wait for one another without giving up their processors. While boards occupy these, a call of
+    ResNet-8 took 0.56 s with two threads and 0.025 s with one (measured on two cores). Sums have a fixed order, too.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,208 @@
+"""How many images a second `ethos_hil.evaluate` does with ResNet-8; and what its parts, and XNNPACK, do with the same.
+
+First the evaluation, with a board for each processor and all comparisons: float, quantised and device, each answer of
+the device against tosa_reference_model. Then, with nothing else at work here, the first images again: a board alone and
+tosa_reference_model alone, in turn. Then all images on ExecuTorch's XNNPACK backend, int8 on this computer's processor,
+with one thread and with all. The images are made here, from seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from ethos_hil.harness.api import evaluate
+from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.progress import Live
+from ethos_hil.harness.run import image_of
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.virtual.pool import BoardPool
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.model import Method, TorchModel, load_model
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.torch_threads import one_torch_thread
+from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least
+from ethos_hil.suites.lab.self_bench.xnnpack import XnnpackProgram
+
+if TYPE_CHECKING:
+    import torch
+
+MODEL, NPU = "ethos_hil.suites.models:resnet8", "ethos-u55-128"
+SHAPE, CLASSES = (1, 3, 32, 32), 10
+FEW, MANY = 500, 10_000
+"""Images of `make bench`, and of this part by itself."""
+_ALONE = 1000
+"""Images for which a board and the reference are timed alone, at most."""
+_BOOT = 64
+"""Images of one boot, as evaluate has them."""
+_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class Images:
+    """A data set of images like those that the model is calibrated with, each from a seed of its own.
+
+    Attributes:
+        count: how many.
+    """
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        import torch
+
+        from ethos_hil.suites.models.seeded import random_input
+
+        return random_input(SHAPE, torch.Generator().manual_seed(index)), index % CLASSES
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Images a second.
+
+    Attributes:
+        items: images of the evaluation.
+        boards: boards at a time.
+        evaluated: by the evaluation.
+        board, reference: by one board and by tosa_reference_model, alone.
+        xnnpack: by XNNPACK, by its number of threads.
+        same_class: the share of images that "device" and "XNNPACK" put into the float model's class.
+    """
+
+    items: int
+    boards: int
+    evaluated: float
+    board: float
+    reference: float
+    xnnpack: Mapping[int, float]
+    same_class: Mapping[str, float]
+
+    @property
+    def in_turn(self) -> float:
+        """What one board and the reference do that wait for each other."""
+        return 1 / (1 / self.board + 1 / self.reference)
+
+
+def measure(live: Live, items: int = FEW) -> BenchPart:
+    """Measure all figures of this part.
+
+    Raises:
+        ToolError: an answer of the device is not the reference's, so its speed says nothing.
+    """
+    model = load_model(MODEL)
+    assert isinstance(model, TorchModel)
+    images, boards = Images(items), os.cpu_count() or 1
+    found = evaluate(model, images, npu=NPU, jobs=boards, timeout=_TIMEOUT, progress=live)
+    agreeing = found.tally.agreement(FLOAT, DEVICE)
+    if not found.verified or agreeing is None:
+        raise ToolError(f"the evaluation is not verified: {found.stopped or found.failure}")
+    board, reference = _alone(found.artifact, images, live)
+    method = model.methods[model.default_name]
+    program, rates = XnnpackProgram.of(method), {}
+    for threads in sorted({1, boards}):
+        live.stage(f"Running XNNPACK with {threads} thread{'s' * (threads > 1)}")
+        rates[threads] = _xnnpack(program, threads, images, live)
+    same_class = {"device": agreeing, "XNNPACK": _same_class(program, method, images)}
+    return part(Rates(items, boards, items / found.seconds, board, reference, rates, same_class))
+
+
+def part(rates: Rates) -> BenchPart:
+    """Return the figures of what was timed."""
+    all_of_them, first = f"wall, {rates.items:,} images", f"wall, first {min(rates.items, _ALONE):,} images, in turn"
+    boards = f"{rates.boards} board{'s' * (rates.boards > 1)}"
+    speeds = (
+        (f"evaluate, {boards} and all comparisons", rates.evaluated, all_of_them),
+        ("one board alone", rates.board, first),
+        ("tosa_reference_model alone", rates.reference, first),
+        *(
+            (f"ExecuTorch's XNNPACK, int8, {threads} thread{'s' * (threads > 1)}", rate, all_of_them)
+            for threads, rate in rates.xnnpack.items()
+        ),
+    )
+    table = Table(title="ResNet-8", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    for column in ("images a second", "times evaluate's", "same class as float"):
+        table.add_column(column, justify="right")
+    for what, rate, _ in speeds:
+        share = next((share for name, share in rates.same_class.items() if name in what), None)
+        share = rates.same_class["device"] if what == speeds[0][0] else share
+        shown = "" if share is None else f"{share:.1%}"
+        table.add_row(what, f"{rate:,.1f}", f"{rate / rates.evaluated:,.2f}", shown)
+    return BenchPart(
+        (
+            *(Figure(f"ResNet-8, {what}", rate, "images/s", provenance) for what, rate, provenance in speeds),
+            Figure(
+                f"ResNet-8, evaluate with {boards} / a board and the reference that wait for each other",
+                rates.evaluated / rates.in_turn,
+                "times",
+                "wall, of the figures above",
+                at_least(1),
+            ),
+        ),
+        (table,),
+        {**asdict(rates), "xnnpack": {str(threads): rate for threads, rate in rates.xnnpack.items()}},
+    )
+
+
+def _alone(artifact: Artifact, images: Images, live: Live) -> tuple[float, float]:
+    """Return the images a second of a board, with packing and boots, and of tosa_reference_model."""
+    live.stage("Running a board and tosa_reference_model, each alone")
+    firmware, footprint = find_firmware(), Footprint.of(artifact)
+    reference = Reference(artifact)
+    count = min(len(images), _ALONE)
+    on_board = in_reference = 0.0
+    with BoardPool() as pool:
+        board = make_target("virtual", NpuName.parse(NPU), pool=pool)
+        for first in range(0, count, _BOOT):
+            sets = [(images[index][0].numpy(),) for index in range(first, min(first + _BOOT, count))]
+            if not first:
+                reference.run(sets[0])  # its process imports what it needs
+            began = time.perf_counter()
+            board.load(image_of(artifact, footprint, firmware, sets))
+            board.run(timeout=_TIMEOUT)
+            board.reset()
+            between = time.perf_counter()
+            for inputs in sets:
+                reference.run(inputs)
+            on_board += between - began
+            in_reference += time.perf_counter() - between
+            live.step(first + len(sets), count)
+    return count / on_board, count / in_reference
+
+
+def _xnnpack(program: XnnpackProgram, threads: int, images: Images, live: Live) -> float:
+    """Return the images a second."""
+    loaded, seconds = program.loaded(threads), 0.0
+    loaded.answer([images[0][0]])
+    for first in range(0, len(images), _ALONE):
+        inputs = [images[index][0] for index in range(first, min(first + _ALONE, len(images)))]
+        began = time.perf_counter()
+        for image in inputs:
+            loaded.answer([image])
+        seconds += time.perf_counter() - began
+        live.step(first + len(inputs), len(images))
+    return len(images) / seconds
+
+
+def _same_class(program: XnnpackProgram, method: Method, images: Images) -> float:
+    """Return the share of images that XNNPACK puts into the float model's class."""
+    import torch
+
+    loaded, same = program.loaded(1), 0
+    with one_torch_thread(), torch.no_grad():
+        for index in range(len(images)):
+            image, _ = images[index]
+            same += int(loaded.answer([image]).argmax() == method.module(image).argmax())
+    return same / len(images)
