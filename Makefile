@@ -74,6 +74,7 @@ upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or 
 
 peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
 	@$(BIN)/python -m ethos_hil.suites.lab.peers $(FILES)
+	@$(if $(FILES),,$(BIN)/python -m pytest -q suites/lab/peers)
 
 zoo: setup build/zoo/.installed ## Ninety-odd architectures of torchvision, timm and our own on five NPUs (hours); FEW="unet resnet18" runs those
 	@$(BIN)/python -m ethos_hil.suites.lab.zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)

@@ -27,6 +27,7 @@ from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES as FUZZERS
 
 ROOT = Path(__file__).resolve().parents[2]
 TFLITE_MICRO = "build/tflite-micro/.installed"
+PEERS = "build/peers/.installed"
 SEEDS = "build/fuzz/seeds/board"
 Command = Sequence[str]
 
@@ -69,8 +70,12 @@ def _pytest(options: LabOptions, *arguments: str) -> Command:
     return (sys.executable, "-m", "pytest", "-n", str(options.jobs), "--dist", "worksteal", *arguments)
 
 
+def _installed(*environments: str) -> Command:
+    return ("make", "--no-print-directory", *environments)
+
+
 def _tflite(options: LabOptions) -> list[Command]:
-    return [("make", "--no-print-directory", TFLITE_MICRO), _module("tflite", "-j", options.jobs)]
+    return [_installed(TFLITE_MICRO), _module("tflite", "-j", options.jobs)]
 
 
 def _conformance(options: LabOptions) -> list[Command]:
@@ -104,7 +109,7 @@ def _upstream(options: LabOptions) -> list[Command]:
 
 
 def _peers(options: LabOptions) -> list[Command]:
-    return [("make", "--no-print-directory", "build/peers/.installed"), _module("peers")]
+    return [_installed(PEERS), _module("peers")]
 
 
 def _stress(options: LabOptions) -> list[Command]:
@@ -116,7 +121,7 @@ def _suites(options: LabOptions) -> list[Command]:
 
 
 def _proofs(options: LabOptions) -> list[Command]:
-    return [_pytest(options, "-m", "proof")]
+    return [_installed(TFLITE_MICRO, PEERS), _pytest(options, "-m", "proof")]
 
 
 def _bench(options: LabOptions) -> list[Command]:

@@ -1,4 +1,7 @@
-"""Protects that other people's tools run on the FVP launchers, unchanged."""
+"""Protects that other people's tools run on the FVP launchers, unchanged.
+
+The proofs need `make build/peers/.installed`; `make peers` and `make lab` set it up and run them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,6 @@ from ethos_hil.suites.lab.peers.mlia import Mlia
 from ethos_hil.suites.lab.tflite.networks import NETWORKS
 
 AXF = "mlek_inference_runner.axf"
-HERE = pytest.mark.skipif(not peer.PROGRAM.exists(), reason="needs MLIA: make build/peers/.installed")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def network(tmp_path: Path) -> Path:
     return path
 
 
-@HERE
+@pytest.mark.proof
 @pytest.mark.parametrize("profile", peer.BACKENDS)
 def test_mlia_reports_the_cycles_that_the_npu_gives_itself(mlia: Mlia, network: Path, profile: str) -> None:
     report = mlia.check(network, profile)
@@ -53,7 +55,7 @@ MODEL, INPUT, OUTPUT = 0x90000000, 0x92000000, 0x93000000
 """Where Arm's runner expects and leaves them; it says so on its UART."""
 
 
-@HERE
+@pytest.mark.proof
 @pytest.mark.parametrize("profile", RUNNERS)
 def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(profile: str, tmp_path: Path) -> None:
     """Arm's driver, Arm's runner, and our board: a network goes in by --data, its answer comes out by --dump."""
@@ -83,7 +85,7 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(profile: str, tmp
     assert (tmp_path / "out.bin").read_bytes() == expected.tobytes()
 
 
-@HERE
+@pytest.mark.proof
 def test_a_launcher_that_fails_is_seen(tmp_path: Path, network: Path) -> None:
     broken = Mlia(tmp_path / "home")
     for launcher in (tmp_path / "home" / ".mlia" / "backends" / "corstone_300").iterdir():

@@ -14,7 +14,8 @@ import typer
 from rich.console import Console
 
 from ethos_hil.suites.lab.self_bench import __main__ as command
-from ethos_hil.suites.lab.self_bench import host, launcher, npu, suite_tests, timing_model
+from ethos_hil.suites.lab.self_bench import evaluation, host, launcher, npu, suite_tests, timing_model
+from ethos_hil.suites.lab.self_bench.evaluation import Rates
 from ethos_hil.suites.lab.self_bench.figure import SHORT, BenchPart, Figure, at_least, at_most, table
 from ethos_hil.suites.lab.self_bench.host import DelegateTimes
 from ethos_hil.suites.lab.self_bench.launcher import LauncherTimes
@@ -49,7 +50,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *figures: Figure, as_json: bool = Fal
     part = BenchPart(figures, ("a detail",), {"rows": [1, 2]})
     monkeypatch.setattr(command, "PARTS", {"part": lambda _live: part})
     with pytest.raises(typer.Exit) as caught:
-        command.main([], as_json)
+        command.main([], as_json=as_json)
     return int(caught.value.exit_code)
 
 
@@ -110,6 +111,7 @@ def compared(cold: float, warm: float) -> Compared:
 SESSIONS = Sessions(one_worker=100, two_workers=52, listing=1.0, filling=200, cached=100, jobs=2)
 FAST = Speed("network", "ethos-u55-128", 5, 1000, reference=1.0, cold=0.5, warm=0.1)
 LARGE, SMALL = DelegateTimes(0.4, 0.1, 1.0), DelegateTimes(0.012, 0.0009, 0.001)
+RATES = Rates(500, 2, 41.0, 100.0, 66.0, {1: 4000.0, 2: 5000.0}, {"device": 0.9, "XNNPACK": 0.91})
 PUBLISHED = Published("a network", "somewhere", 100, 110)
 
 
@@ -163,10 +165,25 @@ def row(npu: str, ratio: float) -> CycleComparison:
             lambda: launcher.part(LauncherTimes(1.2, 0.2, 0.3, 0.2, 0.1, 0.2)),
             "a launcher, beyond QEMU's boot, program and NPU model",
         ),
+        (lambda: evaluation.part(RATES), ""),
+        (
+            lambda: evaluation.part(replace(RATES, evaluated=39.0)),
+            "ResNet-8, evaluate with 2 boards / a board and the reference that wait for each other",
+        ),
     ],
 )
 def test_each_part_has_the_thresholds_it_must_have(part: Callable[[], BenchPart], short: str) -> None:
     assert [figure.what for figure in part().figures if figure.short] == ([short] if short else [])
+
+
+def test_evaluate_by_itself_has_all_images_and_few_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(command.evaluation, "measure", lambda _live, items: asked.append(items) or BenchPart((PLAIN,)))
+    monkeypatch.setattr(command, "PARTS", {"other": lambda _live: BenchPart((PLAIN,)), "evaluate": None})
+    for parts, items in ((["evaluate"], None), ([], None), (["other", "evaluate"], None), (["evaluate"], 7)):
+        with pytest.raises(typer.Exit):
+            command.main(parts, items)
+    assert asked == [10_000, 500, 500, 7]
 
 
 def test_an_unknown_part_is_named() -> None:
@@ -175,7 +192,8 @@ def test_an_unknown_part_is_named() -> None:
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "ethos-hil: the benchmark has no part 'speed' (there are host, launcher, suites, npu, timing, patches)\n"
+        "ethos-hil: the benchmark has no part 'speed' "
+        "(there are host, launcher, suites, npu, timing, patches, evaluate)\n"
     )
 
 

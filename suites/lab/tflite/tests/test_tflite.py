@@ -162,8 +162,9 @@ def test_without_tensorflow_lite_micro_the_command_says_how_to_get_it(
     assert "make build/tflite-micro/.installed" in (caught.value.hint or "")
 
 
-@pytest.mark.skipif(not oracle.available(), reason="needs TensorFlow Lite Micro: make build/tflite-micro/.installed")
+@pytest.mark.proof
 def test_the_recorded_answers_are_todays() -> None:
+    """It needs `make build/tflite-micro/.installed`."""
     names = ["lstm", "softmax int8", "leaky relu int16"]
     questions = {name: catalogue(name)[name] for name in names}
     found = oracle.answers({name: (one.tflite, one.sets) for name, one in questions.items()})
