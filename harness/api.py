@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -132,15 +131,12 @@ def run(
         calibrate,
         int16=int16,
         quantizer=quantizer,
-        trust=trust_model,
+        trust_model=trust_model,
         npu=npu,
         memory_mode=memory_mode,
         vela=vela,
         scheme=scheme,
         method=method,
-    )
-    request = dataclasses.replace(
-        request,
         leave=_texts(leave),
         delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
         target=target,
@@ -188,7 +184,7 @@ def lower(
     Raises:
         UsageError, ToolError: as `run`.
     """
-    from ethos_hil.harness.lowered_request import lowered
+    from ethos_hil.harness.lowered_request import lowered_request
 
     request = _request(
         model,
@@ -196,22 +192,15 @@ def lower(
         calibrate,
         int16=int16,
         quantizer=quantizer,
-        trust=trust_model,
+        trust_model=trust_model,
         npu=npu,
         memory_mode=memory_mode,
         vela=vela,
         scheme=scheme,
-    )
-    return lowered(
-        request.model,
-        request.npu_name,
-        request.quantisation,
-        trust=trust_model,
-        vela=request.setup,
-        scheme=scheme,
         as_upstream=as_upstream,
         leave=_texts(leave),
-    ).artifact
+    )
+    return lowered_request(request).artifact
 
 
 def preflight(
@@ -254,17 +243,18 @@ def preflight(
         calibrate,
         int16=int16,
         quantizer=quantizer,
-        trust=trust_model,
+        trust_model=trust_model,
         npu=npu,
         memory_mode=memory_mode,
         vela=vela,
         scheme=scheme,
         method=method,
+        target=target,
+        as_upstream=as_upstream,
+        leave=_texts(leave),
+        delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
     )
-    delegation = Delegation(allow_cpu_only, require_delegated, max_cpu_ops)
-    return survey(
-        dataclasses.replace(request, target=target, as_upstream=as_upstream, leave=_texts(leave), delegation=delegation)
-    )
+    return survey(request)
 
 
 def evaluate(
@@ -324,14 +314,17 @@ def evaluate(
         calibrate,
         int16=int16,
         quantizer=quantizer,
-        trust=trust_model,
+        trust_model=trust_model,
         npu=npu,
         memory_mode=memory_mode,
         vela=vela,
         scheme=scheme,
         method=method,
+        target=target,
+        timeout=timeout,
+        as_upstream=as_upstream,
+        leave=_texts(leave),
     )
-    request = dataclasses.replace(request, target=target, timeout=timeout, as_upstream=as_upstream, leave=_texts(leave))
     chosen = ItemMetric(getattr(metric, "__name__", "a function"), metric) if callable(metric) else metric
     given = data if isinstance(data, str) else DataSet.of(data)
     return evaluate_request(EvaluationRequest(request, given, chosen, limit, jobs, try_int16), progress)
@@ -381,15 +374,12 @@ class OpenTarget:
             calibrate,
             int16=int16,
             quantizer=quantizer,
-            trust=trust_model,
+            trust_model=trust_model,
             npu=self.npu,
             memory_mode=memory_mode,
             vela=vela,
             scheme=scheme,
             method=method,
-        )
-        request = dataclasses.replace(
-            request,
             target=self.name,
             repeat=repeat,
             timeout=timeout,
@@ -449,17 +439,16 @@ def _request(
     *,
     int16: Sequence[str],
     quantizer: str | Quantizer | None,
-    trust: bool,
     **options: Any,
 ) -> RunRequest:
-    """Return the request for a model in any form, with its inputs as arrays."""
+    """Return the request for a model in any form, with its inputs as arrays; `options` are further fields of it."""
     given: Path | list[tuple[Any, ...]] | None
     given = Path(inputs) if isinstance(inputs, str | Path) else None if inputs is None else _input_sets(inputs)
     loaded = _loaded(model, None if isinstance(given, Path) else given)
     chosen = QuantisationOptions(_calibration(calibrate), _names(int16), quantizer)
     chosen.check_files()
     arrays = given if isinstance(given, Path) or given is None else tuple(_arrays(entry) for entry in given)
-    return RunRequest(loaded, inputs=arrays, quantisation=chosen, trust_model=trust, **options)
+    return RunRequest(loaded, inputs=arrays, quantisation=chosen, **options)
 
 
 def _expected(expected: Inputs | None) -> Path | tuple[InputSet, ...] | None:

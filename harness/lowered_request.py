@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ethos_hil.harness.quantisation_options import QuantisationOptions
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.named_model import Change, LoweredModel, Needed, lower_named, never_needed
@@ -13,6 +14,30 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.progress import Progress, silent
 from ethos_hil.lowering.tosa_spec import TosaSpec
+
+
+def lowered_request(request: RunRequest, **options: Any) -> LoweredModel:
+    """Lower a request's model for its NPU, as the request says, or find it in the cache without loading it.
+
+    Args:
+        request: what is asked.
+        options: further arguments of `lowered`: needed, progress, hosts.
+
+    Raises:
+        UsageError, CompileError, ToolError: as `load_model` and `lower`.
+    """
+    return lowered(
+        request.model,
+        request.npu_name,
+        request.quantisation,
+        method=request.method,
+        trust=request.trust_model,
+        vela=request.setup,
+        scheme=request.scheme,
+        as_upstream=request.as_upstream,
+        leave=request.leave,
+        **options,
+    )
 
 
 def lowered(

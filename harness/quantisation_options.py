@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from ethos_hil.harness.image.inputs import InputFile
-from ethos_hil.lowering.bytecode import check_bytecode, imported_files
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import TorchModel, calibrated
 from ethos_hil.lowering.module_names import chosen_modules, modules_in
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.quantised import is_quantised
 from ethos_hil.lowering.scheme import Scheme
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.user_function import called, load_function
 
 if TYPE_CHECKING:
@@ -171,14 +169,8 @@ def _function(given: str | Quantizer, what: str) -> Callable[..., Any]:
             return given
         raise UsageError(f"the quantizer is a {type(given).__name__}", hint="give a function of the compile spec")
     function: Callable[..., Any]
-    function, sources = load_function(given, what)
-    _check(sources)
+    function, _ = load_function(given, what)
     return function
-
-
-def _check(sources: Sources) -> None:
-    if sources.root is not None:
-        check_bytecode(imported_files(sources.root))
 
 
 def _dtype(tensor: torch.Tensor) -> np.dtype[Any]:

@@ -12,12 +12,13 @@ from ethos_hil.harness.image.formats import MOST_EXECUTIONS
 from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions, VelaSetup
 
 if TYPE_CHECKING:
     from ethos_hil.harness.image.inputs import InputSet
-    from ethos_hil.lowering.model import ProgramFile, TorchModel
+    from ethos_hil.lowering.model import TorchModel
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TARGET = "virtual"
@@ -87,6 +88,13 @@ class RunRequest:
     def label(self) -> str:
         """The model's name in records."""
         return self.model if isinstance(self.model, str) else self.model.label
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the model is compiled already."""
+        if isinstance(self.model, str):
+            return self.model.lower().endswith(PROGRAM_SUFFIXES)
+        return isinstance(self.model, ProgramFile)
 
     def check_numbers(self) -> None:
         """Check what no other check sees before a target is started.

@@ -15,7 +15,7 @@ from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
-from ethos_hil.harness.lowered_request import lowered
+from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
@@ -158,7 +158,7 @@ def run(
     reporter = reporter or Silent()
     watch = Stopwatch("starting", began)
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
-    npu, setup = request.npu_name, request.setup
+    npu, _ = request.npu_name, request.setup  # either may be one that cannot be
     request.check_numbers()
     board = make_target(
         request.target, npu, strict=request.strict, fast=request.fast, trust_elf=request.trust_elf, pool=pool
@@ -176,21 +176,13 @@ def run(
         watch.begin_stage(text)
         reporter.stage(f"{what}: {text}")
 
-    found = lowered(
-        request.model,
-        npu,
-        request.quantisation,
-        method=request.method,
-        trust=request.trust_model,
+    found = lowered_request(
+        request,
         # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
         needed=lambda stateful, repeat: (
             request.inputs is not None or (stateful and (request.repeat or max(repeat.values(), default=1)) > 1)
         ),
         progress=progress,
-        vela=setup,
-        scheme=request.scheme,
-        as_upstream=request.as_upstream,
-        leave=request.leave,
     )
     artifact = found.artifact.of(request.method)
     request = dataclasses.replace(request, repeat=request.repeat or found.repeat.get(artifact.method, 1))

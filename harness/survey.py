@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.preflight import FAIL, Destination, examine
-from ethos_hil.harness.lowered_request import lowered
+from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Runner, describe
@@ -16,7 +16,7 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model import load_model
 from ethos_hil.lowering.placement import Placement
-from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
+from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.results.record import Check, TargetInfo
 
 
@@ -47,7 +47,7 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
         UsageError, ToolError: as `ethos_hil.harness.run.run`.
     """
     reporter = reporter or Silent()
-    npu, setup = request.npu_name, request.setup
+    npu, _ = request.npu_name, request.setup  # what cannot be is said before anything is loaded
     request.check_numbers()
     board = make_target(request.target, npu)
     firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
@@ -56,24 +56,14 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     data = RunData.read(request)
     what = f"Lowering {request.label} for {npu}"
     reporter.stage(what)
-    source = request.model
-    if isinstance(source, str) and source.lower().endswith(PROGRAM_SUFFIXES):
-        source = load_model(source)
-    if isinstance(source, ProgramFile):  # for another NPU raises no error here
-        npu = Artifact.of_program(source.data, source.label).npu or npu
-        setup = setup if request.vela.given else None
-    found = lowered(
-        source,
-        npu,
-        request.quantisation,
-        method=request.method,
-        trust=request.trust_model,
-        progress=lambda text: reporter.stage(f"{what}: {text}"),
-        vela=setup,
-        scheme=request.scheme,
-        as_upstream=request.as_upstream,
-        leave=request.leave,
-    )
+    asked = request
+    if request.is_program:  # for another NPU raises no error here
+        program = load_model(request.model) if isinstance(request.model, str) else request.model
+        assert isinstance(program, ProgramFile)
+        compiled_for = Artifact.of_program(program.data, program.label).npu or npu
+        mode = request.memory_mode if request.vela.given else None
+        asked = replace(request, model=program, npu=compiled_for.name, memory_mode=mode)
+    found = lowered_request(asked, progress=lambda text: reporter.stage(f"{what}: {text}"))
     artifact = found.artifact
     artifact = artifact.of(request.method)
     sets, _ = data.of(found.source).input_sets(artifact)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,7 @@ def lower(
     leave: Sequence[str] = (),
     cache: Cache | None = None,
     progress: Progress = silent,
+    hosts: Callable[[str, HostModules], None] | None = None,
 ) -> Artifact:
     """Compile a model for an NPU, or to TOSA alone, or take a compiled one from the cache.
 
@@ -76,6 +77,8 @@ def lower(
         cache: the cache of artifacts; by default the user's.
         progress: called with what is being done (`ethos_hil.lowering.progress.Progress`). File descriptors 1 and 2 are
             redirected while a stage runs, so show progress on a duplicate of them.
+        hosts: called with each method's name and modules, as `host_modules` has them, if the model is lowered now and
+            not taken from the cache.
 
     Returns:
         The artifact. Its `npu_ops` are empty when nothing could be delegated, or when it is a .pte of unknown origin.
@@ -123,7 +126,8 @@ def lower(
             programs = {name: ready.program for name, ready in early.items()}
             key = model_key(exported, model, (*toolchain.key, *asked), programs)
         artifact, _ = cache.get_or_make(
-            key, lambda: _compile(model, exported, early, toolchain, key, whole=whole, asked=tuple(leave))
+            key,
+            lambda: _compile(model, exported, early, toolchain, key, whole=whole, asked=tuple(leave), hosts=hosts),
         )
     return artifact.called(model.label)
 
@@ -156,9 +160,7 @@ def host_modules(
             import_executorch()
             spec = toolchain.compile_spec
         ready = _prepared(method, chosen, exported, toolchain, spec, model.sources)
-    floating = exported.module(check_guards=False) if ready.floating else None
-    quantised = ready.program.module(check_guards=False) if ready.quantised else None
-    return HostModules(floating, quantised, model.sources)
+    return _hosts(exported, ready, model.sources)
 
 
 def _from_program(model: ProgramFile, npu: NpuName, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
@@ -204,6 +206,12 @@ class _Ready:
     scheme: str | None = None
 
 
+def _hosts(exported: torch.export.ExportedProgram, ready: _Ready, sources: Sources) -> HostModules:
+    floating = exported.module(check_guards=False) if ready.floating else None
+    quantised = ready.program.module(check_guards=False) if ready.quantised else None
+    return HostModules(floating, quantised, sources)
+
+
 def _quantised_by_users(
     model: TorchModel,
     exported: Mapping[str, torch.export.ExportedProgram],
@@ -240,6 +248,7 @@ def _compile(
     *,
     whole: bool,
     asked: tuple[str, ...],
+    hosts: Callable[[str, HostModules], None] | None,
 ) -> Artifact:
     tell("loading ExecuTorch")
     with _stage("loading ExecuTorch", model.sources):
@@ -247,7 +256,7 @@ def _compile(
         import_executorch()
         spec = toolchain.compile_spec
     with apply(SPEED):
-        return _lowered(model, exported, early, toolchain, spec, key, whole=whole, asked=asked)
+        return _lowered(model, exported, early, toolchain, spec, key, whole=whole, asked=asked, hosts=hosts)
 
 
 def _lowered(
@@ -260,6 +269,7 @@ def _lowered(
     *,
     whole: bool,
     asked: tuple[str, ...],
+    hosts: Callable[[str, HostModules], None] | None,
 ) -> Artifact:
     """Quantise, delegate and emit a model; ExecuTorch is imported, and upstream is patched."""
     import torch
@@ -269,6 +279,9 @@ def _lowered(
         name: early.get(name) or _prepared(name, method, exported[name], toolchain, spec, model.sources)
         for name, method in model.methods.items()
     }
+    if hosts is not None:
+        for name, method in ready.items():
+            hosts(name, _hosts(exported[name], method, model.sources))
     programs = {name: method.program for name, method in ready.items()}
     given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
     borders: Mapping[str, Border] = {}

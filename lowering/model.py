@@ -147,7 +147,7 @@ def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
         return _load_exported(text, trust=trust)
     function, sources = load_function(text, "MODEL")
     loaded = _call(function, text, sources)
-    if sources.root is not None:
+    if sources.root is not None:  # the function may have imported more
         check_bytecode(imported_files(sources.root))
     return loaded
 

@@ -17,6 +17,7 @@ from typing import Any
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from import artifact_memo, imported_files
 from ethos_hil.lowering.made_from.artifact_memo import Found
@@ -146,12 +147,14 @@ def lower_named(
     needed: Needed = never_needed,
     cache: Cache | None = None,
     progress: Progress = silent,
+    hosts: Callable[[str, HostModules], None] | None = None,
 ) -> LoweredModel:
     """Load the model called `text` and lower it, or find its artifact in the cache without loading it.
 
     Args:
         text: a MODEL as on the command line.
-        target, vela, scheme, whole, as_upstream, leave, cache, progress: as for `ethos_hil.lowering.lower.lower`.
+        target, vela, scheme, whole, as_upstream, leave, cache, progress, hosts: as for
+            `ethos_hil.lowering.lower.lower`.
         change: what is changed of the model after it is loaded.
         trust: as for `load_model`.
         needed: whether the caller needs the loaded model.
@@ -172,6 +175,7 @@ def lower_named(
             leave=leave,
             cache=cache,
             progress=progress,
+            hosts=hosts,
         )
 
     origin = None if trust else _Origin.of(text)  # what a file with code in it asks for is not watched

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ethos_hil.lowering.bytecode import check_bytecode, imported_files
 from ethos_hil.lowering.error_text import summary, user_line
 from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.program_file import FORMS, no_file
@@ -33,7 +34,8 @@ def load_function(text: str, what: str) -> tuple[Any, Sources]:
         what: the argument that has this text, in an error: "MODEL", "--quantizer".
 
     Raises:
-        UsageError: there is no such file, module or function, or importing it fails.
+        UsageError: there is no such file, module or function, importing it fails, or Python runs an older text of it or
+            of what it imports.
     """
     forms = FORMS if what == "MODEL" else "give file.py:function or package.module:function"
     place, separator, name = text.rpartition(":")
@@ -52,6 +54,8 @@ def load_function(text: str, what: str) -> tuple[Any, Sources]:
         module = _import_module(place, what, text, forms)
         file = getattr(module, "__file__", None)  # modules that are part of Python have none
         sources = Sources(Path(file).parent if file else None)
+    if sources.root is not None:
+        check_bytecode(imported_files(sources.root))
     return _function(module, name, place), sources
 
 

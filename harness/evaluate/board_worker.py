@@ -57,14 +57,6 @@ class DeviceAnswers:
     reference_seconds: float
 
 
-@dataclass(frozen=True)
-class _Failed:
-    kind: FailureKind
-    message: str
-    hint: str | None
-    console: tuple[str, ...]
-
-
 class BoardWorker:
     """A worker process. It ends when this process ends, however that happens."""
 
@@ -92,18 +84,19 @@ class BoardWorker:
         """Return the answers to the chunk that it has.
 
         Raises:
-            TargetError: the run failed; or the process ended.
+            EthosHilError: what the run raised.
+            TargetError: the process ended.
         """
         self.busy = False
         try:
-            said: DeviceAnswers | _Failed = self.connection.recv()
+            said: DeviceAnswers | EthosHilError = self.connection.recv()
         except (EOFError, ConnectionResetError) as error:
             self._process.join()
             raise TargetError(
                 f"a worker process ended with {self._process.exitcode}", kind=FailureKind.CRASHED
             ) from error
-        if isinstance(said, _Failed):
-            raise TargetError(said.message, kind=said.kind, hint=said.hint, console=said.console)
+        if isinstance(said, EthosHilError):
+            raise said
         return said
 
     def stop(self) -> None:
@@ -133,9 +126,9 @@ def _serve(connection: Connection, artifact: Artifact, request: RunRequest, pare
                     board = make_target(
                         request.target, request.npu_name, strict=request.strict, fast=request.fast, pool=pool
                     )
-                said: DeviceAnswers | _Failed = _run(artifact, board, request, chunk)
+                said: DeviceAnswers | EthosHilError = _run(artifact, board, request, chunk)
             except EthosHilError as error:
-                said = _Failed(error.kind, error.message, error.hint, error.console)
+                said = error
             connection.send(said)
 
 

@@ -17,15 +17,14 @@ from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
 from ethos_hil.harness.evaluate.metric import ItemMetric
 from ethos_hil.harness.evaluate.tally import DEVICE, ScoreTally
+from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.host_modules import HostModules
-from ethos_hil.lowering.lower import host_modules, lower
-from ethos_hil.lowering.model import ProgramFile, TorchModel, load_model
-from ethos_hil.lowering.quantisation_notes import quantisation_notes
+from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.torch_threads import one_torch_thread
 from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
 from ethos_hil.results.record import Failure, TargetInfo
@@ -132,35 +131,34 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     reporter = reporter or Silent()
     request.check()
     run = request.run
-    npu, setup = run.npu_name, run.setup
+    npu, _ = run.npu_name, run.setup  # either may be one that cannot be
     board = make_target(run.target, npu, strict=run.strict, fast=run.fast)
     jobs = request.jobs or ((os.cpu_count() or 1) if board.kind == "virtual" else 1)
     data = DataSet.load(request.data) if isinstance(request.data, str) else request.data
     metric = ItemMetric.parse(request.metric) if isinstance(request.metric, str) else request.metric
-    model = load_model(run.model, trust=run.trust_model) if isinstance(run.model, str) else run.model
-    if isinstance(model, ProgramFile):
+    if run.is_program:
         raise UsageError(
-            f"{model.label} is compiled, so there is no float model to compare with",
+            f"{run.label} is compiled, so there is no float model to compare with",
             hint="give the model it was made from, file.py:function or a .pt2",
         )
-    what = f"Lowering {model.label} for {npu}"
-    model = run.quantisation.applied(model, run.method)
-    assert isinstance(model, TorchModel)
-    artifact = lower(
-        model,
-        npu,
-        vela=setup,
-        scheme=run.scheme,
-        as_upstream=run.as_upstream,
-        leave=run.leave,
+    what = f"Lowering {run.label} for {npu}"
+    made: dict[str, HostModules] = {}
+    lowered = lowered_request(
+        run,
+        needed=lambda stateful: True,
         progress=lambda text: reporter.stage(f"{what}: {text}"),
-    ).of(run.method)
+        hosts=made.__setitem__,
+    )
+    model, artifact = lowered.model, lowered.artifact.of(run.method)
+    assert model is not None
     if artifact.keeps_state:
         raise UsageError(
             f"{model.label} keeps state between calls, and the items of a data set are independent",
             hint="ethos-hil run --inputs runs a sequence",
         )
-    hosts = host_modules(model, artifact.method, npu, vela=setup, scheme=run.scheme, progress=reporter.stage)
+    hosts = made.get(artifact.method) or host_modules(
+        model, artifact.method, npu, vela=run.setup, scheme=run.scheme, progress=reporter.stage
+    )
     items = data.items(artifact.plan.input_tensors, request.limit)
     first = next(items, None)
     if first is None:
@@ -171,7 +169,7 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
         TargetInfo(board.name, board.kind, board.soc),
         ScoreTally(metric or ItemMetric.for_label(first.label)),
         jobs,
-        notes=(*model.notes, *quantisation_notes(model, artifact.method, artifact.scheme), *artifact.notes),
+        notes=(*lowered.said(artifact.method), *artifact.notes),
     )
     total = _least(data.count, request.limit)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")

@@ -12,6 +12,7 @@ import pytest
 from ethos_hil.lowering.bytecode import check_bytecode, imported_files
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.user_function import load_function
 
 OLD, NEW = "FACTOR = 2.0\n", "FACTOR = 0.5\n"
 TIMESTAMP, CHECKED, UNCHECKED = (
@@ -100,6 +101,21 @@ def test_a_model_that_is_not_what_its_files_say_is_refused(tmp_path: Path, monke
             load_model(name)
     finally:
         for module in ("layers_of_stale_bytecode", "ethos_hil_model_net"):
+            sys.modules.pop(module, None)
+
+
+@pytest.mark.parametrize("option", ["--data", "--metric", "--calibrate", "--quantizer"])
+def test_so_is_any_function_of_the_users(option: str, tmp_path: Path) -> None:
+    name = f"layers_for_{option.strip('-')}"
+    layers = write(tmp_path / f"{name}.py", OLD)
+    py_compile.compile(str(layers))
+    write(layers, NEW)
+    (tmp_path / "given.py").write_text(f"from {name} import FACTOR\ndef function():\n    return FACTOR\n")
+    try:
+        with pytest.raises(UsageError, match=rf"{name}\.py says now"):
+            load_function(f"{tmp_path / 'given.py'}:function", option)
+    finally:
+        for module in (name, "ethos_hil_given_given"):
             sys.modules.pop(module, None)
 
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering import named_model
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.host_modules import HostModules
+from ethos_hil.lowering.lower import host_modules, lower
+from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.npu_name import NpuName
 
 __all__ = ["ethos_hil", "here"]
+NPU = NpuName.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118  # NPU_SET_OFM_ZERO_POINT of Vela's wheel
 DATA = """
 import torch
@@ -63,6 +78,9 @@ def mislabelled():
 def broken_free():
     data = Labelled()
     return [data[index] for index in range(6)]
+
+def misshapen():
+    return [(image, torch.zeros(3 if index == 4 else 5)) for index, (image, _) in enumerate(broken_free())]
 
 def regression():
     return [(image, torch.zeros(5)) for image, _ in broken_free()]
@@ -119,6 +137,12 @@ def test_a_data_set_is_scored_and_every_answer_compared(ethos_hil: Run, data: Pa
     wrong = evaluated(ethos_hil, data, "mislabelled", status=2)
     assert wrong["items"] == 3
     assert "item 3: the label is 7, not a class from 0 to 4" in wrong["err"]
+    shaped = evaluated(ethos_hil, data, "misshapen", "-j", 1, status=2)
+    assert shaped["items"] == 4
+    assert "item 4: the label is float32[3], output 0 is float32[1, 5]" in shaped["err"]
+    for ended in (broken, wrong, shaped):
+        (line,) = [line for line in ended["err"].splitlines() if not line.endswith("...")]
+        assert line.startswith("ethos-hil: --data data.py:")
 
 
 @pytest.mark.slow
@@ -126,12 +150,6 @@ def test_a_device_that_answers_otherwise_is_no_success(
     ethos_hil: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program's command stream writes another zero point than it was compiled with."""
-    import dataclasses
-    import struct
-
-    from ethos_hil.harness.evaluate import evaluation
-    from ethos_hil.lowering.artifact import Artifact
-    from ethos_hil.lowering.lower import lower
 
     def sabotaged(*args: Any, **settings: Any) -> Artifact:
         artifact = lower(*args, **settings)
@@ -144,7 +162,7 @@ def test_a_device_that_answers_otherwise_is_no_success(
                 struct.pack_into("<I", blob, at, word ^ 1 << 16)
         return dataclasses.replace(artifact, pte=artifact.pte.replace(delegate.vela, bytes(blob)))
 
-    monkeypatch.setattr(evaluation, "lower", sabotaged)
+    monkeypatch.setattr(named_model, "lower", sabotaged)
     found = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1)
     assert found["verdict"] == "failed"
     assert found["failure"]["kind"] == "mismatch"
@@ -152,13 +170,56 @@ def test_a_device_that_answers_otherwise_is_no_success(
     assert found["equal_to_reference"] < 6
 
 
+def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> None:
+    worker = BoardWorker(artifact, RunRequest("classifier"))
+    try:
+        worker.give(Chunk(0, ((np.zeros((1, 2, 8, 8), np.int8),),)))
+        with pytest.raises(UsageError, match="input 0 is int8") as caught:
+            worker.take()
+        assert (caught.value.exit_status, caught.value.kind) == (2, "usage")
+        worker.give(Chunk(0, (artifact.example_inputs,)))  # it goes on
+        assert worker.take().equal == (True,)
+    finally:
+        worker.stop()
+
+
+def test_a_model_is_quantised_once(tmp_path: Path) -> None:
+    """The modules of the host come with the lowering, if there is one; and the program is what it is without them."""
+    stages: list[str] = []
+    made: dict[str, HostModules] = {}
+    cache = Cache(tmp_path / "one")
+    artifact = lower(small(), NPU, cache=cache, hosts=made.__setitem__, progress=stages.append)
+    assert stages.count("quantising") == 1
+    assert artifact.pte == lower(small(), NPU, cache=Cache(tmp_path / "two")).pte
+    inputs = artifact.example_inputs
+    known, again = made["forward"].answers(inputs), host_modules(small(), "forward", NPU).answers(inputs)
+    assert set(known) == set(again) == {"float", "quantised"}
+    assert all(np.array_equal(*pair) for name in known for pair in zip(known[name], again[name], strict=True))
+    assert not np.array_equal(known["float"][0], known["quantised"][0])
+    made.clear()
+    assert lower(small(), NPU, cache=cache, hosts=made.__setitem__).pte == artifact.pte
+    assert made == {}
+
+
+def small() -> TorchModel:
+    torch.manual_seed(0)
+    return from_module(torch.nn.Conv2d(2, 4, 3).eval(), (torch.randn(1, 2, 8, 8),))
+
+
+@pytest.fixture(scope="module")
+def artifact() -> Artifact:
+    return lower(small(), NPU)
+
+
 def test_arguments_that_cannot_be(ethos_hil: Run, data: Path) -> None:
+    (data / "my.ini").write_text("[System_Config.Slow]\ncore_clock=quick\n")
     for arguments, words in (
         (("--data", "data.py:labeled"), ["no function 'labeled'", "did you mean labelled?"]),
         (("--data", "absent.py:data"), ["no such file", "absent.py"]),
         (("--data", "data.py:classifier"), ["item 0"]),
         (("--data", "data.py:labelled", "--metric", "top2"), ["--metric 'top2' is none", "top1, top5, mae"]),
         (("--data", "data.py:labelled", "-j", "1000"), ["--jobs is 1000"]),
+        (("--data", "data.py:labelled", "--vela-ini", "my.ini", "--system-config", "Slow"), ["my.ini", "core_clock"]),
     ):
         assert_one_clear_line(ethos_hil("evaluate", "data.py:classifier", *arguments), 2, *words)
 

@@ -54,7 +54,7 @@ def main(
     if unknown:
         raise UsageError(f"the benchmark has no part {unknown[0]!r}", hint=f"there are {', '.join(PARTS)}")
     images = items or (evaluation.MANY if parts == ["evaluate"] else evaluation.FEW)
-    measures = {**PARTS, "evaluate": partial(evaluation.measure, items=images)}
+    measures: dict[str, Callable[[Live], BenchPart]] = {**PARTS, "evaluate": partial(evaluation.measure, items=images)}
     done: dict[str, BenchPart] = {}
     for name in parts or PARTS:
         with Live() as live:

@@ -13,6 +13,7 @@ import pytest
 import typer
 from rich.console import Console
 
+from ethos_hil.harness.progress import Live
 from ethos_hil.suites.lab.self_bench import __main__ as command
 from ethos_hil.suites.lab.self_bench import evaluation, host, launcher, npu, suite_tests, timing_model
 from ethos_hil.suites.lab.self_bench.evaluation import Rates
@@ -178,7 +179,12 @@ def test_each_part_has_the_thresholds_it_must_have(part: Callable[[], BenchPart]
 
 def test_evaluate_by_itself_has_all_images_and_few_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(command.evaluation, "measure", lambda _live, items: asked.append(items) or BenchPart((PLAIN,)))
+
+    def measure(_live: Live, items: int) -> BenchPart:
+        asked.append(items)
+        return BenchPart((PLAIN,))
+
+    monkeypatch.setattr(evaluation, "measure", measure)
     monkeypatch.setattr(command, "PARTS", {"other": lambda _live: BenchPart((PLAIN,)), "evaluate": None})
     for parts, items in ((["evaluate"], None), ([], None), (["other", "evaluate"], None), (["evaluate"], 7)):
         with pytest.raises(typer.Exit):
