@@ -49,6 +49,9 @@ def classifier():
     torch.manual_seed(0)
     return Classifier(), (torch.randn(1, 2, 8, 8),)
 
+def unseeded():
+    return Classifier(), (torch.randn(1, 2, 8, 8),)
+
 class Labelled(torch.utils.data.Dataset):
     def __init__(self):
         generator = torch.Generator().manual_seed(1)
@@ -97,9 +100,11 @@ def data(here: Path) -> Path:
     return here
 
 
-def evaluated(ethos_hil: Run, data: Path, name: str, *more: object, status: int = 0) -> dict[str, Any]:
+def evaluated(
+    ethos_hil: Run, data: Path, name: str, *more: object, status: int = 0, model: str = "classifier"
+) -> dict[str, Any]:
     report = data / "report.json"
-    result = ethos_hil("evaluate", "data.py:classifier", "--data", f"data.py:{name}", "--json", report, *more)
+    result = ethos_hil("evaluate", f"data.py:{model}", "--data", f"data.py:{name}", "--json", report, *more)
     assert result.status == status, result.err
     document: dict[str, Any] = json.loads(report.read_text())
     return document | {"out": result.out, "err": result.err}
@@ -163,7 +168,8 @@ def test_a_device_that_answers_otherwise_is_no_success(
         return dataclasses.replace(artifact, pte=artifact.pte.replace(delegate.vela, bytes(blob)))
 
     monkeypatch.setattr(named_model, "lower", sabotaged)
-    found = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1)
+    found = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1, model="unseeded")
+    assert any("data.py draws random numbers without torch.manual_seed" in note for note in found["notes"])
     assert found["verdict"] == "failed"
     assert found["failure"]["kind"] == "mismatch"
     assert found["items"] == 6
