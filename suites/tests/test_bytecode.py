@@ -46,12 +46,12 @@ def test_a_case_of_old_bytecode_fails_and_is_not_kept(tmp_path: Path) -> None:
     variables = {**WRITES, "ETHOS_HIL_CACHE": str(tmp_path / "cache")}
 
     def verdicts() -> list[str]:
-        made = session(tmp_path, ".", "--suffix", "U55_BI", root=tmp_path, environment=variables)
+        made = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
         return list(made.verdicts.values())
 
     assert verdicts() == ["verified"]
     write(factor, "FACTOR = 0.5\n")
-    made = session(tmp_path, ".", "--suffix", "U55_BI", root=tmp_path, environment=variables)
+    made = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
     ((_, test),) = made.tests.items()
     assert test.verdict == "failed"
     assert "factor_of_stale_bytecode.py says now" in test.text

@@ -20,6 +20,13 @@ PASSED, FAILED = 0, 1
 """pytest's exit statuses."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def lowered(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have one session lower what the tests here run: each by itself would import torch for it, which takes longer."""
+    found = session(tmp_path_factory.mktemp("lowered"), SAMPLE, "-k", "u55 or itself", "--compile-only")
+    assert "compiled-only" in set(found.verdicts.values()), found.output
+
+
 def records(folder: Path) -> dict[str, Record]:
     """Return the kept records, by the end of the test's id."""
     kept = [item.record for item in read(folder / "runs") if isinstance(item, StoredRecord)]
