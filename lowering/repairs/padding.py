@@ -3,18 +3,28 @@
 Vela works out the padding of an operation from its shapes. Where it has given an operation a shape that is not its own,
 there are positions whose window lies in padding alone. No convolution or pool of TOSA has such positions on its edge
 beyond the window's extent; so this shows miscompilations, also those that have no name yet.
+
+Vela splits a padded pool with a stride above 3 into operations of one tap each, which share accumulators (Ethos-U85).
+The padding of these is that of the whole pool, and they are left out here. A transposed convolution with a larger
+stride than its kernel has outputs that no input reaches; Vela computes them from padding alone. A program that has one
+is not checked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
+
 from ethos_hil.lowering.formats.command_stream import commands
+from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 
 # Codes of registers and operations, the same on all families; source: the register description in the vela wheel.
 _PADS = {0x100: "top", 0x101: "left", 0x102: "right", 0x103: "bottom"}
-_KERNEL_WIDTH, _KERNEL_HEIGHT = 0x120, 0x121
+_KERNEL_WIDTH, _KERNEL_HEIGHT, _ACC_FORMAT = 0x120, 0x121, 0x124
+_SHARED = 0x70
+"""In ACC_FORMAT of the Ethos-U85: the accumulators are kept from the last operation, or for the next one."""
 _CONVOLUTION, _DEPTHWISE, _POOL = 0x002, 0x003, 0x005
 _WINDOWS = (_CONVOLUTION, _DEPTHWISE, _POOL)
 _EXTENTS = {0x100: _KERNEL_HEIGHT, 0x103: _KERNEL_HEIGHT, 0x101: _KERNEL_WIDTH, 0x102: _KERNEL_WIDTH}
@@ -37,21 +47,37 @@ class ExcessPadding:
     extent: int
 
 
-def excess_padding(blob: VelaBlob) -> tuple[ExcessPadding, ...]:
-    """Return the operations of a delegate that are padded further than their windows reach, in stream order."""
-    return scan_padding(blob.command_stream)
+def excess_padding(blob: VelaBlob, tosa: bytes) -> tuple[ExcessPadding, ...]:
+    """Return the operations of a delegate that are padded further than their windows reach, in stream order.
+
+    Args:
+        blob: the delegate.
+        tosa: the program that it was compiled from.
+    """
+    return () if _has_unreached_outputs(tosa) else scan_padding(blob.command_stream)
+
+
+def _has_unreached_outputs(tosa: bytes) -> bool:
+    for block in TosaDraft(tosa).blocks:
+        for each in block.operators:
+            if each.op == "TRANSPOSE_CONV2D":
+                stride = each.read(TransposeConv2dAttribute).StrideAsNumpy().tolist()
+                _, height, width, _ = block.tensors[each.inputs[1]].shape
+                if stride[0] > height or stride[1] > width:
+                    return True
+    return False
 
 
 def scan_padding(stream: bytes) -> tuple[ExcessPadding, ...]:
     """Return the operations of a stream (whole little-endian words) that are padded further than windows reach."""
-    registers = dict.fromkeys((*_PADS, _KERNEL_WIDTH, _KERNEL_HEIGHT), 0)
+    registers = dict.fromkeys((*_PADS, _KERNEL_WIDTH, _KERNEL_HEIGHT, _ACC_FORMAT), 0)
     found = []
     for command in commands(stream):
         if command.payload is not None:
             continue
         if command.code in registers:
             registers[command.code] = command.parameter
-        elif command.code in _WINDOWS:
+        elif command.code in _WINDOWS and not (command.code == _POOL and registers[_ACC_FORMAT] & _SHARED):
             for pad, extent in _EXTENTS.items():
                 if registers[pad] > registers[extent]:
                     found.append(ExcessPadding(command.offset, _PADS[pad], registers[pad], registers[extent] + 1))

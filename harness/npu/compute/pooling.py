@@ -4,6 +4,9 @@ A maximum covers valid taps only. An average without padding is a sum of differe
 reciprocal that the compiler put into OFM_SCALE; with padding, the hardware divides by the number of valid taps, to
 nearest, ties away from zero (established, see the package's docstring).
 
+Vela splits a padded pool with a stride above 3 into operations of one tap each that share accumulators (Ethos-U85):
+sums add up, and a maximum or minimum chooses. A tap that lies in the padding adds nothing (established).
+
 The compiler also moves and transposes data with 1x1 average pools, one small operation per slice, so a pool that
 changes no value is executed as a copy.
 """
@@ -27,6 +30,10 @@ from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
+
+
+_COMBINED = {PoolMode.SUM: np.add, PoolMode.MAX: np.maximum, PoolMode.MIN: np.minimum}
+"""What becomes of a value and the one that the accumulators hold."""
 
 
 class PoolStep:
@@ -54,6 +61,8 @@ class PoolStep:
         if op.hardware_divide:
             height, width = windows.input_size(op.kernel, op.ofm.height, op.ofm.width)
             values = divide_half_away(values, windows.valid_taps(op.kernel, height, width, op.ofm))
+        if op.start is not None:
+            values = _COMBINED[op.mode](values, op.start.load(memory))
         if op.ofm.is_accumulators:
             op.ofm.store(memory, values)
             return
@@ -108,6 +117,8 @@ def _positions_of_tap(count: int, stride: int) -> Callable[[int], slice]:
 def is_copy(op: Pool) -> bool:
     """Return whether the pool stores every input unchanged."""
     ifm, ofm, activation = op.ifm, op.ofm, op.activation
+    if op.start is not None:
+        return False
     if (ifm.bits, ifm.signed) != (ofm.bits, ofm.signed) or activation.wraps:
         return False
     if activation.table is not None or activation.curve is not None:

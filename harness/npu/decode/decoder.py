@@ -12,7 +12,7 @@ from dataclasses import replace
 from ethos_hil.harness.npu.compute.dma import INDEX_BYTES
 from ethos_hil.harness.npu.decode.fields import Fields
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55, FieldsU65
-from ethos_hil.harness.npu.decode.fields_u85 import FROM_IFM2, FROM_ZERO, FieldsU85
+from ethos_hil.harness.npu.decode.fields_u85 import FROM_IFM2, FROM_ZERO, GOING_ON, FieldsU85
 from ethos_hil.harness.npu.decode.repeated_pools import PoolRepeater
 from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.fault import Fault
@@ -48,6 +48,7 @@ FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
 OPERATION_EFFORT, SLICE_EFFORT = 8, 1
 MAX_EFFORT = 1 << 16  # a second of decoding; a network has hundreds of operations, a transposition thousands of slices
 STREAM_BYTES = 16  # of stream allow one more effort; a slice's commands have 20 bytes, so slices alone always pass
+CONTINUED = (PoolMode.MAX, PoolMode.SUM, PoolMode.MIN)  # pools that several operations with shared accumulators compute
 ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # shifts out the value and leaves the position, which is above it
 
 
@@ -212,11 +213,15 @@ class _Decoder:
         depth = get("IFM_DEPTH_M1") + 1
         name = self._pool_input(mode)
         ifm = fields.kernel_input(kernel, upscale, depth, name)
+        start = fields.start() if mode in CONTINUED else None
         ofm = fields.ofm()
         expected = 1 if mode is PoolMode.REDUCE_SUM else depth
         if ofm.depth != expected:
             raise fields.unsupported("OFM_DEPTH_M1", ofm.depth - 1, f"an output depth of {expected} is expected")
-        self._check_pool(mode, kernel, upscale, ifm)
+        in_parts = start is not None or ofm.is_accumulators
+        if ofm.is_accumulators and mode not in CONTINUED:
+            raise fields.unsupported("ACC_FORMAT", get("ACC_FORMAT"), "what this pool leaves in the accumulators")
+        self._check_pool(mode, kernel, upscale, ifm, in_parts=in_parts)
         scaling = fields.pool_scaling(mode, kernel, ofm)
         if mode is PoolMode.ARGMAX_X and (scaling.channel_scales or scaling.scale != ARGMAX_SCALE or ofm.bits != 32):
             register = "OFM_PRECISION" if scaling.channel_scales or ofm.bits != 32 else "OFM_SCALE"
@@ -237,19 +242,25 @@ class _Decoder:
             accesses=fields.accesses(
                 ofm, (name, ifm), scales=scaling.channel_scales.streams if scaling.channel_scales else ()
             ),
+            start=start,
         )
 
     def _pool_input(self, mode: PoolMode) -> str:
         """Return the input that a pool reads: IFM2 where the accumulators start with it, else IFM."""
         fields = self.fields
         source = fields.accumulator_source() if isinstance(fields, FieldsU85) else 0
-        if source != (FROM_IFM2 if mode is PoolMode.NONE else FROM_ZERO):
+        going_on = source == GOING_ON and mode in CONTINUED
+        if not going_on and source != (FROM_IFM2 if mode is PoolMode.NONE else FROM_ZERO):
             value = self.registers.get("ACC_FORMAT")
             raise fields.unsupported("ACC_FORMAT", value, "what this pool's accumulators start with")
-        return "IFM2" if source else "IFM"
+        return "IFM2" if source == FROM_IFM2 else "IFM"
 
-    def _check_pool(self, mode: PoolMode, kernel: Kernel, upscale: Upscale, ifm: FeatureMap) -> None:
-        """Refuse pools whose arithmetic is not established."""
+    def _check_pool(self, mode: PoolMode, kernel: Kernel, upscale: Upscale, ifm: FeatureMap, *, in_parts: bool) -> None:
+        """Refuse pools whose arithmetic is not established.
+
+        A pool `in_parts` is one of several operations that share accumulators. Some of its windows may have nothing but
+        padding, which adds nothing to what the other operations find there.
+        """
         fields, get = self.fields, self.registers.get
         pointwise = mode in (PoolMode.REDUCE_SUM, PoolMode.NONE)
         if pointwise and not (kernel.is_point and upscale is Upscale.NONE):
@@ -261,7 +272,7 @@ class _Decoder:
         if kernel.dilation_y > 1 or kernel.dilation_x > 1:
             raise fields.unsupported("KERNEL_STRIDE", get("KERNEL_STRIDE"), "pooling with dilation")
         tall = max(kernel.top, kernel.bottom) >= kernel.height
-        if tall or max(kernel.left, kernel.right) >= kernel.width:
+        if not in_parts and (tall or max(kernel.left, kernel.right) >= kernel.width):
             sides = ("TOP", "BOTTOM") if tall else ("LEFT", "RIGHT")
             raise fields.padding_fault(FailureKind.UNSUPPORTED, sides, "pooling windows with padding alone")
         if mode is PoolMode.ARGMAX_Y:

@@ -51,6 +51,7 @@ class PoolRepeater:
             isinstance(op, Pool)
             and [access.write for access in op.accesses] == [False, True]
             and op.channel_scales is None
+            and op.start is None
             and op.ifm.one_tile
             and op.ofm.one_tile
         )

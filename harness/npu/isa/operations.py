@@ -167,7 +167,8 @@ class Pool:
     """POOL. `hardware_divide` asks for the mean over the valid taps before scaling.
 
     Where there are `channel_scales`, they scale, with the rounding of `scale`; otherwise `scale` does. PoolMode.NONE
-    passes values through the accumulators unchanged.
+    passes values through the accumulators unchanged. `start` and the OFM are as for Convolution: a sum adds to what the
+    accumulators hold, a maximum or minimum chooses.
     """
 
     offset: int
@@ -183,6 +184,7 @@ class Pool:
     activation: Activation
     block: Block
     accesses: tuple[Access, ...]
+    start: FeatureMap | None = None
 
     def moved(self, offset: int, ifm: FeatureMap, ofm: FeatureMap, accesses: tuple[Access, ...]) -> Pool:
         """Return the same pool on other maps of the same shapes. dataclasses.replace would take three times as long."""

@@ -13,12 +13,12 @@ import pytest
 
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.decode.waits import BLOCKDEP, find_waits
-from ethos_hil.harness.npu.isa.feature_map import Layout
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.npu.npu import NpuProgram
-from ethos_hil.harness.npu.timing.hazards import Hazard, find
+from ethos_hil.harness.npu.timing.hazards import Hazard, Touch, _shared_byte, find
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
 
@@ -176,3 +176,16 @@ def test_a_hazard_reads_as_a_sentence(compiled: CompiledGraph) -> None:
     hazard: Hazard = next(programs(compiled, Opcode.DMA_WAIT))[1].hazards[0]
     assert f"DMA at {hazard.first.offset:#x} may not have" in str(hazard)
     assert f"missing: DMA_WAIT {hazard.wait[1]}" in str(hazard)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "byte"),
+    [(0x60, 0x200, None), (0x04, 0x40, None), (0x44, 0x80, None), (0x20, 0x41, 0x40), (0x43, 0x44, 0x43), (0, 1, 0)],
+)
+def test_unused_lanes_of_bricks_are_no_hazard(begin: int, end: int, byte: int | None) -> None:
+    """Two positions of one channel, of which each brick holds one number of 32 bits and 15 unused lanes."""
+    bricks = FeatureMap(0, 1, 2, 1, Layout.BRICKS, 32, True, 0, (0, 0, 0, 0), 128, 64, 128, (2, 1, 1))
+    reads = Touch(0, *bricks.extent(whole_bricks=True), write=False, source=bricks)
+    assert reads.end == 0x80
+    writes = Touch(0, begin, end, write=True)
+    assert _shared_byte(reads, writes) == _shared_byte(writes, reads) == byte

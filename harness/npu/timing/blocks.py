@@ -80,7 +80,7 @@ def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int) -> B
     """Return the part of channels [c, c_end) that a block with output `out` reads."""
     if isinstance(kernel, Elementwise):
         return _broadcast(out, source, kernel.ofm)
-    if isinstance(kernel, Convolution | MatMul) and source is kernel.start:
+    if isinstance(kernel, Convolution | MatMul | Pool) and source is kernel.start:
         return out
     if isinstance(kernel, MatMul):
         if source is kernel.ifm2:

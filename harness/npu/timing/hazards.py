@@ -11,12 +11,13 @@ the wheel; regor's register command stream generators):
   0) may read while the predecessor's blocks up to j from the last are unwritten, i + j < BLOCKDEP. Reads of kernels
   happen in order, and so do their writes, so that between kernels only a read of what the predecessor writes is a
   hazard.
-- Kernels chained through internal buffers (Ethos-U85) run as one.
+- Kernels chained through internal buffers (Ethos-U85) run as one. Those that share accumulators do not.
 - SHRAM of 16 KB (ethos-u55-32 and -64) has no separate banks for look-up tables: a kernel without a table overwrites
   them, from its first block on.
 
 A hazard is two accesses to one byte, one of them a write, that nothing keeps in order. Feature maps are compared byte
-by byte, other accesses by extent. The regions of a program are assumed not to overlap.
+by byte, other accesses by extent. The unused lanes of a map's bricks do not count: they are read, but what is in them
+changes no result. The regions of a program are assumed not to overlap.
 
 That silicon behaves like this is Vela's claim; it is not established here.
 """
@@ -24,7 +25,7 @@ That silicon behaves like this is Vela's claim; it is not established here.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -34,9 +35,9 @@ from ethos_hil.harness.npu.decode.waits import Waits, find_waits
 from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
-from ethos_hil.harness.npu.isa.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op, Pool
 from ethos_hil.harness.npu.timing import blocks
-from ethos_hil.harness.npu.timing.overlap import Box, common_byte, runs
+from ethos_hil.harness.npu.timing.overlap import Box, Runs, common_byte, runs
 from ethos_hil.results.verdict import FailureKind
 
 
@@ -168,7 +169,7 @@ class _Checker:
         kernel.touches += [(op, touch) for touch in touches]
         if self.previous is not None and held.blocks:
             yield from self._overlap(self.previous, op, touches, held.blocks)
-        self.chained = op.ofm.layout is Layout.CHAIN
+        self.chained = op.ofm.layout is Layout.CHAIN and not op.ofm.is_accumulators
 
     def _overlap(self, previous: _Kernel, op: blocks.Kernel, touches: list[Touch], depth: int) -> Iterator[Hazard]:
         """Yield what `op` does too early when it starts `depth` blocks before the end of `previous`."""
@@ -218,7 +219,7 @@ def inputs(op: blocks.Kernel) -> tuple[FeatureMap, ...]:
     if isinstance(op, Elementwise):
         return op.ifms
     more = (op.ifm2,) if isinstance(op, MatMul) else ()
-    if isinstance(op, Convolution | MatMul) and op.start is not None:
+    if isinstance(op, Convolution | MatMul | Pool) and op.start is not None:
         more = (*more, op.start)
     return (op.ifm, *more)
 
@@ -236,15 +237,26 @@ def _shared_byte(one: Touch, other: Touch) -> int | None:
     """Return a byte that both touch, or None."""
     if one.region != other.region or one.end <= other.begin or other.end <= one.begin:
         return None
-    if one.source is None or other.source is None:
+    if one.source is None and other.source is None:
         return max(one.begin, other.begin)
-    return _shared_byte_of_parts(one.source, Box.whole(one.source), other.source, Box.whole(other.source))
+    return _first_common(_runs(one), _runs(other))
+
+
+def _runs(touch: Touch) -> list[Runs]:
+    """Return the bytes of a touch: those of the map's elements, without the unused lanes of its bricks."""
+    if touch.source is None:
+        return [Runs(touch.begin, touch.end - touch.begin, (), ())]
+    return list(runs(touch.source, Box.whole(touch.source)))
 
 
 def _shared_byte_of_parts(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
-    for some in runs(one, part):
-        for more in runs(other, other_part):
-            byte = common_byte(some, more)
+    return _first_common(runs(one, part), list(runs(other, other_part)))
+
+
+def _first_common(some: Iterable[Runs], others: Sequence[Runs]) -> int | None:
+    for one in some:
+        for other in others:
+            byte = common_byte(one, other)
             if byte is not None:
                 return byte
     return None
