@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ethos_hil.lowering.repairs.batched_average import split_averages
 from ethos_hil.lowering.repairs.cropped_transpose_conv import widen_crops
 from ethos_hil.lowering.repairs.defect import ALL, WITHOUT_U85, VelaDefect
 from ethos_hil.lowering.repairs.dropped_output import keep_outputs
@@ -27,7 +28,7 @@ DEFECTS: tuple[VelaDefect, ...] = (
     VelaDefect(
         "vela-padded-transposition",
         "writes an activation that it fuses with a transposition with the strides of a map without padding",
-        WITHOUT_U85,
+        ALL,
         "apply the activation before the permute",
         free_padded,
     ),
@@ -52,6 +53,13 @@ DEFECTS: tuple[VelaDefect, ...] = (
         "enlarge by one factor, and repeat the elements of one axis (repeat_interleave) after it",
         find_uneven,
         repaired=False,
+    ),
+    VelaDefect(
+        "vela-batched-average",
+        "writes the sums of an average pool that is a part of a larger map behind the memory that it reserves for them",
+        ("u85",),
+        "use a stride of at most 3, or a batch of 1 and an activation behind the pool",
+        split_averages,
     ),
     VelaDefect(
         "vela-input-weights",

@@ -16,7 +16,7 @@ from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.repairs.outputs import missing_outputs
 from ethos_hil.lowering.repairs.padding import excess_padding
 from ethos_hil.lowering.repairs.shram import overruns
-from ethos_hil.lowering.vela import VelaOutput, VelaRefusal, run_vela
+from ethos_hil.lowering.vela import VelaCrash, VelaOutput, VelaRefusal, run_vela
 
 PAGES = "docs/defects"
 
@@ -80,7 +80,7 @@ def _check(output: VelaOutput, npu: NpuName) -> None:
             "like",
         )
     problem = missing_outputs(output)
-    excess = next(iter(excess_padding(output.parsed)), None)
+    excess = next(iter(excess_padding(output.parsed, output.tosa)), None)
     if problem is None and excess is not None:
         problem = (
             f"its operation at 0x{excess.offset:x} has {excess.padding} positions of padding at the {excess.side} of a "
@@ -94,12 +94,44 @@ def _check(output: VelaOutput, npu: NpuName) -> None:
         )
 
 
+def mend_crash(
+    crash: VelaCrash, tosa: bytes, arguments: Sequence[str], family: Family, place: Callable[[DefectFinding], str]
+) -> Mended:
+    """Return a program that computes the same as one on which Vela crashes, without what meets a known defect.
+
+    Args:
+        crash: what is raised if nothing is known of the program, or Vela crashes nevertheless.
+        tosa: upstream's TOSA program.
+        arguments: Vela's.
+        family: of the NPU.
+        place: says where in the model a finding is.
+
+    Raises:
+        VelaCrash, KnownDefect, CompileError: as for `mend`.
+    """
+    rewritten, findings = _treated(tosa, family)
+    if rewritten == tosa:
+        raise crash
+    try:
+        output = run_vela(rewritten, arguments)
+    except VelaCrash as another:
+        raise crash from another
+    mended = mend(output, arguments, as_upstream=False, place=place)
+    return Mended(mended.output, findings)
+
+
 def treated(output: VelaOutput, family: Family) -> tuple[bytes, tuple[DefectFinding, ...]]:
     """Return the TOSA program of a compiled one without what meets a known defect, and all that met one."""
+    return _treated(output.tosa, family, output)
+
+
+def _treated(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tuple[bytes, tuple[DefectFinding, ...]]:
+    """Treat a program; without Vela's output only what its TOSA shows."""
     found: list[DefectFinding] = []
-    draft = TosaDraft(output.tosa)
+    draft = TosaDraft(tosa)
     for defect in DEFECTS:
-        if family not in defect.families or (defect.seen is not None and not defect.seen(output)):
+        unseen = defect.seen is not None and (output is None or not defect.seen(output))
+        if family not in defect.families or unseen:
             continue
         for block in draft.blocks:
             found += [DefectFinding(defect, block.name, each.op, each.index) for each in defect.treat(block, family)]

@@ -19,16 +19,17 @@ def keep_reductions(block: DraftBlock, family: Family) -> list[DraftOperator]:
     found = []
     for operator in [each for each in block.operators if each.op in _REDUCTIONS]:
         name = operator.outputs[0]
-        if block.tensors[name].dtype in ("INT8", "INT16") and _is_a_part(block, name):
+        if block.tensors[name].dtype in ("INT8", "INT16") and is_a_part(block, name):
             clamped(block, operator, name)
             found.append(operator)
     return found
 
 
-def _is_a_part(block: DraftBlock, name: str) -> bool:
+def is_a_part(block: DraftBlock, name: str) -> bool:
+    """Return whether a tensor becomes a part of a CONCAT or PAD, perhaps in another shape."""
     for reader in block.readers(name):
         if reader.op in ("CONCAT", "PAD"):
             return True
-        if reader.op in ("RESHAPE", "IDENTITY") and _is_a_part(block, reader.outputs[0]):
+        if reader.op in ("RESHAPE", "IDENTITY") and is_a_part(block, reader.outputs[0]):
             return True
     return False

@@ -4,11 +4,14 @@ Vela 5.1 has an operation read a part of a tensor in place of a SLICE's result (
 steps that come later do not all know of parts. Reductions and matrix products get another shape for the whole tensor;
 transposed convolutions, and on Ethos-U55 and U65 the first factor of a product, lose it; and a convolution or pool
 that is cut, for each sample of a batch say, takes the part's offset for one from which its padding is known, and so
-loses the padding at the top and left. A CLAMP to all values of the type takes the slice in the operation's place.
+loses the padding at the top and left. Where a reshape drops the first of five dimensions, of which the slice takes one
+position (the query of an attention, in a batch), the samples behind the first are read from elsewhere; on Ethos-U55 and
+U65 Vela crashes. A CLAMP to all values of the type takes the slice in the operation's place.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tosa.AvgPool2dAttribute import AvgPool2dAttribute
@@ -30,6 +33,8 @@ _WINDOWS: dict[str, Any] = {
 }
 _PASSED = ("RESHAPE", "IDENTITY", "RESCALE", "CAST")
 """Operators that Vela removes, or fuses into what reads them."""
+_MANY_DIMENSIONS = 5
+"""Maps of the NPU have four."""
 _CLAMPED = ("INT8", "INT16")
 
 
@@ -53,6 +58,8 @@ def _misread(block: DraftBlock) -> list[DraftOperator]:
 def _is_misread(block: DraftBlock, name: str) -> bool:
     for reader in block.readers(name):
         if reader.op in _PASSED:
+            if reader.op == "RESHAPE" and _drops_the_first(block, name, reader.outputs[0]):
+                return True
             if _is_misread(block, reader.outputs[0]):
                 return True
         elif reader.inputs[0] == name and (
@@ -62,6 +69,12 @@ def _is_misread(block: DraftBlock, name: str) -> bool:
         ):
             return True
     return False
+
+
+def _drops_the_first(block: DraftBlock, name: str, reshaped: str) -> bool:
+    """Return whether a reshape drops a first dimension of 1, and there are several maps of three dimensions."""
+    before, after = block.tensors[name].shape, block.tensors[reshaped].shape
+    return len(before) >= _MANY_DIMENSIONS and before[0] == 1 and after == before[1:] and math.prod(after[:-3]) > 1
 
 
 def _is_padded(window: DraftOperator) -> bool:

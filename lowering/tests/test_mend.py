@@ -12,11 +12,11 @@ from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs import mend as mending
 from ethos_hil.lowering.repairs.defect import DefectFinding
-from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend
+from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_crash
 from ethos_hil.lowering.repairs.padding import excess_padding, scan_padding
 from ethos_hil.lowering.testing.programs.pieces import layer, requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela import flags, run_vela
+from ethos_hil.lowering.vela import VelaCrash, flags, run_vela
 
 
 def place(finding: DefectFinding) -> str:
@@ -93,9 +93,10 @@ def test_what_has_no_name_yet_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
 def test_excess_padding_is_seen_in_the_stream(npu: str) -> None:
-    left = mended(table_behind_a_reshape(), npu, as_upstream=True).output.parsed
-    assert [each.side for each in excess_padding(left)] == ["bottom"]
-    assert excess_padding(mended(table_behind_a_reshape(), npu).output.parsed) == ()
+    left = mended(table_behind_a_reshape(), npu, as_upstream=True).output
+    assert [each.side for each in excess_padding(left.parsed, left.tosa)] == ["bottom"]
+    repaired = mended(table_behind_a_reshape(), npu).output
+    assert excess_padding(repaired.parsed, repaired.tosa) == ()
     # Each register by itself: a window of 3 x 3 may be padded by 2, not by 3.
     for code, side in ((0x100, "top"), (0x101, "left"), (0x102, "right"), (0x103, "bottom")):
         for padding, wrong in ((2, []), (3, [side])):
@@ -111,3 +112,41 @@ def test_outputs_of_another_size_are_seen() -> None:
     other = dataclasses.replace(done.output, tosa=table_behind_a_reshape().serialize())
     assert mending.missing_outputs(other) == "it has 2 of the 1 outputs"
     assert first.size == second.size
+
+
+def query_of_a_batch(dimensions: tuple[int, ...] = (3, 2, 4, 5, 6)) -> Graph:
+    graph, ones = Graph(), (1, *dimensions[1:])
+    query = graph.slice(graph.input(dimensions), (0,) * len(dimensions), ones)
+    return graph.output(graph.table(graph.reshape(query, dimensions[1:]), np.arange(-128, 128)))
+
+
+def test_a_program_on_which_vela_crashes_is_repaired() -> None:
+    arguments = flags(NpuName.parse("ethos-u55-128"), MemoryMode.default(NpuName.parse("ethos-u55-128")))
+    tosa = query_of_a_batch().serialize()
+    with pytest.raises(VelaCrash) as crash:
+        run_vela(tosa, arguments)
+    done = mend_crash(crash.value, tosa, arguments, "u55", place)
+    assert [each.defect.id for each in done.findings] == ["vela-sliced-input"]
+    assert len(done.output.parsed.outputs) == 1
+
+
+def test_a_crash_that_nothing_explains_is_raised() -> None:
+    arguments = flags(NpuName.parse("ethos-u55-128"), MemoryMode.default(NpuName.parse("ethos-u55-128")))
+    with pytest.raises(VelaCrash) as crash:
+        run_vela(query_of_a_batch().serialize(), arguments)
+    harmless = query_of_a_batch((3, 1, 4, 5, 6)).serialize()
+    with pytest.raises(VelaCrash) as caught:
+        mend_crash(crash.value, harmless, arguments, "u55", place)
+    assert caught.value is crash.value
+
+
+def test_outputs_that_no_input_reaches_are_no_excess() -> None:
+    """They are computed from padding alone; the program is right (harness/npu/tests/test_pools_in_parts.py)."""
+    graph, rng = Graph(), np.random.default_rng(0)
+    sums = graph.transpose_conv(
+        graph.input((1, 6, 5, 9)), weights(rng, 8, 2, 1, 9), rng.integers(-99, 99, 8), stride=(3, 3)
+    )
+    graph.output(requantized(graph, rng, sums, 0.01, "int8"))
+    output = mended(graph, "ethos-u85-256").output
+    assert scan_padding(output.parsed.command_stream)
+    assert excess_padding(output.parsed, output.tosa) == ()

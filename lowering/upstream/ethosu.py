@@ -14,7 +14,7 @@ import contextvars
 import copy
 import operator
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,14 +25,13 @@ from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.errors import ToolError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
-from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.progress import tell
 from ethos_hil.lowering.quantised import is_conversion
-from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
-from ethos_hil.lowering.repairs.mend import Mended, mend
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.empty_tensors import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.mended_partition import mended
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.switch import patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
@@ -277,22 +276,20 @@ def _backend() -> Any:
                 ]
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
-                untouched = copy.deepcopy(edge_program)  # passes change the program they work on
-                try:
-                    result = EthosUBackend.preprocess(edge_program, specs)
-                except VelaCrash as crash:
-                    raise _located(crash, calls) from crash
-                except Exception as error:
-                    raise_if_interrupted(error)
-                    if not patches_on():
-                        raise
-                    with apply(TABLES_FIRST, untouched):
-                        result = _retried(lambda: EthosUBackend.preprocess(untouched, specs), error)
-                    capture.notes.append(REORDERED)
-                upstreams = VelaOutput.read(bytes(result.processed_bytes), Path(folder))
+
+                def compiled(program: Any) -> VelaOutput | VelaCrash:
+                    try:
+                        blob = bytes(EthosUBackend.preprocess(program, specs).processed_bytes)
+                    except VelaCrash as crash:
+                        return _located(crash, calls)
+                    return VelaOutput.read(blob, Path(folder))
+
+                upstreams = _in_some_order(edge_program, compiled, capture.notes)
+                tosa = (Path(folder) / "out.tosa").read_bytes()
+                flags = EthosUCompileSpec._from_list(specs).compiler_flags
                 partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
-                mended = _mended(upstreams, EthosUCompileSpec._from_list(specs).compiler_flags, partition, capture)
-                output = mended.output
+                done = mended(upstreams, tosa, flags, partition, capture.notes, as_upstream=capture.as_upstream)
+                output = done.output
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
             stream = output.parsed.command_stream
             npu_ops = build_map(
@@ -307,11 +304,11 @@ def _backend() -> Any:
                 CompiledPartition(
                     output.blob,
                     # The reference is upstream's program, so that a run also verifies what a rewrite made of it.
-                    without_locations(upstreams.tosa),
+                    without_locations(tosa),
                     npu_ops,
                     output.summary,
                     without_locations(output.tosa) if output is not upstreams else None,
-                    tuple(dict.fromkeys(finding.defect.id for finding in mended.findings)),
+                    tuple(dict.fromkeys(finding.defect.id for finding in done.findings)),
                 )
             )
             return PreprocessResult(
@@ -319,18 +316,6 @@ def _backend() -> Any:
             )
 
     return EthosHilEthosUBackend
-
-
-def _mended(output: VelaOutput, arguments: Sequence[str], partition: Partition, capture: Capture) -> Mended:
-    """Repair a compiled partition's known defects, and note them."""
-    origins = {name: origins_of(graph, partition) for name, graph in TosaGraph.regions(output.tosa).items()}
-
-    def place(finding: DefectFinding) -> str:
-        return _place(finding, origins)
-
-    mended = mend(output, arguments, as_upstream=capture.as_upstream, place=place)
-    capture.notes += _noted(mended, place, as_upstream=capture.as_upstream)
-    return mended
 
 
 def _line(call: AtenCall | None) -> str | None:
@@ -344,7 +329,9 @@ def _located(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
     if call is None:
         return crash
     line = f" at {call.source}" if call.source else ""
-    return VelaCrash(crash.crash, crash.operator, f" ({call.aten}{line})")
+    located = VelaCrash(crash.crash, crash.operator, f" ({call.aten}{line})")
+    located.__cause__ = crash
+    return located
 
 
 def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]]:
@@ -361,30 +348,21 @@ def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]
     return nodes, handles
 
 
-def _place(finding: DefectFinding, origins: Mapping[str, Sequence[AtenCall | None]]) -> str:
-    """Return where in the model a defect is met: the operator, its module and its line, as far as they are known.
-
-    Args:
-        finding: where it is met.
-        origins: by region, the call that each operator of upstream's TOSA program computes a part of.
-    """
-    call = origins[finding.region][finding.index]
-    if call is None:
-        return f"TOSA's {finding.op}"
-    module = f" in {call.module}" if call.module else ""
-    return f"{call.aten.removeprefix('aten.')}{module}{f' at {call.source}' if call.source else ''}"
-
-
-def _noted(mended: Mended, place: Callable[[DefectFinding], str], *, as_upstream: bool) -> list[str]:
-    """Return a sentence for each defect that a program meets."""
-    places: dict[VelaDefect, list[str]] = {}
-    for finding in mended.findings:
-        places.setdefault(finding.defect, []).append(place(finding))
-    done = "not repaired, as asked" if as_upstream else "the TOSA program was rewritten"
-    return [
-        f"{defect.id}: {done} (at {', '.join(dict.fromkeys(where))}): Vela 5.1 {defect.effect}"
-        for defect, where in places.items()
-    ]
+def _in_some_order(
+    program: Any, compiled: Callable[[Any], VelaOutput | VelaCrash], notes: list[str]
+) -> VelaOutput | VelaCrash:
+    """What is compiled of a program in upstream's order of passes. Where that fails, look-up tables are made first."""
+    untouched = copy.deepcopy(program)  # passes change the program they work on
+    try:
+        return compiled(program)
+    except Exception as error:
+        raise_if_interrupted(error)
+        if not patches_on():
+            raise
+        with apply(TABLES_FIRST, untouched):
+            made: VelaOutput | VelaCrash = _retried(lambda: compiled(untouched), error)
+        notes.append(REORDERED)
+        return made
 
 
 def _retried(attempt: Callable[[], Any], first: Exception) -> Any:

@@ -51,7 +51,12 @@ class Graph:
     def op(self, kind, inputs, shape, dtype="int8", *attribute):
         """Add an operator: TOSA's name, its inputs, the output's shape and type, and its attribute's fields."""
         fields = ts.TosaSerializerAttribute()
-        special = {"CONV2D": "Conv2d", "TRANSPOSE_CONV2D": "TransposeConv2d", "MAX_POOL2D": "MaxPool2d"}
+        special = {
+            "CONV2D": "Conv2d",
+            "TRANSPOSE_CONV2D": "TransposeConv2d",
+            "MAX_POOL2D": "MaxPool2d",
+            "AVG_POOL2D": "AvgPool2d",
+        }
         getattr(fields, special.get(kind, kind.title().replace("_", "")) + "Attribute")(*attribute)
         name = self._name(shape)
         self.made.currRegion.currBasicBlock.addTensor(name, list(shape), TYPES[dtype])
@@ -85,17 +90,19 @@ class Graph:
     def table(self, source):
         return self.op("TABLE", [source, self.const(np.arange(-128, 128))], self.shapes[source])
 
-    def compiled(self, npu, *outputs):
-        """Compile the graph for an NPU, such as "ethos-u55-128"."""
+    def compiled(self, npu, *outputs, mode=None):
+        """Compile the graph for an NPU, such as "ethos-u55-128", and a memory mode."""
         for name in outputs:
             self.made.currRegion.currBasicBlock.addOutput(name)
-        return Compiled(bytes(self.made.serialize()), npu)
+        return Compiled(bytes(self.made.serialize()), npu, mode)
 
 
 class Compiled:
-    """What Vela made: `outputs`, their shapes, and `operations`, each with the registers as they are when it starts."""
+    """What Vela made: `outputs`, their shapes, `scratch`, the bytes of scratch memory, and `operations`, each with the
+    registers as they are when it starts.
+    """
 
-    def __init__(self, tosa, npu):
+    def __init__(self, tosa, npu, mode):
         family = npu.split("-")[1]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "graph.tosa"
@@ -109,11 +116,12 @@ class Compiled:
                         "--config=Arm/vela.ini",
                         "--output-format=raw",
                         f"--system-config={SYSTEMS[family]}",
-                        f"--memory-mode={MODES[family]}",
+                        f"--memory-mode={mode or MODES[family]}",
                     ]
                 )
             with np.load(Path(folder) / "graph_vela.npz") as arrays:
                 self.outputs = [tuple(shape) for shape in arrays["output_shape"]]
+                self.scratch = int(arrays["scratch_shape"][0])
                 words = struct.unpack(f"<{arrays['cmd_data'].nbytes // 4}I", arrays["cmd_data"].tobytes())
         self.operations = list(_operations(words))
 

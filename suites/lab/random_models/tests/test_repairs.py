@@ -133,6 +133,18 @@ def product_of_a_slice(graph: Graph, rng: Rng) -> Value:
     return graph.matmul(graph.slice(graph.input((24, 17, 3)), (8, 0, 0), (8, 17, 3)), graph.input((8, 3, 17)))
 
 
+@case("vela-sliced-input", NPUS[2:])
+def query_of_a_batch(graph: Graph, rng: Rng) -> Value:
+    query = graph.slice(graph.input((3, 2, 4, 5, 6)), (0, 0, 0, 0, 0), (1, 2, 4, 5, 6))
+    return table(graph, rng, graph.reshape(query, (2, 4, 5, 6)))
+
+
+@case("vela-sliced-input", NPUS[2:])
+def second_of_six_dimensions(graph: Graph, rng: Rng) -> Value:
+    second = graph.slice(graph.input((3, 1, 2, 4, 5, 6)), (1, 0, 0, 0, 0, 0), (1, 1, 2, 4, 5, 6))
+    return graph.clamp(graph.reshape(second, (1, 2, 4, 5, 6)), -50, 77)
+
+
 @case("vela-reduced-part")
 def maximum_and_map(graph: Graph, rng: Rng) -> Value:
     return graph.concat([graph.reduce("MAX", graph.input((1, 4, 6, 16)), 3), graph.input((1, 3, 6, 1))], 1)
@@ -142,6 +154,12 @@ def maximum_and_map(graph: Graph, rng: Rng) -> Value:
 def padded_table(graph: Graph, rng: Rng) -> Value:
     looked_up = table(graph, rng, to_last(graph, graph.input((1, 6, 10, 4))))
     return graph.pad(looked_up, (0, 0, 0, 0, 0, 2, 0, 0), 5)
+
+
+@case("vela-padded-transposition", NPUS[2:])
+def padded_table_of_one_row(graph: Graph, rng: Rng) -> Value:
+    row = convolution(graph, rng, graph.input((1, 3, 7, 14)), 8, 3)
+    return graph.pad(table(graph, rng, to_first(graph, row)), (0, 0, 0, 0, 2, 0, 1, 2), 5)
 
 
 @case("vela-table-beyond-shram", ("ethos-u55-64",))
@@ -166,6 +184,23 @@ def two_rows_four_columns(graph: Graph, rng: Rng) -> Value:
 @case("vela-uneven-resize", WITHOUT_U85)
 def two_rows_four_columns_from_corners(graph: Graph, rng: Rng) -> Value:
     return graph.resize(graph.input((1, 5, 6, 8)), "NEAREST", (2, 1, 4, 1), (0, 0), (0, 0))
+
+
+@case("vela-batched-average", NPUS[2:])
+def average_of_two_samples(graph: Graph, rng: Rng) -> Value:
+    return graph.average_pool(graph.input((2, 9, 9, 20)), kernel=(3, 3), stride=(4, 4), pad=(1, 1, 1, 1))
+
+
+@case("vela-batched-average", NPUS[2:])
+def average_of_three_activated_maps(graph: Graph, rng: Rng) -> Value:
+    source = table(graph, rng, graph.input((3, 9, 7, 5)))
+    return table(graph, rng, graph.average_pool(source, kernel=(5, 3), stride=(4, 2), pad=(2, 2, 1, 1)))
+
+
+@case("vela-batched-average", NPUS[2:])
+def average_that_is_concatenated(graph: Graph, rng: Rng) -> Value:
+    average = graph.average_pool(graph.input((1, 9, 9, 8)), kernel=(3, 3), stride=(4, 4), pad=(1, 1, 1, 1))
+    return graph.concat([graph.input((1, 2, 3, 8)), average], 1)
 
 
 @case("vela-shifted-operands", WITHOUT_U85)
