@@ -18,6 +18,7 @@
 #include "runtime/kernels/norm.h"
 #include "runtime/kernels/pad.h"
 #include "runtime/kernels/pool.h"
+#include "runtime/kernels/pool3d.h"
 #include "runtime/kernels/quantize.h"
 #include "runtime/kernels/quantize_channels.h"
 #include "runtime/kernels/rearrange.h"
@@ -41,6 +42,7 @@ struct Entry {
 // cortex_m:: names come from ExecuTorch's aot_arm_compiler, which replaces the quantized_decomposed ones.
 constexpr Entry ALL_OPERATORS[] = {
     {"aten::_adaptive_avg_pool2d", "out", adaptive_avg_pool2d},
+    {"aten::_adaptive_avg_pool3d", "out", adaptive_avg_pool3d},
     {"aten::_log_softmax", "out", log_softmax},
     {"aten::_native_batch_norm_legit", "no_stats_out", batch_norm_no_stats},
     {"aten::_native_batch_norm_legit_no_training", "out", batch_norm},
@@ -50,6 +52,7 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::acos", "out", elementwise<ACOS>},
     {"aten::acosh", "out", elementwise<ACOSH>},
     {"aten::adaptive_max_pool2d", "out", adaptive_max_pool2d},
+    {"aten::adaptive_max_pool3d", "out", adaptive_max_pool3d},
     {"aten::add", "Scalar_out", elementwise<ADD>},
     {"aten::add", "out", elementwise<ADD>},
     {"aten::addmm", "out", addmm},
@@ -70,6 +73,7 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::atan2", "out", elementwise<ATAN2>},
     {"aten::atanh", "out", elementwise<ATANH>},
     {"aten::avg_pool2d", "out", avg_pool2d},
+    {"aten::avg_pool3d", "out", avg_pool3d},
     {"aten::bitwise_and", "Scalar_out", elementwise<BITWISE_AND>},
     {"aten::bitwise_and", "Tensor_out", elementwise<BITWISE_AND>},
     {"aten::bitwise_left_shift", "Tensor_Scalar_out", elementwise<SHIFT_LEFT>},
@@ -150,6 +154,7 @@ constexpr Entry ALL_OPERATORS[] = {
     {"aten::max", "dim_max", max_along},
     {"aten::max", "unary_out", largest_all},
     {"aten::max_pool2d_with_indices", "out", max_pool2d_with_indices},
+    {"aten::max_pool3d_with_indices", "out", max_pool3d_with_indices},
     {"aten::maximum", "out", elementwise<MAXIMUM>},
     {"aten::mean", "dtype_out", mean_all},
     {"aten::mean", "out", mean},

@@ -75,6 +75,43 @@ def test_adaptive_max_pools(run_program: RunProgram) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
+def test_pools_of_three_dimensions(run_program: RunProgram) -> None:
+    import torch
+
+    aten = torch.ops.aten
+    most, average = aten.max_pool3d_with_indices.default, aten.avg_pool3d.default
+
+    class Pools(torch.nn.Module):
+        def forward(self, x: Any, last: Any, flat: Any) -> tuple[Any, ...]:
+            return (
+                *most(x, [2, 2, 2]),
+                *most(x, [3, 2, 3], [2, 1, 3], [1, 0, 1]),
+                *most(x, [3], [2], [1], [2], True),
+                *most(last, [2, 3, 2], [1, 2, 2]),
+                *most(flat, [2], [], [0], [1], True),
+                average(x, [2, 2, 2]),
+                average(x, [3, 2, 3], [2, 1, 3], [1, 0, 1], False, False),
+                average(x, [3], [2], [1], True, True),
+                average(x, [3], [2], [1], True, False),
+                average(last, [2, 3, 2], [1, 2, 2], [0], False, True, 7),
+                average(flat, [2, 1, 3]),
+                aten._adaptive_avg_pool3d.default(x, [2, 3, 5]),
+                aten._adaptive_avg_pool3d.default(flat, [1, 2, 3]),
+                *aten.adaptive_max_pool3d.default(x, [2, 3, 5]),
+                *aten.adaptive_max_pool3d.default(flat, [7, 2, 1]),
+            )
+
+    x = plain(2, 3, 5, 6, 7)
+    x[0, 0, 2, 3, 1] = x[0, 0, 2, 3, 2] = float("nan")
+    x[1, 1] = 4.0
+    x[1, 2, 0] = -float("inf")
+    last = x.to(memory_format=torch.channels_last_3d)
+    found, wanted = run(run_program, Pools(), (x, last, plain(4, 5, 6, 5)))
+    assert len(found) == len(wanted) == 22
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
 def test_batch_norms_that_compute_statistics(run_program: RunProgram) -> None:
     """Mean and scale are rounded once; torch's sums are of floats, n of them in another order."""
     import torch
