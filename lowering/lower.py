@@ -24,6 +24,7 @@ from ethos_hil.lowering.quantisation import AS_GIVEN, quantizer_of, require_unqu
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.torch_threads import one_torch_thread
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.cpu_calls import Locate, placement
 from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
@@ -155,7 +156,7 @@ def host_modules(
     chosen = model.methods[method]
     with apply([patch for patch in SPEED if patch.package == "torch"]), _stage("exporting the model", model.sources):
         exported = export(chosen.fresh, chosen.example_inputs)
-    with telling(progress), apply(SPEED):
+    with telling(progress), apply(SPEED), one_torch_thread():
         with _stage("loading ExecuTorch", model.sources):
             import_executorch()
             spec = toolchain.compile_spec
@@ -232,7 +233,7 @@ def _quantised_by_users(
         toolchain.start()
         import_executorch()
         spec = toolchain.compile_spec
-    with apply(SPEED):
+    with apply(SPEED), one_torch_thread():
         return {
             name: _prepared(name, method, exported[name], toolchain, spec, model.sources)
             for name, method in chosen.items()
@@ -255,7 +256,7 @@ def _compile(
         toolchain.start()
         import_executorch()
         spec = toolchain.compile_spec
-    with apply(SPEED):
+    with apply(SPEED), one_torch_thread():
         return _lowered(model, exported, early, toolchain, spec, key, whole=whole, asked=asked, hosts=hosts)
 
 
@@ -411,6 +412,7 @@ def _prepared(
     """Quantise a method if the target needs it and the user has not done it."""
     from ethos_hil.lowering.quantised import is_quantised
     from ethos_hil.lowering.upstream.float_repairs import prepare
+    from ethos_hil.lowering.upstream.grouped import grouped_notes
     from ethos_hil.lowering.upstream.quantize import quantise
     from ethos_hil.lowering.upstream.unfused_activations import UNFUSED_ACTIVATIONS, separate
 
@@ -432,7 +434,7 @@ def _prepared(
         if method.on_cpu:
             return _Ready(exported, floats, (), ())
         quantised = toolchain.scheme is not None
-        notes = prepare(floating, quantised=quantised, as_upstream=toolchain.as_upstream)
+        notes = prepare(floating, sources, quantised=quantised, as_upstream=toolchain.as_upstream)
         toolchain.observe(name, floating, sources)
         program = export(floating, method.example_inputs) if notes else exported
     if toolchain.scheme is None:
@@ -440,6 +442,7 @@ def _prepared(
     tell("quantising")
     with _stage("quantising the model", sources):
         quantiser = quantizer_of(name, method, toolchain.scheme, spec, floating)
+        notes = (*notes, *(grouped_notes(floating, sources) if method.quantizer is None else ()))
         module, program = quantise(floating, method.calibration_inputs, quantiser)
         if not toolchain.as_upstream and separate(module):
             program, notes = export(module, method.calibration_inputs[0]), (*notes, UNFUSED_ACTIVATIONS)

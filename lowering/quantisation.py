@@ -46,7 +46,7 @@ def quantizer_of(name: str, method: Method, scheme: Scheme, spec: Any, floating:
             hint="leave one of them out",
         )
     int16 = chosen_modules(method.int16, modules_in(graphs(floating)), f"method {name}")
-    return upstream_quantizer(spec, scheme, int16)
+    return upstream_quantizer(spec, scheme, int16, floating=floating)
 
 
 def require_unquantised_options(name: str, method: Method, scheme: Scheme) -> None:

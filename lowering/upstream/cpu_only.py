@@ -19,6 +19,7 @@ from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
 from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import unwrapped
+from ethos_hil.lowering.upstream.nearest import resize_check
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +59,7 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
             return _name(node) != "aten.cumsum.default" or _value(node.args[0]).dtype.is_floating_point
 
-    return [NotLeft(), NotIntegerSum()]
+    return [NotLeft(), NotIntegerSum(), resize_check()]
 
 
 @dataclass(frozen=True)

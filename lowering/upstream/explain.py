@@ -6,6 +6,7 @@ import linecache
 import re
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -29,11 +30,21 @@ _HINTS = {
     "cannot convert float infinity to integer": "a weight or a value is infinite, or too large for a scale",
     "Shift should be in range": "a scale is too large or too small: look for weights, inputs and calibration values "
     "that are far from 1",
+    "quantize_per_channel.default": "the quantiser gives weights and bias different numbers of scales: quantise "
+    "transposed convolutions with groups per tensor, as get_symmetric_quantization_config(is_per_channel=False) does",
+    "No registered serialization name": "return plain tuples of tensors: tuple(torch.max(x, 1)), not what torch.max, "
+    "topk or sort return by themselves",
+    "aten.max_pool2d_with_indices": "ExecuTorch's Arm backend fails on the indices of a max pool: leave out "
+    "return_indices",
+    "doesn't support tensor": "ExecuTorch's Arm backend leaves a value in float that it delegates: leave the operators "
+    "of that line to the CPU (--leave, or the method's `leave`)",
     "unsupported param type": "ExecuTorch's Arm backend takes no weights inside of torch.cond or "
     "while_loop; compute what has weights before the branch, or behind it",
 }
 """Advice, by a part of a message that does not give it itself."""
 _MAX_LENGTH = 300
+_AROUND = 4
+"""How many steps in the graph a line that is near may be away."""
 _MAX_EXPRESSION = 80
 _LOWERING = Path(__file__).parents[1]
 _INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
@@ -80,6 +91,9 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
         details.append(line)
         if not operator and own and sources.name(own[-1].filename, own[-1].lineno or 0) == line:
             details += _expression(own[-1])
+    elif node is not None:
+        near = next(filter(None, (sources.locate(each.meta.get("stack_trace")) for each in _around(node))), None)
+        details += [f"near {near}"] if near is not None else []
     where = f" ({', '.join(details)})" if details else ""
     empty = next(filter(None, map(empty_shape, node.all_input_nodes)), None) if node is not None else None
     if empty is not None:
@@ -98,6 +112,16 @@ def _arm_pass(chain: list[BaseException]) -> str | None:
             if _PASSES_FOLDER in frame.filename and stem not in _PASS_MACHINERY:
                 return stem
     return None
+
+
+def _around(node: Any) -> Iterator[Any]:
+    """The nodes around one that a pass made, which has no trace: nearest first, its readers before its inputs."""
+    seen, waiting = {node}, [node]
+    for _ in range(_AROUND):
+        waiting = [each for near in waiting for each in (*near.users, *near.all_input_nodes) if each not in seen]
+        waiting = list(dict.fromkeys(waiting))
+        seen.update(waiting)
+        yield from waiting
 
 
 def _own_frames(chain: list[BaseException]) -> list[traceback.FrameSummary]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ethos_hil.lowering.upstream.nearest import NAME
+
 U55 = "ethos-u55"
 _LEFT = "Rejected by NotLeft"
 MISPLACED = "its result would have another type in TOSA"
@@ -64,6 +66,10 @@ _TEXTS = (
             "the NPU makes running sums of quantised numbers only, not of integers or booleans",
             "cast its input to float",
         ),
+    ),
+    (
+        f"Rejected by {NAME}",
+        Reason("ExecuTorch's Arm backend picks other elements where factors are not whole", "enlarge by whole factors"),
     ),
     (
         MISPLACED,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.error_text import summary, user_line
 from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.grouped import GroupedFinder, within
+
+if TYPE_CHECKING:
+    import torch
 
 _RETURNS = (
     "it takes upstream's compile spec and returns a quantiser, such as "
@@ -15,13 +20,18 @@ _RETURNS = (
 )
 
 
-def upstream_quantizer(compile_spec: Any, scheme: Scheme, int16: Sequence[str] = ()) -> Any:
+def upstream_quantizer(
+    compile_spec: Any, scheme: Scheme, int16: Sequence[str] = (), *, floating: torch.fx.GraphModule | None = None
+) -> Any:
     """Upstream's quantiser for a compile spec: weights in 8 bits, symmetric, per channel.
+
+    The weights of some transposed convolutions are quantised per tensor (`ethos_hil.lowering.upstream.grouped`).
 
     Args:
         compile_spec: upstream's; it chooses the quantiser by its class.
         scheme: "a16w8" for activations in 16 bits, symmetric.
         int16: names of modules with such activations, whatever the scheme.
+        floating: the program to be quantised, where it is known.
     """
     from executorch.backends.arm import quantizer as arm
     from executorch.backends.arm.util._factory import create_quantizer
@@ -33,7 +43,18 @@ def upstream_quantizer(compile_spec: Any, scheme: Scheme, int16: Sequence[str] =
     )
     if int16:
         _widen(quantiser, arm, int16)
+    if floating is not None and any(list(GroupedFinder().find_nodes(part)) for part in graphs(floating)):
+        _share_scales(quantiser, arm, int16, wide=wide)
     return quantiser
+
+
+def _share_scales(quantiser: Any, arm: Any, int16: Sequence[str], *, wide: bool) -> None:
+    """Gives each transposed convolution that upstream cannot quantise per channel one scale for all its weights."""
+    shared = arm.get_symmetric_a16w8_quantization_config if wide else arm.get_symmetric_quantization_config
+    quantiser.set_node_finder(shared(is_per_channel=False), GroupedFinder())
+    if int16:  # what is set later comes first
+        config = arm.get_symmetric_a16w8_quantization_config(is_per_channel=False)
+        quantiser.set_node_finder(config, GroupedFinder(frozenset(int16)))
 
 
 def _widen(quantiser: Any, arm: Any, names: Sequence[str]) -> None:
@@ -75,7 +96,7 @@ class _BorderConfig:
         return (self._wide if wide else self._narrow).get_output_act_qspec(node)
 
     def _within(self, node: Any) -> bool:
-        return any(path in self._names for path, _ in (node.meta.get("nn_module_stack") or {}).values())
+        return within(node, self._names)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._narrow, name)

@@ -1,0 +1,185 @@
+"""What is changed in a float program before upstream gets it computes the same; most programs keep their graph."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.torch_threads import one_torch_thread
+from ethos_hil.lowering.upstream.explain import explain
+from ethos_hil.lowering.upstream.float_repairs import prepare
+from ethos_hil.lowering.upstream.grouped import GroupedFinder, grouped_notes
+from ethos_hil.lowering.upstream.nearest import picks_alike
+
+
+class Extremes(nn.Module):
+    """Maxima and minima of a dimension, with and without their indices."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        most, at = torch.max(x, -1)
+        least = torch.min(x, 1, keepdim=True)[1]
+        return most, at, least, torch.max(x, 0)[0]
+
+
+def floating(module: nn.Module, *inputs: Tensor) -> torch.fx.GraphModule:
+    made: torch.fx.GraphModule = torch.export.export(module.eval(), inputs).module(check_guards=False)
+    return made
+
+
+def targets(module: torch.fx.GraphModule) -> list[str]:
+    return [str(node.target) for node in module.graph.nodes if node.op == "call_function"]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_extremes_whose_indices_are_used_are_taken_apart(batch: int) -> None:
+    x = torch.randint(-3, 3, (batch, 4, 6)).float()
+    module = floating(Extremes(), x)
+    wanted = module(x)
+    (note,) = prepare(module, Sources(), quantised=True, as_upstream=False)
+    assert "argmax" in note
+    assert targets(module).count("aten.max.dim") == 1, "one whose indices nobody uses"
+    for mine, theirs in zip(module(x), wanted, strict=True):
+        assert mine.dtype == theirs.dtype
+        assert torch.equal(mine, theirs)
+
+
+POOLS = {
+    "max": lambda: nn.MaxPool2d(4, 4, 2, ceil_mode=True),
+    "max with dilation": lambda: nn.MaxPool2d(2, 5, 1, dilation=2, ceil_mode=True),
+    "average": lambda: nn.AvgPool2d(4, 4, 2, ceil_mode=True),
+    "average of what is inside": lambda: nn.AvgPool2d(4, 4, 2, ceil_mode=True, count_include_pad=False),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_a_window_that_begins_in_the_padding_is_none(name: str) -> None:
+    x = torch.rand(2, 3, 12, 9)
+    module = floating(POOLS[name](), x)
+    wanted = module(x)
+    (note,) = prepare(module, Sources(), quantised=True, as_upstream=False)
+    assert note.startswith("pools whose ceil_mode adds no window")
+    assert torch.equal(module(x), wanted)
+
+
+def test_a_pool_that_needs_ceil_mode_keeps_it() -> None:
+    x = torch.rand(1, 3, 10, 10)
+    module = floating(nn.MaxPool2d(3, 2, ceil_mode=True), x)
+    before = module.code
+    assert prepare(module, Sources(), quantised=True, as_upstream=False) == ()
+    assert module.code == before
+
+
+def test_a_pool_that_has_and_lacks_a_window_is_refused_with_its_line() -> None:
+    class Mixed(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.nn.functional.max_pool2d(x, 4, 4, 2, ceil_mode=True)
+
+    with pytest.raises(CompileError, match=r"aten.max_pool2d.default at test_prepare.py:\d+: ceil_mode") as caught:
+        prepare(
+            floating(Mixed(), torch.rand(1, 3, 15, 9)),
+            Sources(Path(__file__).parent),
+            quantised=True,
+            as_upstream=False,
+        )
+    assert "functional.pad" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("layer", "found"),
+    [
+        (nn.ConvTranspose2d(8, 4, 3, 2, groups=2), True),
+        (nn.ConvTranspose2d(8, 4, 3, 2, groups=2, bias=False), False),
+        (nn.ConvTranspose2d(8, 8, 3, 2, groups=8), False),
+        (nn.ConvTranspose2d(8, 4, 3, 2), False),
+    ],
+)
+def test_transposed_convolutions_that_upstream_cannot_quantise_are_found(layer: nn.Module, found: bool) -> None:
+    module = floating(nn.Sequential(layer), torch.rand(1, 8, 5, 5))
+    assert bool(list(GroupedFinder().find_nodes(module))) is found
+    assert bool(grouped_notes(module, Sources())) is found
+    assert bool(list(GroupedFinder(frozenset({"0"})).find_nodes(module))) is found
+    assert list(GroupedFinder(frozenset({"1"})).find_nodes(module)) == []
+
+
+def test_nearest_elements_are_pytorchs_for_whole_factors_only() -> None:
+    whole = {(size, size * factor) for size in range(1, 12) for factor in (1, 2, 3, 4)}
+    assert all(picks_alike(*each) for each in whole)
+    assert not any(picks_alike(*each) for each in [(6, 8), (5, 7), (6, 9), (6, 3), (6, 15), (7, 10)])
+    assert picks_alike(6, 12, 2.0)
+    for size, made in ((6, 8), (7, 10), (4, 6), (9, 4)):  # PyTorch's elements are as this takes them to be
+        found = torch.nn.functional.interpolate(torch.arange(size).float().view(1, 1, 1, size), size=(1, made))
+        assert found.flatten().long().tolist() == [at * size // made for at in range(made)]
+
+
+def test_a_failure_at_a_node_without_a_trace_names_a_line_that_is_near() -> None:
+    graph = torch.fx.Graph()
+    made = graph.call_function(torch.neg, (graph.placeholder("x"),))
+    reader = graph.call_function(torch.abs, (made,))
+    reader.meta["stack_trace"] = 'File "/home/ada/net.py", line 7, in forward'
+
+    names: dict[str, Any] = {}
+    exec(compile("def fails(node): raise ValueError('TOSA doesn\\'t support tensor 7')", "<pass>", "exec"), names)
+    try:
+        names["fails"](made)
+    except ValueError as error:
+        error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this file's frame
+        explained = explain("lowering the model", error, Sources(Path("/home/ada")))
+    assert "near net.py:7): ValueError: TOSA doesn't support tensor 7" in explained.message
+    assert "--leave" in (explained.hint or "")
+
+
+def test_the_number_of_threads_is_as_it_was_after_a_failure() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        with one_torch_thread():
+            assert torch.get_num_threads() == 1
+        with pytest.raises(ZeroDivisionError), one_torch_thread():
+            _ = 1 / 0
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
+_THREADS = """
+import hashlib, sys, torch
+from pathlib import Path
+from torch import nn
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import NpuName
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 32, 3, 2, 1), nn.Conv2d(32, 64, 3, 2, 1)
+    def forward(self, x):
+        return torch.relu(self.b(torch.nn.functional.silu(self.a(x)))).mean((2, 3)), x.mean((1, 2, 3)), (x * x).sum(1)
+torch.manual_seed(0)
+module, inputs = Net().eval(), (torch.rand(1, 3, 96, 96),)
+made = lower(from_module(module, inputs), NpuName.parse("ethos-u55-128"), cache=Cache(Path(sys.argv[1])))
+print(made.key, hashlib.sha256(made.pte + b"".join(each.tobytes() for each in made.quantised)).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_the_number_of_threads_changes_no_byte(tmp_path: Path) -> None:
+    """Without `one_torch_thread`, this network's programs differ (on two processors)."""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", _THREADS, str(tmp_path / threads)],
+            env={**os.environ, "OMP_NUM_THREADS": threads}, capture_output=True, text=True, timeout=600, check=True,
+        ).stdout
+        for threads in ("1", "2")
+    ]  # fmt: skip
+    assert said[0] == said[1]
+    assert len(said[0].split()) == 2
