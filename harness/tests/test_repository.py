@@ -182,7 +182,7 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
     return done.stdout + (done.stderr if done.returncode else "")
 
 
-_DRAWN = ("networks", "steps", "tokens")
+_DRAWN = ("networks", "network_step", "maps", "map_places", "windows", "tokens", "vectors")
 MODELS = [
     name
     for name in NAMES

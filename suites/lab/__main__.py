@@ -86,6 +86,10 @@ def _random(options: LabOptions) -> list[Command]:
     return [_module("conformance", "--random", 300, "--seed", options.seed, "-j", options.jobs)]
 
 
+def _networks(options: LabOptions) -> list[Command]:
+    return [_module("random_models", "--count", 60, "--seed", options.seed, "-j", options.jobs)]
+
+
 def _fuzz(options: LabOptions) -> list[Command]:
     targets = [f"fuzz-{name}" for name in FUZZERS]
     return [
@@ -131,6 +135,7 @@ def _bench(options: LabOptions) -> list[Command]:
 PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "conformance": _conformance,
     "random": _random,
+    "networks": _networks,
     "fuzz": _fuzz,
     "mutants": _mutants,
     "upstream": _upstream,
@@ -152,7 +157,9 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run conformance, fuzzing, mutants, upstream's tests, peers, stress, suites, proofs and the benchmark in turn."""
+    """Run conformance, random graphs and networks, fuzzing, mutants, upstream's tests, peers, stress, suites, proofs,
+    and the benchmark in turn.
+    """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:
         raise UsageError(f"the laboratory has no part {unknown[0]!r}", hint=f"there are {', '.join(PARTS)}")

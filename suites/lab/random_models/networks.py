@@ -9,10 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.suites.lab.conformance.random_graphs.dice import Dice
-from ethos_hil.suites.lab.random_models.steps import NetworkStep, of_map
+from ethos_hil.suites.lab.random_models.maps import combined, of_map
+from ethos_hil.suites.lab.random_models.network_step import DrawSite, NetworkStep
 from ethos_hil.suites.lab.random_models.tokens import of_tokens
+from ethos_hil.suites.lab.random_models.vectors import head, of_vector
 
 _TRIES = 40
+_WORDS = 12
+_OF_RANK = {4: of_map, 3: of_tokens, 2: of_vector}
 
 
 class RandomNetwork(nn.Module):
@@ -24,8 +28,8 @@ class RandomNetwork(nn.Module):
         self.outputs = outputs
         self.used = nn.ModuleList(module for step in steps for module in step.modules)
 
-    def forward(self, first: Tensor) -> tuple[Tensor, ...]:
-        values = [first]
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        values = list(inputs)
         for step in self.steps:
             values.append(step.call(*(values[at] for at in step.reads)))
         return tuple(values[at] for at in self.outputs)
@@ -50,36 +54,61 @@ class Drawn:
     module: RandomNetwork
     inputs: tuple[Tensor, ...]
 
+    @property
+    def recipe(self) -> str:
+        """The shapes of the inputs and the layers, as one line."""
+        return f"{' '.join(str(list(each.shape)) for each in self.inputs)}: {self.module.recipe}"
+
 
 def network(seed: int) -> Drawn:
     """Return the network of a seed: always the same one."""
     dice = Dice(np.random.default_rng(seed))
     torch.manual_seed(seed)
-    batch = dice.pick(1, 1, 2)
-    if dice.chance(0.7):
-        shape: tuple[int, ...] = (batch, dice.between(2, 16), dice.between(5, 17), dice.between(5, 17))
-    else:
-        shape = (batch, dice.between(2, 20), dice.pick(8, 12, 16, 24))
-    first = torch.rand(shape) * 2 - 1
-    values, steps = [first], []
+    inputs, steps = _begun(dice, dice.pick(1, 1, 2))
+    values = list(inputs)
+    _append(values, steps)
     for _ in range(dice.between(2, 7)):
         step = _drawn(dice, values)
         if step is not None:
             steps.append(step)
-            with torch.no_grad():
-                for module in step.modules:
-                    module.eval()
-                values.append(step.call(*(values[at] for at in step.reads)))
+            _append(values, steps[-1:])
     last = len(values) - 1
-    others = [at for at in range(1, last) if dice.chance(0.25)][:2] if steps else []
+    others = [at for at in range(len(inputs), last) if dice.chance(0.25)][:2]
+    if dice.chance(0.15):
+        steps.append(head(dice, DrawSite(values)))
+        last += 1
     module = RandomNetwork(steps, (*others, last)).eval()
-    return Drawn(seed, module, (first,))
+    return Drawn(seed, module, inputs)
+
+
+def _begun(dice: Dice, batch: int) -> tuple[tuple[Tensor, ...], list[NetworkStep]]:
+    """Draw the inputs of a network, and the layers that use them up."""
+    if dice.chance(0.1):
+        words = torch.randint(0, _WORDS, (batch, dice.pick(4, 8, 12)))
+        layer = nn.Embedding(_WORDS, dice.pick(8, 12, 16))
+        return (words,), [NetworkStep("embedding", layer, (0,), (layer,))]
+    if dice.chance(0.7):
+        shape: tuple[int, ...] = (batch, dice.between(2, 16), dice.between(5, 17), dice.between(5, 17))
+    else:
+        shape = (batch, dice.between(2, 20), dice.pick(8, 12, 16, 24))
+    inputs = [torch.rand(shape) * 2 - 1 for _ in range(dice.pick(1, 1, 1, 2))]
+    return tuple(inputs), [combined(dice, DrawSite(inputs))] if len(inputs) > 1 else []
+
+
+def _append(values: list[Tensor], steps: list[NetworkStep]) -> None:
+    """Compute steps, in evaluation mode."""
+    with torch.no_grad():
+        for step in steps:
+            for module in step.modules:
+                module.eval()
+            values.append(step.call(*(values[at] for at in step.reads)))
 
 
 def _drawn(dice: Dice, values: list[Tensor]) -> NetworkStep | None:
-    last = len(values) - 1
-    for _ in range(_TRIES):
-        step = of_map(dice, values, last) if values[last].dim() == 4 else of_tokens(dice, values, last)
+    draw = _OF_RANK.get(values[-1].dim())
+    for _ in range(_TRIES if draw is not None else 0):
+        assert draw is not None
+        step = draw(dice, DrawSite(values))
         if step is not None:
             return step
     return None

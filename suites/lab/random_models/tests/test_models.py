@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,15 @@ class Attention(nn.Module):
         return x * torch.sigmoid(self.a(seen))
 
 
-MODELS = {
+class Query(nn.Module):
+    """The query of an attention, as transformers take it from one dense layer; Vela crashes on it for U55 and U65."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu((x * 2)[1])
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "query": (Query, (3, 2, 4, 5, 6)),
     "two outputs": (TwoOutputs, (1, 3, 8, 8)),
     "u-net": (UNet, (2, 3, 8, 8)),
     "dense layers": (lambda: nn.Sequential(nn.Linear(64, 48), nn.GELU(), nn.Linear(48, 64)), (1, 32, 64)),
@@ -131,10 +140,10 @@ def test_a_defect_without_a_repair_is_refused_with_its_line(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, 5])
-def test_networks_that_found_defects_are_exact(seed: int, tmp_path: Path) -> None:
-    done = trial(network(seed), NPUS[0], tmp_path)
-    assert done.ending is NetworkEnding.EXACT, done
+@pytest.mark.parametrize(("seed", "npu"), [(0, NPUS[0]), (7, NPUS[2]), (101, NPUS[0]), (108, NPUS[2])])
+def test_networks_that_found_defects_are_verified(seed: int, npu: str, tmp_path: Path) -> None:
+    done = trial(network(seed), npu, tmp_path)
+    assert done.ending is NetworkEnding.VERIFIED, done
     assert done.defects
 
 
