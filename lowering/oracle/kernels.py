@@ -153,6 +153,16 @@ def _max_pool(call: KernelCall, store: Store) -> None:
     store.set(indices, best_index)
 
 
+def _sort(call: KernelCall, store: Store) -> None:
+    """Compute aten::sort.values: equal elements stay in their order, as in the firmware; torch leaves that open."""
+    import torch
+
+    source, dimension, descending = (store.get(index) for index in call.args[:3])
+    made = torch.sort(torch.from_numpy(source), dim=int(dimension), descending=bool(descending), stable=True)
+    for index, tensor in zip(call.args[3:5], made, strict=True):
+        store.set(index, tensor.numpy())
+
+
 def _mean(call: KernelCall, store: Store) -> None:
     """Compute aten::mean.out: a float32 sum, element by element, where torch adds in blocks; then a division."""
     values, dimensions = store.get(call.args[0]), store.get(call.args[1])
@@ -248,6 +258,7 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "aten::avg_pool2d.out": _average_pool,
     "aten::mean.out": _mean,
     "aten::max_pool2d_with_indices.out": _max_pool,
+    "aten::sort.values": _sort,
     "aten::_native_batch_norm_legit_no_training.out": _batch_norm,
     "aten::upsample_bilinear2d.vec_out": _bilinear,
 }
