@@ -8,10 +8,13 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Let PyTorch compute with one thread, as it is not alone.
+    """While inside, PyTorch computes with one thread, in all threads of the process.
+
+    Float sums depend on how they are split between threads, and scales, biases and folded weights depend on them: with
+    another number of processors, or another OMP_NUM_THREADS, a model would give another program under the same key.
 
     OpenMP's threads wait for one another without giving up their processors. While boards occupy these, a call of
-    ResNet-8 took 0.56 s with two threads and 0.025 s with one (measured on two cores). Sums have a fixed order, too.
+    ResNet-8 took 0.56 s with two threads and 0.025 s with one (measured on two cores).
     """
     import torch
 
