@@ -13,7 +13,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let tests share one cache of lowered models, which outlasts the session and is not the user's own."""
     os.environ.setdefault("ETHOS_HIL_CACHE", str(Path(__file__).parent / "build/test-cache"))
     # torch's threads wait asleep, as for the commands: those of one worker would spin on the other worker's processor.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # It is set without being read: what a conftest reads is a part of what the suites' models are made from.
+    os.environ["OMP_WAIT_POLICY"] = "passive"
     # A shell starts a background job with SIGINT ignored. Every process that a test interrupts would inherit this.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

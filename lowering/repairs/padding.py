@@ -4,8 +4,8 @@ Vela works out the padding of an operation from its shapes. Where it has given a
 there are positions whose window lies in padding alone. No convolution or pool of TOSA has such positions on its edge
 beyond the window's extent; so this shows miscompilations, also those that have no name yet.
 
-Vela splits a padded pool with a stride above 3 into operations of one tap each, which share accumulators (Ethos-U85).
-The padding of these is that of the whole pool, and they are left out here. A transposed convolution with a larger
+Vela splits a padded pool or convolution with a stride above 3 into operations of one tap each, which share accumulators
+(Ethos-U85). The padding of these is that of the whole, and they are left out here. A transposed convolution with a larger
 stride than its kernel has outputs that no input reaches; Vela computes them from padding alone. A program that has one
 is not checked.
 """
@@ -77,7 +77,7 @@ def scan_padding(stream: bytes) -> tuple[ExcessPadding, ...]:
             continue
         if command.code in registers:
             registers[command.code] = command.parameter
-        elif command.code in _WINDOWS and not (command.code == _POOL and registers[_ACC_FORMAT] & _SHARED):
+        elif command.code in _WINDOWS and not registers[_ACC_FORMAT] & _SHARED:
             for pad, extent in _EXTENTS.items():
                 if registers[pad] > registers[extent]:
                     found.append(ExcessPadding(command.offset, _PADS[pad], registers[pad], registers[extent] + 1))

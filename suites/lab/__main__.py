@@ -28,6 +28,7 @@ from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES as FUZZERS
 ROOT = Path(__file__).resolve().parents[2]
 TFLITE_MICRO = "build/tflite-micro/.installed"
 PEERS = "build/peers/.installed"
+ZOO = "build/zoo/.installed"
 SEEDS = "build/fuzz/seeds/board"
 Command = Sequence[str]
 
@@ -116,6 +117,11 @@ def _peers(options: LabOptions) -> list[Command]:
     return [_installed(PEERS), _module("peers")]
 
 
+def _zoo(options: LabOptions) -> list[Command]:
+    npus = ("--npu", "ethos-u55-128", "--npu", "ethos-u85-256")
+    return [_installed(ZOO), _module("zoo", *npus, "-j", options.jobs)]
+
+
 def _stress(options: LabOptions) -> list[Command]:
     return [_module("stress", "--rounds", 2)]
 
@@ -140,6 +146,7 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "mutants": _mutants,
     "upstream": _upstream,
     "peers": _peers,
+    "zoo": _zoo,
     "stress": _stress,
     "suites": _suites,
     "proofs": _proofs,
@@ -157,8 +164,8 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run conformance, random graphs and networks, fuzzing, mutants, upstream's tests, peers, stress, suites, proofs,
-    and the benchmark in turn.
+    """Run conformance, random graphs and networks, fuzzing, mutants, upstream's tests, peers, the zoo, stress, suites,
+    proofs, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

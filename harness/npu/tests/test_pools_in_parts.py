@@ -1,4 +1,4 @@
-"""Pools with padding and a stride above 3, which several operations with shared accumulators compute (Ethos-U85)."""
+"""Pools and convolutions with padding and a stride above 3, which several operations with shared accumulators compute (Ethos-U85)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,20 @@ def test_a_padded_pool_with_a_large_stride_is_exact(name: str, kind: str) -> Non
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
     parts = [op for op in compiled.program().ops if isinstance(op, Pool) and op.start is not None]
     assert parts, "Vela no longer splits this pool: the rules here are not needed"
+    found, _ = compiled.run([values])
+    assert [bytes(each) for each in found] == reference(tosa, [values])
+    assert scan_padding(compiled.stream) == ()
+
+
+def test_a_padded_convolution_with_a_large_stride_is_no_miscompilation() -> None:
+    """The patches of an image transformer: 7x7 with a stride of 4. Its parts have the padding of the whole."""
+    graph, rng = Graph(), np.random.default_rng(0)
+    shape = (1, 16, 16, 3)
+    weights, biases = rng.integers(-127, 128, (8, 7, 7, 3)), rng.integers(-99, 99, 8)
+    sums = graph.conv(graph.input(shape), weights, biases, pad=(3, 0, 3, 0), stride=(4, 4))
+    tosa = graph.output(graph.rescale(sums, [multiplier_shift(0.002)] * 8)).serialize()
+    values = rng.integers(-128, 128, shape).astype(np.int8)
+    compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
     found, _ = compiled.run([values])
     assert [bytes(each) for each in found] == reference(tosa, [values])
     assert scan_padding(compiled.stream) == ()
