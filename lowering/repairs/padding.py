@@ -5,9 +5,9 @@ there are positions whose window lies in padding alone. No convolution or pool o
 beyond the window's extent; so this shows miscompilations, also those that have no name yet.
 
 Vela splits a padded pool or convolution with a stride above 3 into operations of one tap each, which share accumulators
-(Ethos-U85). The padding of these is that of the whole, and they are left out here. A transposed convolution with a larger
-stride than its kernel has outputs that no input reaches; Vela computes them from padding alone. A program that has one
-is not checked.
+(Ethos-U85). The padding of these is that of the whole, and they are left out here. A transposed convolution with a
+larger stride than its kernel has outputs that no input reaches; Vela computes them from padding alone. A program that
+has one is not checked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pools and convolutions with padding and a stride above 3, which several operations with shared accumulators compute (Ethos-U85)."""
+"""Pools and convolutions with padding and a stride above 3, which several operations compute together (Ethos-U85)."""
 
 from __future__ import annotations
 
