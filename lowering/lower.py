@@ -273,9 +273,6 @@ def _lowered(
     hosts: Callable[[str, HostModules], None] | None,
 ) -> Artifact:
     """Quantise, delegate and emit a model; ExecuTorch is imported, and upstream is patched."""
-    import torch
-    from executorch.exir import ExecutorchBackendConfig
-
     ready = {
         name: early.get(name) or _prepared(name, method, exported[name], toolchain, spec, model.sources)
         for name, method in model.methods.items()
@@ -306,10 +303,7 @@ def _lowered(
             for name, method in model.methods.items()
         }
         tell("writing the program")
-        # State that is computed from parameters would require gradients once it is written, and ExecuTorch fail in its
-        # next pass (executorch 1.4.1: "a leaf Variable that requires grad is being used in an in-place operation").
-        with torch.no_grad():
-            written = edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False))
+        written = _written(edge)
         pte = bytes(written.buffer)
         plans = Program.parse(pte, model.label)
         methods = [
@@ -343,6 +337,17 @@ def _lowered(
         notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
     return artifact if ethosu is None else _with_bounds(artifact)
+
+
+def _written(edge: Any) -> Any:
+    """Return upstream's manager of a program that is written."""
+    import torch
+    from executorch.exir import ExecutorchBackendConfig
+
+    # State that is computed from parameters would require gradients once it is written, and ExecuTorch fail in its next
+    # pass (executorch 1.4.1: "a leaf Variable that requires grad is being used in an in-place operation").
+    with torch.no_grad():
+        return edge.to_executorch(ExecutorchBackendConfig(extract_delegate_segments=False))
 
 
 def _check_left(

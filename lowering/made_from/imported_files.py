@@ -30,9 +30,9 @@ def loaded() -> dict[Path, ModuleType]:
     folder, is none.
     """
     found = {}
-    for module in list(sys.modules.values()):
+    for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if module.__name__ == "__main__" and isinstance(file, str) and Path(file).is_relative_to(sys.prefix):
+        if name == "__main__" and isinstance(file, str) and Path(file).is_relative_to(sys.prefix):
             continue
         path = of_project(file) if isinstance(file, str) else None
         if path is not None:

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.progress import tell_within
+from ethos_hil.lowering.torch_threads import one_torch_thread
 from ethos_hil.lowering.trained_weights import trained_weights
 
 PROMPT = "Testing is better than "
@@ -151,10 +152,8 @@ def train(steps: int = _STEPS) -> tuple[Writer, tuple[float, ...]]:
     The same every time on the same machine.
     """
     text = encoded(zen()).long()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # a fixed order of sums: the weights, and with them the cache key, repeat
     losses = []
-    try:
+    with one_torch_thread():  # a fixed order of sums: the weights, and with them the cache key, repeat
         torch.manual_seed(0)
         model = Writer().train()
         optimiser = torch.optim.Adam(model.parameters(), lr=_RATE)
@@ -174,8 +173,6 @@ def train(steps: int = _STEPS) -> tuple[Writer, tuple[float, ...]]:
             optimiser.step()
             schedule.step()
             losses.append(loss.item())
-    finally:
-        torch.set_num_threads(threads)
     return model.eval(), tuple(losses)
 
 
