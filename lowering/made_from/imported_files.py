@@ -30,9 +30,10 @@ def loaded() -> dict[Path, ModuleType]:
     folder, is none.
     """
     found = {}
-    for name, module in list(sys.modules.items()):
+    command = sys.modules.get("__main__")
+    for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if name == "__main__" and isinstance(file, str) and Path(file).is_relative_to(sys.prefix):
+        if module is command and isinstance(file, str) and Path(file).is_relative_to(sys.prefix):
             continue
         path = of_project(file) if isinstance(file, str) else None
         if path is not None:
