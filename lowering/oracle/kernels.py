@@ -74,11 +74,6 @@ def _copy_in_place(call: KernelCall, store: Store) -> None:
     store.set(call.args[0], values.astype(out.dtype))
 
 
-def _reshape(call: KernelCall, store: Store) -> None:
-    """Add or remove dimensions of size 1."""
-    store.set(call.args[-1], store.get(call.args[0]).reshape(store.tensor(call.args[-1]).sizes))
-
-
 def _pair(store: Store, index: int, default: tuple[int, int] = (1, 1)) -> tuple[int, int]:
     """Return the height's and the width's item of a list argument, which may have one item for both, or none."""
     items = [int(store.get(int(item))) for item in store.get(index).items]
@@ -253,8 +248,6 @@ _KERNELS: dict[str, Callable[[KernelCall, Store], None]] = {
     "dim_order_ops::_to_dim_order_copy.out": _copy,
     "dim_order_ops::_clone_dim_order.out": _copy,
     IN_PLACE: _copy_in_place,
-    "aten::unsqueeze_copy.out": _reshape,
-    "aten::squeeze_copy.dims_out": _reshape,
     "aten::avg_pool2d.out": _average_pool,
     "aten::mean.out": _mean,
     "aten::max_pool2d_with_indices.out": _max_pool,

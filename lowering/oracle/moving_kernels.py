@@ -79,6 +79,8 @@ MOVING: Mapping[str, Mover] = MappingProxyType(
         "aten::alias_copy.out": _same,
         "aten::detach_copy.out": _same,
         "aten::squeeze_copy.dim_out": _same,
+        "aten::squeeze_copy.dims_out": _same,
+        "aten::unsqueeze_copy.out": _same,
         "aten::permute_copy.out": _permute,
         "aten::transpose_copy.int_out": _transpose,
         "aten::expand_copy.out": _expand,

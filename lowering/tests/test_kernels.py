@@ -189,6 +189,8 @@ def exact_calls() -> list[tuple[str, list[Any], tuple[int, ...], str]]:
         ("aten::alias_copy.out", [ints], (4, 3, 5), "int32"),
         ("aten::detach_copy.out", [ints], (4, 3, 5), "int32"),
         ("aten::squeeze_copy.dim_out", [floats[:, :1].copy(), 1], (4, 5), "float32"),
+        ("aten::squeeze_copy.dims_out", [floats[:1, :1].copy(), [0, 1]], (5,), "float32"),
+        ("aten::unsqueeze_copy.out", [floats, -1], (4, 3, 5, 1), "float32"),
         ("aten::permute_copy.out", [floats, [2, 0, -2]], (5, 4, 3), "float32"),
         ("aten::transpose_copy.int_out", [ints, -1, 0], (5, 3, 4), "int32"),
         ("aten::expand_copy.out", [floats[:, :1].copy(), [2, -1, 3, 5], False], (2, 4, 3, 5), "float32"),

@@ -42,14 +42,11 @@ class NetworkJob:
         """Draw the network."""
         from ethos_hil.suites.lab.random_models.networks import network
 
-        return lambda item: self._tried(network(self.seed), self.npus[item])
+        def tried(item: int) -> NetworkTrial:
+            with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+                return trial(network(self.seed), self.npus[item], Path(folder), self.scheme, pool=_pool())
 
-    def _tried(self, drawn: object, npu: str) -> NetworkTrial:
-        from ethos_hil.suites.lab.random_models.networks import Drawn
-
-        assert isinstance(drawn, Drawn)
-        with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
-            return trial(drawn, npu, Path(folder), self.scheme, pool=_pool())
+        return tried
 
     def lost(self, item: int, reason: str) -> NetworkTrial:
         """Return the end of a trial that crashed, hung or raised."""

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -93,12 +94,20 @@ class Setting:
 
 def _build(fvps: Path | None) -> str:
     """Return a digest of all that determines a result, except for the tests' own random seed: 12 hex digits."""
+    if fvps is None:
+        return build_digest((), ())
+    boards = sorted(set(_RUNNERS.values()))
+    return build_digest(("harness",), (*(firmware(board) for board in boards), *(fvps / name for name in FVPS)))
+
+
+def build_digest(folders: Sequence[str], files: Sequence[Path]) -> str:
+    """Return 12 hex digits that stand for the packages, the Python files in folders of the repository, but for tests,
+    and other files.
+    """
     digest = hashlib.sha256(json.dumps({name: version(name) for name in PACKAGES}).encode())
-    if fvps is not None:
-        sources = [path for path in (REPOSITORY / "harness").rglob("*.py") if "tests" not in path.parts]
-        boards = sorted(set(_RUNNERS.values()))
-        for path in (*sorted(sources), *(firmware(board) for board in boards), *(fvps / name for name in FVPS)):
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    sources = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.py") if "tests" not in path.parts]
+    for path in (*sorted(sources), *files):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]
 
 

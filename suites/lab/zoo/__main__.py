@@ -23,8 +23,8 @@ from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.files import write_whole
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.upstream.setting import PACKAGES
-from ethos_hil.suites.lab.zoo import table
-from ethos_hil.suites.lab.zoo.pair import PLACE, PairResult, build_digest, run
+from ethos_hil.suites.lab.zoo import pair, table
+from ethos_hil.suites.lab.zoo.pair import PLACE, PairResult, run
 from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES
 
 NPUS = ("ethos-u55-128", "ethos-u55-256", "ethos-u65-512", "ethos-u85-256", "ethos-u85-512")
@@ -48,7 +48,7 @@ def main(
         raise ToolError("torchvision and timm are not installed", hint="make build/zoo/.installed")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, the runs are ended too
     out.mkdir(parents=True, exist_ok=True)
-    build = build_digest()
+    build = pair.build()
     pairs = [(one, on) for one in chosen for on in npu or NPUS]
     kept = {(one.architecture, one.npu): one for one in _read(out) if one.build == build} if resume else {}
     todo = [(one, on) for one, on in pairs if (one.name, on) not in kept]

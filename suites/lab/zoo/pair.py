@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -10,14 +9,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Event
 from time import monotonic
 from typing import Any, Literal
 
-from ethos_hil.suites.lab.upstream.setting import PACKAGES, REPOSITORY, firmware
+from ethos_hil.suites.lab.upstream.setting import REPOSITORY, build_digest, firmware
 from ethos_hil.suites.models.zoo.architectures import Architecture
 
 Group = Literal["verified", "refused", "wrong"]
@@ -109,14 +107,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(PLACE / "packages")}
 
 
-def build_digest() -> str:
+def build() -> str:
     """Return 12 hexadecimal digits that stand for all code that decides a result."""
-    lock = (REPOSITORY / "suites/lab/zoo/requirements.lock").read_bytes()
-    digest = hashlib.sha256(json.dumps({name: version(name) for name in PACKAGES}).encode() + lock)
-    sources = [path for folder in _FOLDERS for path in (REPOSITORY / folder).rglob("*.py") if "tests" not in path.parts]
-    for path in (*sorted(sources), firmware("corstone300"), firmware("corstone320")):
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:12]
+    lock = REPOSITORY / "suites/lab/zoo/requirements.lock"
+    return build_digest(_FOLDERS, (lock, firmware("corstone300"), firmware("corstone320")))
 
 
 def run(architecture: Architecture, npu: str, build: str, *, limit: int, ended: Event) -> PairResult:
@@ -124,7 +118,7 @@ def run(architecture: Architecture, npu: str, build: str, *, limit: int, ended: 
 
     Args:
         architecture, npu: the two.
-        build: what `build_digest` returned.
+        build: what the function `build` returned.
         limit: wall seconds; after them it is killed, with status -9.
         ended: it is killed too when this is set.
     """
@@ -161,11 +155,8 @@ def _result(pair: PairResult, data: Mapping[str, Any], lines: list[str], seconds
         if call["kind"] == "operator":
             key = (call["operator"], call["reason"])
             calls[key] = calls.get(key, 0) + 1
-    return PairResult(
-        pair.architecture,
-        pair.npu,
-        pair.build,
-        pair.status,
+    return replace(
+        pair,
         verdict=data.get("verdict", ""),
         kind=failure.get("kind", ""),
         message=failure.get("message", ""),

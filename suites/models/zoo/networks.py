@@ -308,27 +308,15 @@ class TemporalCnn(nn.Module):
         return self.head(value[:, :, -1])
 
 
-class LstmClassifier(nn.Module):
-    """One layer over a sequence, and a classifier of its last state."""
+class RecurrentClassifier(nn.Module):
+    """One recurrent layer over a sequence, and a classifier of its last state."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
         super().__init__()
-        self.lstm, self.head = nn.LSTM(12, 16, batch_first=True), nn.Linear(16, 5)
+        self.layer, self.head = kind(12, 16, batch_first=True), nn.Linear(16, 5)
 
     def forward(self, series: torch.Tensor) -> torch.Tensor:
-        values, _ = self.lstm(series)
-        return self.head(values[:, -1])
-
-
-class GruClassifier(nn.Module):
-    """As LstmClassifier."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gru, self.head = nn.GRU(12, 16, batch_first=True), nn.Linear(16, 5)
-
-    def forward(self, series: torch.Tensor) -> torch.Tensor:
-        values, _ = self.gru(series)
+        values, _ = self.layer(series)
         return self.head(values[:, -1])
 
 
@@ -482,8 +470,8 @@ BUILDERS: dict[str, Callable[[], nn.Module]] = {
     "m5": M5,
     "wave_separator": WaveSeparator,
     "temporal_cnn": TemporalCnn,
-    "lstm": LstmClassifier,
-    "gru": GruClassifier,
+    "lstm": lambda: RecurrentClassifier(nn.LSTM),
+    "gru": lambda: RecurrentClassifier(nn.GRU),
     "gru_cell": GruCell,
     "crnn": Crnn,
     "transformer_encoder": EncoderClassifier,
