@@ -12,6 +12,7 @@ import numpy as np
 
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.collector import collecting_seldom
 from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.host_modules import HostModules
@@ -119,7 +120,7 @@ def lower(
     )
     progress("exporting")
     # Patches of torchao come later: they import it, and nothing else does if the artifact is in the cache.
-    with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]):
+    with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]), collecting_seldom():
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
             early = _quantised_by_users(model, exported, toolchain)

@@ -23,16 +23,16 @@ def changes(before: torch.nn.Module, after: torch.nn.Module) -> tuple[str, ...]:
         before: the module.
         after: the copy. Values of a class without attributes, such as locks, count as equal.
     """
-    others = dict(after.named_modules())
+    modules, others = dict(before.named_modules()), dict(after.named_modules())
     found: list[str] = []
-    for path, module in before.named_modules():
+    for path, module in modules.items():
         other = others.get(path)
         if other is None:
             found.append(path)
             continue
         names = (f"{path}.{name}" if path else name for name in _changed(module, other))
         found.extend(names)
-    found.extend(path for path in others if path not in dict(before.named_modules()))
+    found.extend(path for path in others if path not in modules)
     return tuple(found)
 
 

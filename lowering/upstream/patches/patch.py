@@ -93,7 +93,7 @@ def resolve(name: str) -> Any:
 
 
 def fingerprint(name: str) -> str:
-    """The SHA-256 of the source of a function or class, by its dotted name; hexadecimal.
+    """The SHA-256 of the source of a function, property or class, by its dotted name; hexadecimal.
 
     Raises:
         UpstreamDiffers: it does not exist, or has no source.
@@ -107,13 +107,14 @@ def fingerprint(name: str) -> str:
 
 @functools.cache  # of the very object: what takes its place under the same name is read anew
 def _normalised(thing: Any) -> str:
-    """The source of a function or class as Python understands it.
+    """The source of a function, property or class as Python understands it.
 
     It is parsed and written out again, without docstrings. So comments, blank lines, quotes and line breaks do not
     count, which are most of the changes between releases and change nothing of what is done. All else does: names,
     defaults, decorators, annotations.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(thing)))
+    source = inspect.getsource(getattr(thing, "fget", thing))
+    tree = ast.parse(textwrap.dedent(source))
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
