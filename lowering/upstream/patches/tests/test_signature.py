@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind
 
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
@@ -32,7 +32,9 @@ def test_the_names_are_torchs_own_also_after_the_inputs_have_changed() -> None:
     signature = torch.export.export(Weights(), (torch.ones(4),)).graph_signature
     own = dict(signature.inputs_to_parameters), dict(signature.inputs_to_buffers)
     assert [len(names) for names in own] == [2, 2]
+    of_torch = ExportGraphSignature.inputs_to_buffers
     with apply(PATCHES):
+        assert ExportGraphSignature.inputs_to_buffers is not of_torch
         assert (signature.inputs_to_parameters, signature.inputs_to_buffers) == own
         index = next(i for i, spec in enumerate(signature.input_specs) if spec.kind is InputKind.BUFFER)
         signature.input_specs[index] = replace(signature.input_specs[index], target="another")
