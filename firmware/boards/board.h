@@ -31,7 +31,7 @@ Pool ddr_pool(const std::uint8_t* package_end);
 volatile std::uint32_t* npu_registers();
 
 // The register block of the timing adapter between the NPU's AXI `port` (0 or 1) and its memory, on boards that can
-// have one; where it is left out, its registers read as zero.
+// have one; null on others. Where it is left out, its registers read as zero.
 volatile std::uint32_t* timing_adapter(std::uint32_t port);
 
 // Clocks, console and interrupt controller; called once, before anything else.

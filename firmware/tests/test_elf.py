@@ -34,7 +34,8 @@ class Memory:
 
 @dataclass(frozen=True)
 class Board:
-    """A board as ExecuTorch's linker scripts (Corstone-300.ld, Corstone-320.ld) and Zephyr's device trees describe it.
+    """A board as ExecuTorch's linker scripts (Corstone-300.ld, Corstone-320.ld) and Zephyr's device trees (also
+    mps3_corstone310_fvp.dts) describe it.
 
     Attributes:
         preset: CMake's.
@@ -54,9 +55,10 @@ class Board:
 
 
 ITCM, DTCM = Memory(0x10000000, 512 * KIB), Memory(0x30000000, 512 * KIB)
-SRAM = Memory(0x31000000, 4096 * KIB)
+SRAM, BRAM = Memory(0x31000000, 4096 * KIB), Memory(0x11000000, 2048 * KIB)
 BOARDS = [
     Board("corstone300", ITCM, ITCM, DTCM, DTCM, Memory(0x31000000, 2048 * KIB), 56),
+    Board("corstone310", BRAM, BRAM, BRAM, Memory(0x30000000, 32 * KIB), SRAM, 16),
     Board("corstone320", Memory(0x11000000, 128 * KIB), SRAM, SRAM, Memory(0x30000000, 32 * KIB), SRAM, 16),
 ]
 

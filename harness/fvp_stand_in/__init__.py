@@ -1,7 +1,7 @@
-"""A stand-in for Arm's FVPs of Corstone-300 and Corstone-320: their command line, on the virtual boards.
+"""A stand-in for Arm's FVPs of the Corstone-300, -310 and -320: their command line, on the virtual boards.
 
 parameters (the settings and their treatment), command_line (from arguments to settings), simulation (from settings to a
-run and an exit status) and install, which writes the three executables. None of it is Arm's: the processor is QEMU, the
+run and an exit status) and install, which writes the executables. None of it is Arm's: the processor is QEMU, the
 NPU the functional model, and no cycle is counted. docs/targets.md has the table of parameters.
 
 Sources of facts about the FVPs' command line: upstream's own scripts and tests (executorch,

@@ -1,4 +1,4 @@
-"""The program behind the three executables: `python -m ethos_hil.harness.fvp_stand_in FVP_Corstone_SSE-320 ...`."""
+"""The program behind the executables: `python -m ethos_hil.harness.fvp_stand_in FVP_Corstone_SSE-320 ...`."""
 
 from __future__ import annotations
 

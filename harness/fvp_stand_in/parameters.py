@@ -36,7 +36,7 @@ class Parameter:
         default: the value when it is not set, as text.
         treatment: how it is treated.
         note: what it does here, why it is ignored, or why it is refused.
-        soc: the system on chip that has it, or None for both.
+        socs: the systems on chip that have it; () for all.
     """
 
     pattern: str
@@ -44,7 +44,11 @@ class Parameter:
     default: str
     treatment: Treatment
     note: str
-    soc: str | None = None
+    socs: tuple[str, ...] = ()
+
+    def on(self, model: FvpModel) -> bool:
+        """Return whether `model` has it."""
+        return not self.socs or model.soc.name in self.socs
 
     def name(self, model: FvpModel) -> str:
         """Return its name on `model`, with `#` kept."""
@@ -52,7 +56,7 @@ class Parameter:
 
     def matches(self, name: str, model: FvpModel) -> bool:
         """Return whether `name` is this parameter on `model`."""
-        if self.soc not in (None, model.soc.name):
+        if not self.on(model):
             return False
         pattern = re.escape(self.name(model)).replace(re.escape("#"), "[0-9]")
         return re.fullmatch(pattern, name) is not None
@@ -74,7 +78,7 @@ class Parameter:
 
 
 _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment.REFUSED
-_300, _320 = "corstone-300", "corstone-320"
+_310, _320 = "corstone-310", "corstone-320"
 
 PARAMETERS = (
     Parameter("{npu}.num_macs", int, "", _HONOURED, "MACs of the NPU; default 128 (U55), 512 (U65), 256 (U85)"),
@@ -110,7 +114,7 @@ PARAMETERS = (
     Parameter("{board}.telnetterminal#.quiet", bool, "0", _IGNORED, "no port is used"),
     Parameter("{board}.visualisation.disable-visualisation", bool, "0", _IGNORED, "there is no window"),
     Parameter("{board}.visualisation.rate_limit-enable", bool, "1", _IGNORED, "there is no window"),
-    Parameter("vis_hdlcd.disable_visualisation", bool, "0", _IGNORED, "there is no window", _320),
+    Parameter("vis_hdlcd.disable_visualisation", bool, "0", _IGNORED, "there is no window", (_320,)),
     Parameter("{cpu}.CFGITCMSZ", int, "15", _IGNORED, "the ITCM is as large as QEMU's; an image beyond it is refused"),
     Parameter("{cpu}.CFGDTCMSZ", int, "15", _IGNORED, "the DTCM is as large as QEMU's; an image beyond it is refused"),
     Parameter("{board}.FPGA_SRAM_SIZE", int, "2", _IGNORED, "memories are QEMU's; an image beyond them is refused"),
@@ -119,11 +123,15 @@ PARAMETERS = (
     Parameter("{cpu}.SAU", int, "8", _IGNORED, "the processor is QEMU's Cortex-M55"),
     Parameter("{cpu}.FPU", bool, "1", _IGNORED, "the processor is QEMU's Cortex-M55, which has one"),
     Parameter("{cpu}.MVE", int, "2", _IGNORED, "the processor is QEMU's Cortex-M55, which has it all"),
-    Parameter("{cpu}.CFGPACBTI", bool, "0", _IGNORED, "the processor is QEMU's Cortex-M55, which has none", _320),
+    Parameter("{cpu}.CFGPACBTI", bool, "0", _IGNORED, "the processor is QEMU's Cortex-M55, without it", (_310, _320)),
     Parameter("{cpu}.INITSVTOR", int, "", _HONOURED, "where the vector table is at reset"),
     Parameter(
         "mps4_board.subsystem.iotss3_systemcontrol.INITSVTOR_RST", int, "", _HONOURED,
-        "where the vector table is at reset", _320,
+        "where the vector table is at reset", (_320,),
+    ),
+    Parameter(
+        "mps3_board.sse300.iotss3_systemcontrol.INITSVTOR_RST", int, "", _HONOURED,
+        "where the vector table is at reset", (_310,),
     ),
     Parameter("{board}.DISABLE_GATING", bool, "0", _IGNORED, "no memory is gated by the protection controllers"),
     Parameter("core_clk.mul", int, "", _IGNORED, "instructions take no modelled time"),
@@ -149,7 +157,7 @@ def find(name: str, model: FvpModel) -> Parameter:
     row = next((row for row in PARAMETERS if row.matches(name, model)), None)
     if row is not None:
         return row
-    known = [row.name(model).replace("#", digit) for row in PARAMETERS if row.soc in (None, model.soc.name)
+    known = [row.name(model).replace("#", digit) for row in PARAMETERS if row.on(model)
              for digit in ("0125" if "#" in row.pattern else "0")]  # fmt: skip
     near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else "--list-params lists them"
@@ -168,7 +176,7 @@ def check(settings: Mapping[str, str], model: FvpModel) -> dict[str, bool | int 
     """
     values: dict[str, bool | int | str] = {}
     for row in PARAMETERS:
-        if row.treatment is _HONOURED and row.soc in (None, model.soc.name) and row.default:
+        if row.treatment is _HONOURED and row.on(model) and row.default:
             values[row.pattern] = row.value(row.default)
     for name, text in settings.items():
         row = find(name, model)
@@ -187,7 +195,7 @@ def listing(model: FvpModel) -> str:
     """Return the text that `--list-params` prints, in the form that `-f` reads."""
     lines = ["# Parameters:", "# instance.parameter=value  # (type) treatment: note"]
     for row in PARAMETERS:
-        if row.soc in (None, model.soc.name):
+        if row.on(model):
             default = row.default or (str(model.npu.default_macs) if row.pattern == "{npu}.num_macs" else "")
             value = f'"{default}"' if row.kind is str else default
             name = row.name(model).replace("#", "1" if ".uart#" in row.pattern else "0")  # uart0 has rows of its own

@@ -28,7 +28,7 @@ def options() -> str:
 
 def _names(row: Parameter) -> str:
     """Return the parameter's names on the FVPs that have it."""
-    models = [model for model in MODELS.values() if row.soc in (None, model.soc.name)]
+    models = [model for model in MODELS.values() if row.on(model)]
     return "<br>".join(dict.fromkeys(f"`{row.name(model)}`" for model in models))
 
 

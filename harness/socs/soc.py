@@ -140,12 +140,12 @@ class Soc:
         npus: the kinds of NPU it can have.
         npu_registers: the NPU's registers.
         npu_irq: number of its interrupt.
-        timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories. FPGA images
-            may leave them out.
-        timing_adapter_ports: first address of the adapter at each port.
         uarts: UART 0, a CMSDK APB UART. Where sources disagree about its address, all of these; the firmware uses the
             first one.
         firmware: how the firmware is built for it.
+        timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories; None if it
+            never has any. FPGA images may leave them out.
+        timing_adapter_ports: first address of the adapter at each port.
         virtual: whether the virtual board can be it: QEMU's machine has the memories that its firmware needs.
     """
 
@@ -159,10 +159,10 @@ class Soc:
     npus: tuple[NpuChoice, ...]
     npu_registers: Window
     npu_irq: int
-    timing_adapters: Window
-    timing_adapter_ports: tuple[int, ...]
     uarts: tuple[Window, ...]
     firmware: FirmwareBoard
+    timing_adapters: Window | None = None
+    timing_adapter_ports: tuple[int, ...] = ()
     virtual: bool = False
 
     def memory(self, name: str) -> Memory:

@@ -32,16 +32,19 @@ RESETTABLE_DEVICES = (UART0, TIMING_ADAPTERS)
 """Devices that programs may use: UART0, which a reset restores, and the timing adapters, which have no state."""
 
 
+_CORTEX_M85 = {Window(0xE000ED00, 4): {0: 0x411FD230}}
+"""The processor's CPUID: a Cortex-M85 r1p0."""
 _CONSTANTS: Mapping[str, Mapping[Window, Mapping[int, int]]] = {
+    "corstone-310": _CORTEX_M85,
     "corstone-320": {
         Window(0x58200000, 0x3000, 0x48200000): {},  # the FPGA's own registers: clocks, identity, LEDs, buttons
         Window(0x50310000, 0x1000, 0x40310000): {0x000: 0x1CDC0000},  # HDLCD: VERSION
-        Window(0xE000ED00, 4): {0: 0x411FD230},  # the processor's CPUID: a Cortex-M85 r1p0
-    }
+        **_CORTEX_M85,
+    },
 }
 """By system: windows, and their registers that are not zero, by offset.
 
-Sources: Arm's runner for the Corstone-320 that mlia-ethos-u 0.1.0 ships asks for these, and goes on with these answers;
+Sources: Arm's runners that mlia-ethos-u 0.1.0 ships ask for these, and go on with these answers;
 Arm's names of the addresses, from CMSIS's headers of SSE-320.
 """
 
@@ -53,7 +56,8 @@ def extra_uarts(soc: Soc) -> tuple[Window, ...]:
 
 def absent_devices(soc: Soc) -> tuple[Window, ...]:
     """Return the windows of devices that a board may leave out, where the machine would fault."""
-    return () if soc.timing_adapters == TIMING_ADAPTERS else (soc.timing_adapters,)
+    adapters = soc.timing_adapters
+    return () if adapters is None or adapters == TIMING_ADAPTERS else (adapters,)
 
 
 def intercepted(soc: Soc) -> tuple[Window, ...]:

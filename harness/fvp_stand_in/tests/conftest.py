@@ -17,6 +17,7 @@ from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 GUEST = Path(__file__).parent / "guest"
 CORSTONE_300_U55 = MODELS["FVP_Corstone_SSE-300_Ethos-U55"]
 CORSTONE_300_U65 = MODELS["FVP_Corstone_SSE-300_Ethos-U65"]
+CORSTONE_310_U55 = MODELS["FVP_Corstone_SSE-310"]
 CORSTONE_320 = MODELS["FVP_Corstone_SSE-320"]
 _DEFINES = {
     "corstone-300": ("UART=0x59303000", "NPU_BASE=0x58102000", "NPU_IRQ=56", "PMU=0", "NPU_LIMITS=0x0F1F0000"),

@@ -18,7 +18,12 @@ from ethos_hil.harness.fvp_stand_in.command_line import (
     parse,
 )
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Treatment, listing
-from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_300_U65, CORSTONE_320
+from ethos_hil.harness.fvp_stand_in.tests.conftest import (
+    CORSTONE_300_U55,
+    CORSTONE_300_U65,
+    CORSTONE_310_U55,
+    CORSTONE_320,
+)
 from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
@@ -98,6 +103,8 @@ def test_upstreams_line_for_corstone_320(tmp_path: Path) -> None:
         (CORSTONE_300_U55, "-a cpu0=demo.axf --simlimit 60 -C core_clk.mul=200000000 "
          "-C mps3_board.smsc_91c111.enabled=1 -C mps3_board.hostbridge.userNetworking=1 "
          "-C mps3_board.telnetterminal0.mode=raw -C mps3_board.telnetterminal0.quiet=0"),
+        (CORSTONE_310_U55, "-C mps3_board.sse300.iotss3_systemcontrol.INITSVTOR_RST=0 -C cpu0.MPU_S=16 "
+         "-C cpu0.CFGPACBTI=1 -C mps3_board.uart2.out_file=- -a demo.axf"),
         (CORSTONE_320, "-C mps4_board.subsystem.iotss3_systemcontrol.INITSVTOR_RST=0 "
          "-C mps4_board.subsystem.cpu0.INITSVTOR=0 -C mps4_board.subsystem.cpu0.MPU_S=16 "
          "-C mps4_board.uart1.out_file=- -C mps4_board.uart1.unbuffered_output=1 --application=demo.axf"),
@@ -232,7 +239,7 @@ def test_models_have_the_npus_that_exist() -> None:
 
 def test_rows_are_unambiguous_and_have_reasons() -> None:
     for model in MODELS.values():
-        names = [row.name(model) for row in PARAMETERS if row.soc in (None, model.soc.name)]
+        names = [row.name(model) for row in PARAMETERS if row.on(model)]
         assert len(set(names)) == len(names)
     for row in PARAMETERS:
         assert row.note

@@ -198,6 +198,7 @@ class Adapted(VirtualTarget):
 
     def __init__(self, npu: str) -> None:
         soc = virtual_soc(npu)
+        assert soc.timing_adapters is not None
         # Not the window that QEMU serves, so that this host does.
         adapters = dataclasses.replace(soc.timing_adapters, size=soc.timing_adapters.size - 4)
         super().__init__(npu, soc=dataclasses.replace(soc, timing_adapters=adapters))

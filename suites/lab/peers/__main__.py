@@ -44,7 +44,7 @@ def main(
 ) -> None:
     """Run `mlia check --performance` on the launchers, and compare its cycles with the NPU's model."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("network", "NPU", "MLIA: cycles", "here: cycles", ""):
+    for name in ("network", "NPU", "FVP", "MLIA: cycles", "here: cycles", ""):
         table.add_column(name)
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as name, Live() as live:
@@ -56,16 +56,16 @@ def main(
         live.stage("Installing the launchers in MLIA")
         mlia = Mlia(folder)
         for path in networks:
-            for profile in BACKENDS:
-                live.stage(f"MLIA checks {path.stem} on {profile}")
+            for profile, backend in BACKENDS:
+                live.stage(f"MLIA checks {path.stem} on {profile}, {backend}")
                 try:
-                    report = mlia.check(path.resolve(), profile)
+                    report = mlia.check(path.resolve(), profile, backend)
                     found, expected = f"{report.cycles:,}", f"{cycles(report, profile):,}"
                     ending = "equal" if found == expected else "different"
                 except ToolError as error:
                     found, expected, ending = "", "", error.message
                 wrong += ending != "equal"
-                add_row(table, path.stem, profile, found, expected, ending)
+                add_row(table, path.stem, profile, backend, found, expected, ending)
     console().print(table)
     if wrong:
         raise typer.Exit(1)

@@ -19,7 +19,13 @@ from ethos_hil.lowering.errors import ToolError
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"
-BACKENDS = {"ethos-u55-256": "corstone-300", "ethos-u65-512": "corstone-300", "ethos-u85-256": "corstone-320"}
+BACKENDS = (
+    ("ethos-u55-256", "corstone-300"),
+    ("ethos-u65-512", "corstone-300"),
+    ("ethos-u55-256", "corstone-310"),
+    ("ethos-u65-512", "corstone-310"),
+    ("ethos-u85-256", "corstone-320"),
+)
 """MLIA's names of NPUs, and of the FVPs that have them."""
 MODES = {"ethos-u55-256": "Shared_Sram", "ethos-u65-512": "Dedicated_Sram", "ethos-u85-256": "Dedicated_Sram"}
 """Vela's memory modes, as MLIA's profiles have them."""
@@ -45,7 +51,7 @@ class MliaReport:
 
 
 class Mlia:
-    """MLIA with a home folder of its own, and the launchers installed as its Corstone-300 and -320."""
+    """MLIA with a home folder of its own, and the launchers installed as its Corstones."""
 
     def __init__(self, home: Path) -> None:
         """Install the launchers with `mlia backend install`. Raises ToolError."""
@@ -55,20 +61,20 @@ class Mlia:
         (package / "python").mkdir()  # of the Corstone-320's archive
         install(package / _MODELS)
         options = ("--path", str(package), "--accept-eula", "--noninteractive")
-        for backend in dict.fromkeys(BACKENDS.values()):
+        for backend in sorted({backend for _, backend in BACKENDS}):
             self._call("backend", "install", backend, *options)
 
-    def check(self, network: Path, profile: str) -> MliaReport:
+    def check(self, network: Path, profile: str, backend: str) -> MliaReport:
         """Return what `mlia check --performance` reports. Raises ToolError.
 
         Args:
             network: the .tflite.
-            profile: MLIA's name of the NPU, one of BACKENDS.
+            profile, backend: MLIA's names of the NPU and of the FVP, one of BACKENDS.
         """
-        output = self._home / "out" / f"{network.stem}-{profile}"
+        output = self._home / "out" / f"{network.stem}-{profile}-{backend}"
         output.mkdir(parents=True)
         options = ("--performance", "--noninteractive", "--json", "--output-dir", str(output))
-        text = self._call("check", str(network), "-t", profile, "-b", BACKENDS[profile], *options)
+        text = self._call("check", str(network), "-t", profile, "-b", backend, *options)
         try:
             cycles = _metric(json.loads(text[text.index("{") :]), "npu_total_cycles")
         except (ValueError, KeyError) as error:

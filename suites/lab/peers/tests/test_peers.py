@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.socs.fvps import MODELS
 from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
@@ -38,28 +39,32 @@ def network(tmp_path: Path) -> Path:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("profile", peer.BACKENDS)
-def test_mlia_reports_the_cycles_that_the_npu_gives_itself(mlia: Mlia, network: Path, profile: str) -> None:
-    report = mlia.check(network, profile)
+@pytest.mark.parametrize(("profile", "backend"), peer.BACKENDS)
+def test_mlia_reports_the_cycles_that_the_npu_gives_itself(
+    mlia: Mlia, network: Path, profile: str, backend: str
+) -> None:
+    report = mlia.check(network, profile, backend)
     assert report.cycles == cycles(report, profile) > 0
 
 
-RUNNERS = {
-    "ethos-u55-256": ("FVP_Corstone_SSE-300_Ethos-U55", "sse-300-26.03.0-tflm-ethos-U55", "mps3_board", "ethosu"),
-    "ethos-u65-512": ("FVP_Corstone_SSE-300_Ethos-U65", "sse-300-26.03.0-tflm-ethos-U65", "mps3_board", "ethosu"),
-    "ethos-u85-256": (
-        "FVP_Corstone_SSE-320", "sse-320-26.03.0-tflm-ethos-U85", "mps4_board", "mps4_board.subsystem.ethosu"
-    ),
-}  # fmt: skip
+RUNNERS = (
+    ("ethos-u55-256", "FVP_Corstone_SSE-300_Ethos-U55", "sse-300-26.03.0-tflm-ethos-U55"),
+    ("ethos-u65-512", "FVP_Corstone_SSE-300_Ethos-U65", "sse-300-26.03.0-tflm-ethos-U65"),
+    ("ethos-u55-256", "FVP_Corstone_SSE-310", "sse-310-26.03.0-tflm-ethos-U55"),
+    ("ethos-u65-512", "FVP_Corstone_SSE-310_Ethos-U65", "sse-310-26.03.0-tflm-ethos-U65"),
+    ("ethos-u85-256", "FVP_Corstone_SSE-320", "sse-320-26.03.0-tflm-ethos-U85"),
+)
 MODEL, INPUT, OUTPUT = 0x90000000, 0x92000000, 0x93000000
 """Where Arm's runner expects and leaves them; it says so on its UART."""
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("profile", RUNNERS)
-def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(profile: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("profile", "executable", "runner"), RUNNERS, ids=[executable for _, executable, _ in RUNNERS])
+def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
+    profile: str, executable: str, runner: str, tmp_path: Path
+) -> None:
     """Arm's driver, Arm's runner, and our board: a network goes in by --data, its answer comes out by --dump."""
-    executable, runner, board, npu = RUNNERS[profile]
+    model = MODELS[executable].fvp
     name = "fully connected int8"
     install(tmp_path)
     (first, *_) = NETWORKS[name].input_sets()
@@ -76,8 +81,8 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(profile: str, tmp
     ]
     command += ["--data", f"{tmp_path / 'net.tflite'}@{MODEL:#x}", "--data", f"{tmp_path / 'in.bin'}@{INPUT:#x}"]
     command += ["--dump", f"{tmp_path / 'out.bin'}@{OUTPUT:#x},{expected.nbytes}", "--timelimit", "60"]
-    settings = {f"{npu}.num_macs": profile.split("-")[-1], f"{board}.uart0.out_file": "-"}
-    settings[f"{board}.uart0.shutdown_on_eot"] = "1"
+    settings = {f"{model.npu_path}.num_macs": profile.split("-")[-1], f"{model.board_path}.uart0.out_file": "-"}
+    settings[f"{model.board_path}.uart0.shutdown_on_eot"] = "1"
     command += [word for item in settings.items() for word in ("-C", "=".join(item))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,7 +96,7 @@ def test_a_launcher_that_fails_is_seen(tmp_path: Path, network: Path) -> None:
     for launcher in (tmp_path / "home" / ".mlia" / "backends" / "corstone_300").iterdir():
         launcher.write_text("#!/bin/sh\necho Error: the board is broken\nexit 1\n")
     with pytest.raises(ToolError, match="mlia check ended with status 1"):
-        broken.check(network, "ethos-u55-256")
+        broken.check(network, "ethos-u55-256", "corstone-300")
 
 
 def test_without_mlia_the_error_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,17 @@
+// Generated from harness/socs/corstone_310.py by `python -m ethos_hil.harness.socs.firmware_files`. Do not edit.
+// SSE-310 on MPS3, Cortex-M85. Addresses are those of secure code.
+#pragma once
+
+#include <cstdint>
+
+namespace ethos_hil::soc {
+
+constexpr std::uint16_t NUMBER = 310;
+constexpr std::uintptr_t UART0_BASE = ETHOS_HIL_UART_BASE;
+constexpr std::uintptr_t NPU_BASE = 0x50004000;
+constexpr std::uint32_t NPU_IRQ = 16;
+constexpr std::uintptr_t TIMING_ADAPTERS[] = {0, 0};  // it has none
+constexpr std::uint32_t CPU_HZ = 32'000'000;
+constexpr std::uint32_t PERIPHERAL_HZ = 25'000'000;
+
+}  // namespace ethos_hil::soc
