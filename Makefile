@@ -76,7 +76,7 @@ peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged
 	@$(BIN)/python -m ethos_hil.suites.lab.peers $(FILES)
 	@$(if $(FILES),,$(BIN)/python -m pytest -q suites/lab/peers)
 
-zoo: setup build/zoo/.installed ## 68 architectures of torchvision, timm and our own on five NPUs (hours); FEW="unet resnet18" runs those
+zoo: setup build/zoo/.installed ## 68 architectures of torchvision, timm and our own on five NPUs (two hours); FEW="unet resnet18" runs those
 	@$(BIN)/python -m ethos_hil.suites.lab.zoo $(FEW) -j $(JOBS) --resume $(if $(FEW),,--json docs/data/zoo.json)
 
 firmware: build/.apt .venv/.installed ## Build the firmware again
