@@ -6,8 +6,8 @@ beyond the window's extent; so this shows miscompilations, also those that have 
 
 Vela splits a padded pool or convolution with a stride above 3 into operations of one tap each, which share accumulators
 (Ethos-U85). The padding of these is that of the whole, and they are left out here. A transposed convolution with a
-larger stride than its kernel has outputs that no input reaches; Vela computes them from padding alone. A program that
-has one is not checked.
+larger stride than its kernel, or with more output padding than padding, has outputs that no input reaches; Vela
+computes them from padding alone. A program that has one is not checked.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ def _has_unreached_outputs(tosa: bytes) -> bool:
     for block in TosaDraft(tosa).blocks:
         for each in block.operators:
             if each.op == "TRANSPOSE_CONV2D":
-                stride = each.read(TransposeConv2dAttribute).StrideAsNumpy().tolist()
+                attribute = each.read(TransposeConv2dAttribute)
+                stride, added = attribute.StrideAsNumpy().tolist(), attribute.OutPadAsNumpy().tolist()
                 _, height, width, _ = block.tensors[each.inputs[1]].shape
-                if stride[0] > height or stride[1] > width:
+                if stride[0] > height or stride[1] > width or max(added) > 0:
                     return True
     return False
 

@@ -140,11 +140,16 @@ def test_a_crash_that_nothing_explains_is_raised() -> None:
     assert caught.value is crash.value
 
 
-def test_outputs_that_no_input_reaches_are_no_excess() -> None:
+@pytest.mark.parametrize(
+    ("kernel", "stride", "added"), [((2, 1), (3, 3), (0, 0, 0, 0)), ((3, 3), (2, 2), (0, 1, 0, 1))]
+)
+def test_outputs_that_no_input_reaches_are_no_excess(
+    kernel: tuple[int, int], stride: tuple[int, int], added: tuple[int, int, int, int]
+) -> None:
     """They are computed from padding alone; the program is right (harness/npu/tests/test_pools_in_parts.py)."""
     graph, rng = Graph(), np.random.default_rng(0)
     sums = graph.transpose_conv(
-        graph.input((1, 6, 5, 9)), weights(rng, 8, 2, 1, 9), rng.integers(-99, 99, 8), stride=(3, 3)
+        graph.input((1, 6, 5, 9)), weights(rng, 8, *kernel, 9), rng.integers(-99, 99, 8), stride=stride, out_pad=added
     )
     graph.output(requantized(graph, rng, sums, 0.01, "int8"))
     output = mended(graph, "ethos-u85-256").output
