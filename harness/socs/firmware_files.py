@@ -43,8 +43,7 @@ def _origin(soc: Soc) -> str:
 
 
 def _header(soc: Soc) -> str:
-    ports = soc.timing_adapter_ports
-    adapters = ", ".join(f"0x{address:08x}" for address in ports) + "};" if ports else "0, 0};  // it has none"
+    adapters = ", ".join(f"0x{address:08x}" for address in soc.timing_adapter_ports or (0, 0))
     return f"""// {_origin(soc)}
 // {soc.summary}. Addresses are those of secure code.
 #pragma once
@@ -57,7 +56,7 @@ constexpr std::uint16_t NUMBER = {soc.number};
 constexpr std::uintptr_t UART0_BASE = ETHOS_HIL_UART_BASE;
 constexpr std::uintptr_t NPU_BASE = 0x{soc.npu_registers.base:08x};
 constexpr std::uint32_t NPU_IRQ = {soc.npu_irq};
-constexpr std::uintptr_t TIMING_ADAPTERS[] = {{{adapters}
+constexpr std::uintptr_t TIMING_ADAPTERS[] = {{{adapters}}};
 constexpr std::uint32_t CPU_HZ = {_grouped(soc.cpu_hz)};
 constexpr std::uint32_t PERIPHERAL_HZ = {_grouped(soc.peripheral_hz)};
 

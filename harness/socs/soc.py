@@ -145,7 +145,7 @@ class Soc:
         firmware: how the firmware is built for it.
         timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories; None if it
             never has any. FPGA images may leave them out.
-        timing_adapter_ports: first address of the adapter at each port.
+        timing_adapter_ports: first address of the adapter at each port; () without any, which is 0 in the firmware.
         virtual: whether the virtual board can be it: QEMU's machine has the memories that its firmware needs.
     """
 

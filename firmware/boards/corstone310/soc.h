@@ -10,7 +10,7 @@ constexpr std::uint16_t NUMBER = 310;
 constexpr std::uintptr_t UART0_BASE = ETHOS_HIL_UART_BASE;
 constexpr std::uintptr_t NPU_BASE = 0x50004000;
 constexpr std::uint32_t NPU_IRQ = 16;
-constexpr std::uintptr_t TIMING_ADAPTERS[] = {0, 0};  // it has none
+constexpr std::uintptr_t TIMING_ADAPTERS[] = {0x00000000, 0x00000000};
 constexpr std::uint32_t CPU_HZ = 32'000'000;
 constexpr std::uint32_t PERIPHERAL_HZ = 25'000'000;
 
