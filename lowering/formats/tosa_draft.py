@@ -5,6 +5,7 @@ All that is not touched, weights above all, stays as it is in the old program's 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -90,17 +91,21 @@ class DraftBlock:
         """Return the operators that read a tensor, in order."""
         return [each for each in self.operators if name in each.inputs]
 
-    def constant(self, name: str) -> np.ndarray | None:
-        """Return the values of a constant tensor of int8, int16 or int32; None for anything else."""
+    def data(self, name: str) -> bytes | None:
+        """Return the bytes of a constant tensor, as the program has them; None for anything else."""
         tensor, made = self.tensors.get(name), self.producer(name)
         if tensor is None or made is None or made.op != "CONST":
             return None
-        form = {"INT8": np.int8, "INT16": np.int16, "INT32": np.int32}.get(tensor.dtype)
-        if form is None:
+        return tensor.data if tensor.data is not None else np.asarray(tensor.raw.DataAsNumpy(), np.uint8).tobytes()
+
+    def constant(self, name: str) -> np.ndarray | None:
+        """Return the values of a constant tensor of int8, int16 or int32; None for anything else."""
+        data = self.data(name)
+        form = {"INT8": np.int8, "INT16": np.int16, "INT32": np.int32}.get(self.tensors[name].dtype) if data else None
+        if data is None or form is None:
             return None
-        data = tensor.data if tensor.data is not None else tensor.raw.DataAsNumpy()
-        raw = data if isinstance(data, bytes) else np.asarray(data, np.uint8).tobytes()
-        return np.frombuffer(raw, form)[: int(np.prod(tensor.shape))].reshape(tensor.shape)
+        shape = self.tensors[name].shape
+        return np.frombuffer(data, form)[: math.prod(shape)].reshape(shape)
 
     def new_name(self, stem: str) -> str:
         """Return a name that nothing has."""
@@ -167,6 +172,13 @@ class DraftBlock:
         self.tensors[name].data = np.ascontiguousarray(values).tobytes()
         self.add(before, "CONST", [], [name])
         return name
+
+    def fold(self, operator: DraftOperator, values: np.ndarray) -> None:
+        """Make an operator a CONST of what it computes."""
+        tensor = self.tensors[operator.outputs[0]]
+        tensor.raw, tensor.data = None, np.ascontiguousarray(values).tobytes()
+        operator.op, operator.inputs, operator.attribute = "CONST", [], {}
+        self.changed = True
 
     def reshape(self, before: DraftOperator, source: str, shape: Sequence[int]) -> str:
         """Add a RESHAPE and return what it makes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ethos_hil.lowering.repairs.batched_average import split_averages
+from ethos_hil.lowering.repairs.constant_results import constant_results, fold_transposes
 from ethos_hil.lowering.repairs.cropped_transpose_conv import widen_crops
 from ethos_hil.lowering.repairs.defect import ALL, WITHOUT_U85, VelaDefect
 from ethos_hil.lowering.repairs.dropped_output import keep_outputs
@@ -12,11 +13,20 @@ from ethos_hil.lowering.repairs.outputs import outputs_are_missing
 from ethos_hil.lowering.repairs.reduce_min import keep_minima
 from ethos_hil.lowering.repairs.reduced_concat import keep_reductions
 from ethos_hil.lowering.repairs.scales import find_input_weights, find_shifted_operands
+from ethos_hil.lowering.repairs.shared_bias import part_biases
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.repairs.sliced_input import find_slices, keep_slices
 from ethos_hil.lowering.repairs.uneven_resize import find_uneven, repeat_elements
 
 DEFECTS: tuple[VelaDefect, ...] = (
+    VelaDefect(
+        "vela-constant-result",
+        "writes a step of the transposition of a constant among the constants, which may be in flash",
+        ALL,
+        "store the constant in the order in which it is used",
+        fold_transposes,
+        seen=lambda output: bool(constant_results(output.parsed)),
+    ),
     VelaDefect(
         "vela-table-beyond-shram",
         "places a table that it fuses with a transposition beyond the SHRAM of a small Ethos-U55",
@@ -76,6 +86,13 @@ DEFECTS: tuple[VelaDefect, ...] = (
         "use scheme a8w8 for this sum, or calibrate with inputs of another range",
         find_shifted_operands,
         repaired=False,
+    ),
+    VelaDefect(
+        "vela-shared-bias",
+        "gives a convolution the bias of another one with the same weights and scales",
+        ALL,
+        "give the two convolutions weights of their own, or do not concatenate their outputs",
+        part_biases,
     ),
     VelaDefect(
         "vela-dropped-output",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.npu_name import Family, NpuName
+from ethos_hil.lowering.repairs.constant_results import constant_results
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.repairs.outputs import missing_outputs
@@ -80,6 +81,9 @@ def _check(output: VelaOutput, npu: NpuName) -> None:
             "like",
         )
     problem = missing_outputs(output)
+    written = constant_results(output.parsed)
+    if problem is None and written:
+        problem = f"its operation at 0x{written[0]:x} writes among the constants, which may be in flash"
     excess = next(iter(excess_padding(output.parsed, output.tosa)), None)
     if problem is None and excess is not None:
         problem = (

@@ -9,8 +9,9 @@ import pytest
 
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.npu_name import Family, NpuName
 from ethos_hil.lowering.repairs import mend as mending
+from ethos_hil.lowering.repairs.constant_results import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_crash
 from ethos_hil.lowering.repairs.padding import excess_padding, scan_padding
@@ -103,6 +104,35 @@ def test_excess_padding_is_seen_in_the_stream(npu: str) -> None:
             words = [0x120 | 2 << 16, 0x121 | 2 << 16, code | padding << 16, 0x002]
             stream = b"".join(word.to_bytes(4, "little") for word in words)
             assert [each.side for each in scan_padding(stream)] == wrong
+
+
+def transposed_constant() -> Graph:
+    graph = Graph()
+    constant = graph.transpose(graph.const(np.arange(168).reshape(1, 14, 3, 4) % 99, "int8"), (0, 2, 3, 1))
+    return graph.output(graph.concat([graph.input((1, 3, 4, 14)), constant], 0))
+
+
+def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = mended(transposed_constant(), "ethos-u55-128")
+    assert [each.defect.id for each in done.findings] == ["vela-constant-result"]
+    assert constant_results(done.output.parsed) == ()
+    monkeypatch.setattr(mending, "DEFECTS", ())
+    with pytest.raises(CompileError, match="writes among the constants, which may be in flash"):
+        mended(transposed_constant(), "ethos-u55-128")
+
+
+@pytest.mark.parametrize(
+    ("words", "family", "found"),
+    [
+        ([0x11F | 1 << 16, 0x005, 0x11F, 0x006], "u55", (12,)),
+        ([0x11F | 1 << 16, 0x114 | 2 << 30, 0x11F, 0x002], "u55", (12,)),  # there it is how to round
+        ([0x11F | 1 << 16, 0x114 | 2 << 30, 0x11F, 0x002], "u85", ()),  # a chain
+        ([0x131 | 0x100 << 16, 0x010, 0x131 | 2 << 16, 0x010, 0x131, 0x010], "u65", (20,)),
+    ],
+    ids=["elementwise", "rounded", "chained", "copied"],
+)
+def test_operations_that_write_to_region_0(words: list[int], family: Family, found: tuple[int, ...]) -> None:
+    assert scan_results(b"".join(word.to_bytes(4, "little") for word in words), family) == found
 
 
 def test_outputs_of_another_size_are_seen() -> None:

@@ -12,9 +12,9 @@ from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.mend import treated
-from ethos_hil.lowering.testing.programs.pieces import added, layer, requantized, spread, weights
+from ethos_hil.lowering.testing.programs.pieces import added, layer, per_channel, requantized, spread, weights
 from ethos_hil.lowering.testing.reference import reference
-from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import KINDS, Rng, draw
 from ethos_hil.lowering.vela import flags, run_vela
 from ethos_hil.suites.lab.conformance.check import differences
@@ -174,6 +174,47 @@ def one_position_of_a_transposed_convolution(graph: Graph, rng: Rng) -> Value:
         graph.input((1, 2, 2, 9)), kernels, rng.integers(-99, 99, 8), out_pad=(-2, -2, -2, -2), stride=(2, 2)
     )
     return requantized(graph, rng, sums, 0.01, "int8")
+
+
+@case("vela-shared-bias")
+def convolutions_of_one_form(graph: Graph, rng: Rng) -> Value:
+    """Three biases, and a fourth convolution whose scales are others."""
+    source, kernels, scales = graph.input((1, 6, 8, 5)), weights(rng, 8, 3, 3, 5), per_channel(rng, 8, 0.01)
+    made = []
+    for number in range(4):
+        pad, stride, dilation = ((1, 0, 2, 1), (1, 2), (2, 1))
+        sums = graph.conv(source, kernels, rng.integers(-999, 999, 8), pad=pad, stride=stride, dilation=dilation)
+        made.append(graph.rescale(sums, scales if number < 3 else 0.02, dtype="int8"))
+    return graph.concat(made, 3)
+
+
+@case("vela-shared-bias")
+def depthwise_convolutions_of_one_form(graph: Graph, rng: Rng) -> list[Value]:
+    source, kernels = graph.input((1, 6, 7, 5), "int16"), weights(rng, 3, 2, 5, 1)
+    sums = [graph.depthwise(source, kernels, rng.integers(-9999, 9999, 5)) for _ in range(2)]
+    return [graph.rescale(each, [multiplier_shift(0.01, 15)], dtype="int16") for each in sums]
+
+
+@case("vela-shared-bias", WITHOUT_U85)
+def rows_and_columns_that_are_added(graph: Graph, rng: Rng) -> list[Value]:
+    made = []
+    for depth, pads in ((3, (0, 1, 0, 1)), (7, (1, 0, 1, -1)), (7, (0, 0, 0, 0))):
+        kernels, bias = weights(rng, 4, 3, 3, depth), rng.integers(-9999, 9999, 4)
+        sums = graph.transpose_conv(graph.input((1, 4, 6, depth)), kernels, bias, out_pad=pads, stride=(2, 2))
+        made.append(requantized(graph, rng, sums, 0.01, "int8"))
+    return made
+
+
+@case("vela-constant-result", ("ethos-u55-128",))
+def channels_last_of_a_constant(graph: Graph, rng: Rng) -> Value:
+    constant = graph.transpose(graph.const(rng.integers(-128, 128, (1, 14, 3, 4)), "int8"), (0, 2, 3, 1))
+    return graph.concat([graph.input((1, 3, 4, 14)), constant], 0)
+
+
+@case("vela-constant-result", ("ethos-u55-128", "ethos-u85-256"))
+def constant_that_is_an_output(graph: Graph, rng: Rng) -> list[Value]:
+    constant = graph.transpose(graph.const(rng.integers(-128, 128, (2, 5, 3, 4)), "int16"), (3, 2, 0, 1))
+    return [graph.concat([graph.input((4, 3, 2, 5), "int16"), constant], 0), constant]
 
 
 @case("vela-uneven-resize", WITHOUT_U85)

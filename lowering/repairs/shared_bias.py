@@ -1,0 +1,124 @@
+"""Convolutions that differ in nothing but their bias: Vela gives all of them the first one's.
+
+Vela 5.1 encodes weights, scales and biases into one stream, and keeps it for operations with the same weights. It looks
+whether the scales are the same, too, but not whether the biases are (regor's EncodeWeightAndScaleTensor). A user meets
+it where two layers share their weights and their outputs are concatenated, and so have one scale. Zeros below the
+weights make them other ones, and add nothing to the sums, as the map is padded by as many rows.
+
+Operations of Vela's own meet it, too, on Ethos-U55 and U65: rows and columns that a transposed convolution is to add
+(output_padding) are filled with its bias, by a depthwise convolution with weights of 1 (CreateBiasFillForPadding). All
+transposed convolutions with as many channels share these weights. Zeros around the weights of the transposed
+convolution itself reach the added rows and columns, so nothing has to be filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+from tosa.Conv2dAttribute import Conv2dAttribute
+from tosa.DepthwiseConv2dAttribute import DepthwiseConv2dAttribute
+from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
+
+from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+
+Shared = Callable[[DraftBlock, DraftOperator], Hashable]
+"""Returns what an operator has in common with others, or None."""
+_PLAIN = {"CONV2D": Conv2dAttribute, "DEPTHWISE_CONV2D": DepthwiseConv2dAttribute}
+_ROWS = {"CONV2D": 1, "DEPTHWISE_CONV2D": 0, "TRANSPOSE_CONV2D": 1}
+"""The axis of the weights that has the rows; the next one has the columns."""
+
+
+def part_biases(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Give each convolution that shares weights and scales, but not the bias, weights of its own."""
+    found = []
+    for operator, number in _others(block, _weights):
+        _lengthen(block, operator, number)
+        found.append(operator)
+    for operator, _ in _others(block, _fill) if family != "u85" else ():
+        _fill_itself(block, operator)
+        found.append(operator)
+    return found
+
+
+def _others(block: DraftBlock, shared: Shared) -> list[tuple[DraftOperator, int]]:
+    """Return the convolutions that share something and have another bias than the first one, and its number."""
+    biases: dict[Hashable, list[bytes | None]] = {}
+    found = []
+    for operator in block.operators:
+        key = shared(block, operator)
+        if key is not None:
+            seen, bias = biases.setdefault(key, []), block.data(operator.inputs[2])
+            if bias not in seen:
+                seen.append(bias)
+            if bias != seen[0]:
+                found.append((operator, seen.index(bias)))
+    return found
+
+
+def _weights(block: DraftBlock, operator: DraftOperator) -> Hashable:
+    """Return a convolution's weights, and the scales of the RESCALE that Vela fuses with it; None if it has none."""
+    weights = block.constant(operator.inputs[1]) if operator.op in _PLAIN else None
+    if weights is None:
+        return None
+    readers = block.readers(operator.outputs[0])
+    fused = len(readers) == 1 and readers[0].op == "RESCALE" and operator.outputs[0] not in block.outputs
+    scales = tuple(block.data(name) for name in readers[0].inputs[1:3]) if fused else ()
+    return weights.shape, weights.tobytes(), scales
+
+
+def _fill(block: DraftBlock, operator: DraftOperator) -> Hashable:
+    """Return how many weights of 1 fill what a transposed convolution adds; None if it adds nothing.
+
+    No RESCALE is fused with the operations that fill, so their scales are the same.
+    """
+    if operator.op != "TRANSPOSE_CONV2D" or block.constant(operator.inputs[1]) is None:
+        return None
+    if max(operator.read(TransposeConv2dAttribute).OutPadAsNumpy()) <= 0:
+        return None
+    return block.tensors[operator.outputs[0]].shape[-1]
+
+
+def _lengthen(block: DraftBlock, operator: DraftOperator, rows: int) -> None:
+    """Add rows of zeros below a convolution's weights, and as much padding below its map."""
+    attribute = operator.read(_PLAIN[operator.op])
+    dilation = attribute.DilationAsNumpy()
+    pads = attribute.PadAsNumpy().copy()
+    pads[1] += rows * attribute.Dilation(0)
+    _surround(block, operator, [0, rows, 0, 0])
+    operator.attribute = {
+        0: _numbers(pads),
+        1: _numbers(attribute.StrideAsNumpy()),
+        2: _numbers(dilation),
+        3: Scalar("B", int(attribute.LocalBound())),
+        4: Scalar("I", attribute.AccType()),
+    }
+
+
+def _fill_itself(block: DraftBlock, operator: DraftOperator) -> None:
+    """Add as many rows and columns of zeros around a transposed convolution's weights as it adds to its result."""
+    attribute = operator.read(TransposeConv2dAttribute)
+    pads = attribute.OutPadAsNumpy()
+    _surround(block, operator, np.maximum(pads, 0))
+    operator.attribute = {
+        0: _numbers(np.minimum(pads, 0)),
+        1: _numbers(attribute.StrideAsNumpy()),
+        2: Scalar("B", int(attribute.LocalBound())),
+        3: Scalar("I", attribute.AccType()),
+    }
+
+
+def _surround(block: DraftBlock, operator: DraftOperator, edges: Sequence[int] | np.ndarray) -> None:
+    """Put zeros around a convolution's weights: at the top, the bottom, the left and the right."""
+    weights, zero = block.constant(operator.inputs[1]), block.constant(operator.inputs[4])
+    assert weights is not None
+    around, rows = [(0, 0)] * weights.ndim, _ROWS[operator.op]
+    around[rows : rows + 2] = [(edges[0], edges[1]), (edges[2], edges[3])]
+    wider = np.pad(weights, around, constant_values=0 if zero is None else int(zero[0]))
+    operator.inputs[1] = block.const(operator, wider, block.tensors[operator.inputs[1]].dtype)
+
+
+def _numbers(values: np.ndarray) -> Numbers:
+    return Numbers(tuple(values.tolist()))
