@@ -52,6 +52,21 @@ def test_extremes_whose_indices_are_used_are_taken_apart(batch: int) -> None:
         assert torch.equal(mine, theirs)
 
 
+@pytest.mark.parametrize("pads", [(1, 2), (2, 0, 0, 3), (-1, -1, 0, 3), (0, 0, 1, 1, 2, 2)], ids=str)
+def test_circular_padding_is_concatenated(pads: tuple[int, ...]) -> None:
+    class Wrapped(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return 2 * nn.functional.pad(x, pads, "circular")
+
+    x = torch.randn((2, 3, 4, 5, 6)[: len(pads) // 2 + 2])
+    module = floating(Wrapped(), x)
+    (note,) = prepare(module, Sources(), quantised=True, as_upstream=True)
+    assert "circular" in note
+    assert "aten.pad.default" not in targets(module)
+    assert torch.equal(module(x), Wrapped()(x))
+    assert all("val" in node.meta for node in module.graph.nodes if node.op == "call_function")
+
+
 POOLS = {
     "max": lambda: nn.MaxPool2d(4, 4, 2, ceil_mode=True),
     "max with dilation": lambda: nn.MaxPool2d(2, 5, 1, dilation=2, ceil_mode=True),

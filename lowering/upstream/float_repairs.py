@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.upstream.circular import concatenate_circular
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.extremes import take_apart
 from ethos_hil.lowering.upstream.lone_norms import LONE_NORMS, write_as_convolutions
@@ -37,7 +38,12 @@ def prepare(floating: torch.fx.GraphModule, sources: Sources, *, quantised: bool
     Raises:
         CompileError: it has a pool that upstream would give another size.
     """
-    notes = (*complete_pools(floating), *floor_pools(floating, sources), *take_apart(floating))
+    notes = (
+        *complete_pools(floating),
+        *floor_pools(floating, sources),
+        *take_apart(floating),
+        *concatenate_circular(floating),
+    )
     if not quantised or as_upstream:
         return notes
     rewrites = ((_write_relu6, RELU6), (write_as_convolutions, LONE_NORMS))
