@@ -46,6 +46,7 @@ class TestFvpU55(OnLaunchers):
     target, npu = "corstone-300", "ethos-u55-128"
 
 
+@pytest.mark.proof
 class TestFvpU65WithoutTiming(OnLaunchers):
     target, npu, fast = "corstone-300", "ethos-u65-256", True
 

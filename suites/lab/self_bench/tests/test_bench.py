@@ -203,6 +203,7 @@ def test_an_unknown_part_is_named() -> None:
     )
 
 
+@pytest.mark.proof
 def test_a_part_runs_from_the_command_line() -> None:
     """The launcher's, which takes seconds."""
     command = [sys.executable, "-m", "ethos_hil.suites.lab.self_bench", "launcher", "--json"]

@@ -49,6 +49,7 @@ def convolution() -> Any:
     return build(declared.name, declared, Path(__file__).parent)
 
 
+@pytest.mark.proof
 def test_a_model_is_lowered_in_every_way_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     applied: list[int] = []
     lower = bench.lowering.lower
@@ -78,6 +79,7 @@ def for_whole_tensors(configuration: Any) -> Any:
     return lambda: configuration(is_per_channel=False)
 
 
+@pytest.mark.proof
 def test_a_patch_that_changes_the_program_is_an_error() -> None:
     name = "executorch.backends.arm.quantizer.get_symmetric_quantization_config"
     wrong = Patch(

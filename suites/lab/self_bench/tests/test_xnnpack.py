@@ -17,6 +17,7 @@ class Cumulated(torch.nn.Module):
         return torch.relu(x).cumsum(1)
 
 
+@pytest.mark.proof
 def test_a_network_is_computed_in_eight_bits_with_any_number_of_threads() -> None:
     torch.manual_seed(0)
     network = torch.nn.Sequential(
