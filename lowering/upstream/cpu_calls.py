@@ -47,6 +47,9 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
     or an int64, or takes state in int64, and TOSA has neither. ExecuTorch 1.4.1 lowers a partition with such an output,
     and the delegate then writes int8 or int32 where the program expects the other type.
 
+    Partitions are handed over in the order of their numbers. Upstream's order is that of a set of texts, which Python
+    shuffles in each process, and with it the order of delegates and of their inputs.
+
     Args:
         partitioner: upstream's TOSAPartitioner or EthosUPartitioner (executorch 1.4.1): `partition` makes a reporter
             and hands it to `_create_operator_support`.
@@ -75,6 +78,8 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
             misplaced.update(wrong)
             for node in nodes:
                 node.meta.pop(_TAG, None)
+        tags = sorted(result.partition_tags.items(), key=lambda each: int(each[0].removeprefix("tag")))
+        result.partition_tags = dict(tags)
         said = {node: text for reporter in reporters for node, text in reporter._rejected_nodes.items()}
         for node in nodes:
             if node.op == "call_function" and _TAG not in node.meta:

@@ -18,6 +18,8 @@ from ethos_hil.lowering.errors import CompileError, raise_if_interrupted
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.partitioner_reasons import refusal
+from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.table import PARTS
 
 if TYPE_CHECKING:
     import torch
@@ -45,11 +47,12 @@ def by_partitioner(programs: Mapping[str, torch.export.ExportedProgram], partiti
     """
     from executorch.exir import to_edge_transform_and_lower
 
-    return to_edge_transform_and_lower(
-        dict(programs),
-        partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
-        compile_config=edge_config(),
-    )
+    with apply(PARTS):
+        return to_edge_transform_and_lower(
+            dict(programs),
+            partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
+            compile_config=edge_config(),
+        )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ethos_hil.lowering.upstream.patches.history import shared_history
 from ethos_hil.lowering.upstream.patches.keep_origins import traced
 from ethos_hil.lowering.upstream.patches.observed import observed
 from ethos_hil.lowering.upstream.patches.overrides import remembered_overrides
+from ethos_hil.lowering.upstream.patches.parts import parts_in_order
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.retracing import described_on_demand, plain_as_they_are, remembered_calls
 from ethos_hil.lowering.upstream.patches.signature import names_of_buffers, names_of_parameters
@@ -419,6 +420,30 @@ TABLES_FIRST = (
     ),
 )
 
+PARTS = (
+    Patch(
+        name="parts of partitions",
+        package="executorch",
+        versions=_EXECUTORCH,
+        owner="executorch.backends.arm.tosa.partitioner",
+        attribute="_find_connected_components",
+        make=parts_in_order,
+        fingerprints=(
+            (
+                "executorch.backends.arm.tosa.partitioner._find_connected_components",
+                "7802fc12443492e2beabb6408783d8abb648b5a6dbc28eef9df7c7973625edf5",
+            ),
+            (
+                "executorch.backends.arm.tosa.partitioner.TOSAPartitioner._tag_module",
+                "6da12d8e27f46de5521562e55208725659522a39709624fa644863350dd1c366",
+            ),
+        ),
+        why="upstream numbers the parts of a partition that it splits by the addresses of nodes in memory",
+        gain="a model with attention (Swin, MobileViT) becomes the same program in every process",
+        changes_result=True,
+    ),
+)
+
 VELA_PROCESS = (
     Patch(
         name="process of Vela",
@@ -478,4 +503,4 @@ CALLS_OF_VELA = (
     ),
 )
 
-TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)
+TABLE = (*SPEED, *ORIGINS, *TABLES_FIRST, *PARTS, *VELA_PROCESS, *STARTS_OF_FVPS, *CALLS_OF_VELA)

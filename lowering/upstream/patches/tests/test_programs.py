@@ -19,7 +19,7 @@ from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.replaced import replaced
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE
-from ethos_hil.lowering.upstream.patches.table import ORIGINS, SPEED, VELA_PROCESS
+from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, VELA_PROCESS
 
 
 def maps(artifact: Artifact) -> list[object]:
@@ -49,11 +49,11 @@ def test_the_program_is_the_same_byte_for_byte_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: list[Patch], name: str
 ) -> None:
     with_all = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "with"))
-    assert set(in_place) == {*SPEED, *ORIGINS, *VELA_PROCESS}
+    assert set(in_place) == {*SPEED, *ORIGINS, *PARTS, *VELA_PROCESS}
     in_place.clear()
     monkeypatch.setattr(lowering, "SPEED", ())
     slow = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "slow"))
-    assert set(in_place) == {*ORIGINS, *VELA_PROCESS}
+    assert set(in_place) == {*ORIGINS, *PARTS, *VELA_PROCESS}
     in_place.clear()
     monkeypatch.setenv(VARIABLE, "off")
     without = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "without"))
