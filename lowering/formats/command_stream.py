@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ethos_hil.lowering.errors import UsageError
@@ -90,13 +90,30 @@ def commands(stream: bytes) -> Iterator[Command]:
         at += 8
 
 
+def operations(stream: bytes, watched: Iterable[int]) -> Iterator[tuple[Command, Mapping[int, int]]]:
+    """Yield each operation but BRANCH, with what some registers of 16 bits hold when it starts.
+
+    Args:
+        stream: the stream.
+        watched: the registers' codes. They keep their values between operations; before they are set they hold zero.
+
+    Raises:
+        CommandStreamError: as for `commands`.
+    """
+    registers = dict.fromkeys(watched, 0)
+    for command in commands(stream):
+        if command.payload is not None:
+            continue
+        if command.code in registers:
+            registers[command.code] = command.parameter
+        elif command.code in COMPUTE or command.code == DMA_START:
+            yield command, registers
+
+
 def indexed_copies(stream: bytes) -> tuple[int, ...]:
     """Return the byte offsets of the DMA_STARTs that pick rows by an index, as an Ethos-U85 gathers and scatters."""
-    indexed: dict[int, bool] = {}
-    found = []
-    for one in commands(stream):
-        if one.payload is None and one.code in _DMA_REGIONS:
-            indexed[one.code] = bool(one.parameter & _BY_INDEX)
-        elif one.payload is None and one.code == DMA_START and any(indexed.values()):
-            found.append(one.offset)
-    return tuple(found)
+    return tuple(
+        one.offset
+        for one, registers in operations(stream, _DMA_REGIONS)
+        if one.code == DMA_START and any(region & _BY_INDEX for region in registers.values())
+    )

@@ -91,6 +91,11 @@ class DraftBlock:
         """Return the operators that read a tensor, in order."""
         return [each for each in self.operators if name in each.inputs]
 
+    def only_reader(self, name: str) -> DraftOperator | None:
+        """Return the operator that reads a tensor if it is the only one and the tensor is no output; else None."""
+        readers = self.readers(name)
+        return readers[0] if len(readers) == 1 and name not in self.outputs else None
+
     def data(self, name: str) -> bytes | None:
         """Return the bytes of a constant tensor, as the program has them; None for anything else."""
         tensor, made = self.tensors.get(name), self.producer(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tosa.TransposeAttribute import TransposeAttribute
 
-from ethos_hil.lowering.formats.command_stream import COMPUTE, DMA_START, commands
+from ethos_hil.lowering.formats.command_stream import DMA_START, operations
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.npu_name import Family, NpuName
@@ -43,17 +43,13 @@ def constant_results(blob: VelaBlob) -> tuple[int, ...]:
 
 def scan_results(stream: bytes, family: Family) -> tuple[int, ...]:
     """Return the byte offsets of the operations of a stream (whole little-endian words) that write to region 0."""
-    registers = dict.fromkeys((_OFM_REGION, _OFM_PRECISION, _DESTINATION_REGION), 0)  # they keep their values
     found = []
-    for command in commands(stream):
-        if command.payload is not None:
-            continue
-        if command.code in registers:
-            registers[command.code] = command.parameter
-        elif command.code in COMPUTE:
+    for command, registers in operations(stream, (_OFM_REGION, _OFM_PRECISION, _DESTINATION_REGION)):
+        if command.code == DMA_START:
+            written = registers[_DESTINATION_REGION] & (_INTERNAL | _REGION) == _CONSTANTS
+        else:
             stored = family != "u85" or not registers[_OFM_PRECISION] & _NOT_IN_MEMORY
-            if stored and registers[_OFM_REGION] & _REGION == _CONSTANTS:
-                found.append(command.offset)
-        elif command.code == DMA_START and registers[_DESTINATION_REGION] & (_INTERNAL | _REGION) == _CONSTANTS:
+            written = stored and registers[_OFM_REGION] & _REGION == _CONSTANTS
+        if written:
             found.append(command.offset)
     return tuple(found)

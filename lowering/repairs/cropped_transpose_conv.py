@@ -7,6 +7,8 @@ input. So one position more is computed, and cut off behind the RESCALE that is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 
 from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
@@ -31,23 +33,29 @@ def widen_crops(block: DraftBlock, family: Family) -> list[DraftOperator]:
             pads[last if pads[last] < 0 else first] += 1
         if size == list(shape):
             continue
-        operator.attribute = {
-            0: Numbers(tuple(pads)),
-            1: Numbers(tuple(stride)),
-            2: Scalar("B", int(attribute.LocalBound())),
-            3: Scalar("I", attribute.AccType()),
-        }
+        set_out_pad(operator, pads)
         _cut(block, operator, size, start)
         found.append(operator)
     return found
 
 
+def set_out_pad(operator: DraftOperator, pads: Sequence[int]) -> None:
+    """Give a TRANSPOSE_CONV2D another padding of its result: top, bottom, left, right."""
+    attribute = operator.read(TransposeConv2dAttribute)
+    operator.attribute = {
+        0: Numbers(tuple(pads)),
+        1: Numbers(tuple(attribute.StrideAsNumpy().tolist())),
+        2: Scalar("B", int(attribute.LocalBound())),
+        3: Scalar("I", attribute.AccType()),
+    }
+
+
 def _cut(block: DraftBlock, operator: DraftOperator, size: list[int], start: list[int]) -> None:
     """Give an operator's result a larger shape, and take what it was before by a SLICE."""
-    last, readers = operator, block.readers(operator.outputs[0])
-    if len(readers) == 1 and readers[0].op == "RESCALE" and operator.outputs[0] not in block.outputs:
+    last, fused = operator, block.only_reader(operator.outputs[0])
+    if fused is not None and fused.op == "RESCALE":
         block.reshaped(operator.outputs[0], size)
-        last = readers[0]
+        last = fused
     name = last.outputs[0]
     larger = block.tensor(name, size, block.tensors[name].dtype)
     last.outputs = [larger]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 
-from ethos_hil.lowering.formats.command_stream import commands
+from ethos_hil.lowering.formats.command_stream import operations
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 
@@ -71,14 +71,9 @@ def _has_unreached_outputs(tosa: bytes) -> bool:
 
 def scan_padding(stream: bytes) -> tuple[ExcessPadding, ...]:
     """Return the operations of a stream (whole little-endian words) that are padded further than windows reach."""
-    registers = dict.fromkeys((*_PADS, _KERNEL_WIDTH, _KERNEL_HEIGHT, _ACC_FORMAT), 0)
     found = []
-    for command in commands(stream):
-        if command.payload is not None:
-            continue
-        if command.code in registers:
-            registers[command.code] = command.parameter
-        elif command.code in _WINDOWS and not registers[_ACC_FORMAT] & _SHARED:
+    for command, registers in operations(stream, (*_PADS, _KERNEL_WIDTH, _KERNEL_HEIGHT, _ACC_FORMAT)):
+        if command.code in _WINDOWS and not registers[_ACC_FORMAT] & _SHARED:
             for pad, extent in _EXTENTS.items():
                 if registers[pad] > registers[extent]:
                     found.append(ExcessPadding(command.offset, _PADS[pad], registers[pad], registers[extent] + 1))

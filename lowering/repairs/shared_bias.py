@@ -23,6 +23,7 @@ from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.cropped_transpose_conv import set_out_pad
 
 Shared = Callable[[DraftBlock, DraftOperator], Hashable]
 """Returns what an operator has in common with others, or None."""
@@ -63,9 +64,9 @@ def _weights(block: DraftBlock, operator: DraftOperator) -> Hashable:
     weights = block.constant(operator.inputs[1]) if operator.op in _PLAIN else None
     if weights is None:
         return None
-    readers = block.readers(operator.outputs[0])
-    fused = len(readers) == 1 and readers[0].op == "RESCALE" and operator.outputs[0] not in block.outputs
-    scales = tuple(block.data(name) for name in readers[0].inputs[1:3]) if fused else ()
+    reader = block.only_reader(operator.outputs[0])
+    fused = reader.inputs[1:3] if reader is not None and reader.op == "RESCALE" else ()
+    scales = tuple(block.data(name) for name in fused)
     return weights.shape, weights.tobytes(), scales
 
 
@@ -99,15 +100,9 @@ def _lengthen(block: DraftBlock, operator: DraftOperator, rows: int) -> None:
 
 def _fill_itself(block: DraftBlock, operator: DraftOperator) -> None:
     """Add as many rows and columns of zeros around a transposed convolution's weights as it adds to its result."""
-    attribute = operator.read(TransposeConv2dAttribute)
-    pads = attribute.OutPadAsNumpy()
+    pads = operator.read(TransposeConv2dAttribute).OutPadAsNumpy()
     _surround(block, operator, np.maximum(pads, 0))
-    operator.attribute = {
-        0: _numbers(np.minimum(pads, 0)),
-        1: _numbers(attribute.StrideAsNumpy()),
-        2: Scalar("B", int(attribute.LocalBound())),
-        3: Scalar("I", attribute.AccType()),
-    }
+    set_out_pad(operator, np.minimum(pads, 0).tolist())
 
 
 def _surround(block: DraftBlock, operator: DraftOperator, edges: Sequence[int] | np.ndarray) -> None:

@@ -116,7 +116,7 @@ def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.
     done = mended(transposed_constant(), "ethos-u55-128")
     assert [each.defect.id for each in done.findings] == ["vela-constant-result"]
     assert constant_results(done.output.parsed) == ()
-    monkeypatch.setattr(mending, "DEFECTS", ())
+    monkeypatch.setattr(mending, "DEFECTS", ())  # nothing repairs it now: the check alone must see it
     with pytest.raises(CompileError, match="writes among the constants, which may be in flash"):
         mended(transposed_constant(), "ethos-u55-128")
 

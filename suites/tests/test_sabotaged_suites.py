@@ -49,11 +49,14 @@ def assert_all_red(found: Session, chosen: Sequence[str], *kinds: str) -> None:
     assert "verified" not in found.output.splitlines()[-1]
 
 
-def test_a_compiler_that_raises_is_red(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "on_u85", [pytest.param(["plus_itself"], id="one"), pytest.param([*CASES], id="all", marks=pytest.mark.proof)]
+)
+def test_a_compiler_that_raises_is_red(tmp_path: Path, on_u85: list[str]) -> None:
     """The sabotages break Vela, and the maker of TOSA in the profiles without Vela. A traceback is printed on
     request.
     """
-    chosen = [*listed("MI", "BI", "U85_BI", cases=["plus_itself"]), *listed("U55_BI")]
+    chosen = [*listed("MI", "BI", cases=["plus_itself"]), *listed("U55_BI"), *listed("U85_BI", cases=on_u85)]
     found = sabotaged(tmp_path, "compiler-raises", chosen, "--tb=long", cache=tmp_path / "cache")
     assert_all_red(found, chosen, "compile")
     assert CULPRIT in found.output

@@ -154,7 +154,8 @@ def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
         (["--npu=ethos-u55-64", "--npu=ethos-u55-256"], "are both for the profile U55_BI"),
         (
             ["--target=virtuel"],
-            "did you mean virtual? targets: corstone-300, corstone-310, corstone-320, virtual",
+            "no target is called 'virtuel': did you mean virtual? "
+            "targets: corstone-300, corstone-310, corstone-320, virtual",
         ),
         (["--memory-mode=Shared"], "is not a memory mode of Vela"),
         (

@@ -61,13 +61,22 @@ def test_a_signal_to_a_session_that_lowers_leaves_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_signal_to_a_session_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param([(TERM, ONE), (HUP, ONE), (INT, TWO)], id="each signal"),
+        pytest.param([(HUP, TWO), (INT, ONE)], id="other workers", marks=pytest.mark.proof),
+    ],
+)
+def test_a_signal_to_a_session_leaves_nothing(
+    tmp_path: Path, ends: list[tuple[list[signal.Signals], tuple[str, ...]]]
+) -> None:
     """The cases are lowered once: that takes longer than all these sessions."""
     (tmp_path / "test_long.py").write_text(LONG)
     variables = {"ETHOS_HIL_CACHE": str(tmp_path / "cache")}
     arguments = ("-c", "/dev/null", "--suffix", "U55_BI", "--compile-only", tmp_path / "test_long.py")
     assert session(tmp_path, *arguments, root=tmp_path, environment=variables).status == 0
-    for numbers, workers in ((TERM, ONE), (HUP, ONE), (INT, TWO)):
+    for numbers, workers in ends:
         assert_leaves_nothing(tmp_path, numbers, workers, variables)
 
 
