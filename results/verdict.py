@@ -64,6 +64,8 @@ class FailureKind(enum.StrEnum):
     """The firmware lacks an operator, or the functional NPU does not know an operation's arithmetic."""
     NPU_MISMATCH = "npu-mismatch"
     """The program is for another NPU, memory mode or command stream version."""
+    BOARD_RULE = "board-rule"
+    """The program did what a real part may not forgive: it broke a rule of the strict virtual board."""
     HAZARD = "hazard"
     """With --strict: the NPU's command stream lacks a wait."""
     PARSE = "parse"
