@@ -31,11 +31,14 @@ Pool ddr_pool(const std::uint8_t* package_end);
 volatile std::uint32_t* npu_registers();
 
 // The register block of the timing adapter between the NPU's AXI `port` (0 or 1) and its memory, on boards that can
-// have one; null on others. Where it is left out, its registers read as zero.
+// have one; null on others. Where it is left out, its registers read as zero or are no registers at all.
 volatile std::uint32_t* timing_adapter(std::uint32_t port);
 
 // Clocks, console and interrupt controller; called once, before anything else.
 void initialise();
+
+// The address of the console's UART, or 0 where there is none.
+std::uintptr_t console();
 
 // Sends bytes over the console; returns when the last one is handed to the UART.
 void write(const std::uint8_t* bytes, std::size_t count);
@@ -45,6 +48,10 @@ void enable_npu_interrupt();
 
 // Sleeps until `flag` is set by an interrupt handler. False when it is not set within `milliseconds`.
 bool wait_for(const volatile bool& flag, std::uint32_t milliseconds);
+
+// Access a word where nothing may answer. False, and no value, when the bus reports an error.
+bool try_load(const volatile std::uint32_t* address, std::uint32_t& value);
+bool try_store(volatile std::uint32_t* address, std::uint32_t value);
 
 // A semihosting call to the debugger or simulator of this CPU. Returns -1 without one.
 std::int32_t semihosting(std::uint32_t operation, const void* argument);

@@ -31,7 +31,9 @@ constexpr std::uint32_t MODE_DYNAMIC = 1;  // bandwidth is limited by what was t
 
 void TimingAdapter::apply(std::uint32_t port) const {
   volatile std::uint32_t* registers = board::timing_adapter(port);
-  if (registers == nullptr || registers[VERSION] != KNOWN_VERSION) return;
+  if (registers == nullptr) return;
+  std::uint32_t version;
+  if (!board::try_load(registers + VERSION, version) || version != KNOWN_VERSION) return;
   registers[MAXR] = reads;
   registers[MAXW] = writes;
   registers[MAXRW] = 0;  // no limit to both together

@@ -44,6 +44,7 @@ def _origin(soc: Soc) -> str:
 
 def _header(soc: Soc) -> str:
     adapters = ", ".join(f"0x{address:08x}" for address in soc.timing_adapter_ports or (0, 0))
+    uarts = ", ".join(f"0x{uart.base:08x}" for uart in soc.uarts)
     return f"""// {_origin(soc)}
 // {soc.summary}. Addresses are those of secure code.
 #pragma once
@@ -53,7 +54,7 @@ def _header(soc: Soc) -> str:
 namespace ethos_hil::soc {{
 
 constexpr std::uint16_t NUMBER = {soc.number};
-constexpr std::uintptr_t UART0_BASE = ETHOS_HIL_UART_BASE;
+constexpr std::uintptr_t UARTS[] = {{{uarts}}};  // where UART 0 may be
 constexpr std::uintptr_t NPU_BASE = 0x{soc.npu_registers.base:08x};
 constexpr std::uint32_t NPU_IRQ = {soc.npu_irq};
 constexpr std::uintptr_t TIMING_ADAPTERS[] = {{{adapters}}};
@@ -98,9 +99,7 @@ def _access(board: FirmwareBoard, name: str) -> str:
 
 def _board(soc: Soc) -> str:
     board = soc.firmware
-    addresses = [f"0x{uart.base:08x}" for uart in soc.uarts]
     return f"""# {_origin(soc)}
-set(ETHOS_HIL_UART_BASE {addresses[0]} CACHE STRING "UART 0: {" or ".join(addresses)}")
 include(boards/{board.port}/board.cmake)
 list(APPEND board_sources npu/{board.driver}.cc)
 """

@@ -141,7 +141,7 @@ class Soc:
         npu_registers: the NPU's registers.
         npu_irq: number of its interrupt.
         uarts: UART 0, a CMSDK APB UART. Where sources disagree about its address, all of these; the firmware uses the
-            first one.
+            first one at which it finds it.
         firmware: how the firmware is built for it.
         timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories; None if it
             never has any. FPGA images may leave them out.

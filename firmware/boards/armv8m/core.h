@@ -17,7 +17,8 @@ constexpr std::uint32_t SYST_CSR_ENABLE = 1u << 0;
 constexpr std::uint32_t SYST_CSR_TICKINT = 1u << 1;
 constexpr std::uint32_t SYST_CSR_CLKSOURCE_CPU = 1u << 2;
 
-constexpr std::uintptr_t NVIC_ISER = 0xE000E100;
+constexpr std::uintptr_t NVIC_ISER = 0xE000E100;  // enables interrupts
+constexpr std::uintptr_t NVIC_ICPR = 0xE000E280;  // clears what is pending
 
 constexpr std::uintptr_t VTOR = 0xE000ED08;
 constexpr std::uintptr_t CCR = 0xE000ED14;
@@ -28,9 +29,14 @@ constexpr std::uintptr_t SHCSR = 0xE000ED24;
 constexpr std::uint32_t SHCSR_FAULTS_ENABLED = 0xFu << 16;  // MemManage, BusFault, UsageFault, SecureFault
 constexpr std::uintptr_t CFSR = 0xE000ED28;
 constexpr std::uint32_t CFSR_MSTKERR = 1u << 4;
+constexpr std::uint32_t CFSR_PRECISERR = 1u << 9;
+constexpr std::uint32_t CFSR_IMPRECISERR = 1u << 10;
 constexpr std::uint32_t CFSR_STKERR = 1u << 12;
+constexpr std::uint32_t CFSR_BFARVALID = 1u << 15;
 constexpr std::uint32_t CFSR_STKOF = 1u << 20;
 constexpr std::uintptr_t HFSR = 0xE000ED2C;
+constexpr std::uint32_t HFSR_FORCED = 1u << 30;
+constexpr std::uint32_t HFSR_DEBUGEVT = 1u << 31;
 constexpr std::uintptr_t MMFAR = 0xE000ED34;
 constexpr std::uintptr_t BFAR = 0xE000ED38;
 constexpr std::uintptr_t CPACR = 0xE000ED88;

@@ -10,19 +10,28 @@ extern const std::uintptr_t vector_table[];
 int main();
 [[noreturn]] void start();
 
-// MSPLIM first: from here on a stack overflow is a UsageFault instead of overwritten data.
+// MSPLIM first: from here on a stack overflow is a UsageFault instead of overwritten data. Memory with error correction
+// has no valid code until a whole word was written, so both stacks are painted by words: the main one with the colour
+// that stack.cc looks for, the fault handler's because it stores bytes.
 [[gnu::naked, gnu::noreturn]] void reset_handler() {
   __asm volatile(
       "cpsid i\n"
+      "movs r3, #0\n"
+      "ldr r0, =fault_is_reported\n"
+      "str r3, [r0]\n"
+      "ldr r0, =__fault_stack_limit\n"
+      "ldr r1, =__fault_stack_top\n"
+      "1: str r3, [r0], #4\n"
+      "cmp r0, r1\n"
+      "bne 1b\n"
       "ldr r0, =__stack_limit\n"
       "msr msplim, r0\n"
       "ldr r1, =__stack_top\n"
       "msr msp, r1\n"
-      // Fills the stack with the colour that stack.cc looks for.
       "ldr r2, =0xC5C5C5C5\n"
-      "1: str r2, [r0], #4\n"
+      "2: str r2, [r0], #4\n"
       "cmp r0, r1\n"
-      "bne 1b\n"
+      "bne 2b\n"
       "b start\n");
 }
 }

@@ -1,4 +1,4 @@
-// The common part of Corstone-300 and Corstone-320: everything but addresses (soc.h).
+// The common part of all Corstones: everything but addresses (soc.h).
 #include "boards/board.h"
 
 #include "boards/armv8m/core.h"
@@ -41,8 +41,16 @@ volatile std::uint32_t* timing_adapter(std::uint32_t port) {
 
 void initialise() { corstone::uart_initialise(); }
 
+std::uintptr_t console() { return corstone::uart_address(); }
+
 void write(const std::uint8_t* bytes, std::size_t count) { corstone::uart_write(bytes, count); }
 
-void enable_npu_interrupt() { core::reg(core::NVIC_ISER + soc::NPU_IRQ / 32 * 4) = 1u << soc::NPU_IRQ % 32; }
+void enable_npu_interrupt() {
+  constexpr std::uintptr_t WORD = soc::NPU_IRQ / 32 * 4;
+  constexpr std::uint32_t BIT = 1u << soc::NPU_IRQ % 32;
+  core::reg(core::NVIC_ICPR + WORD) = BIT;  // what a program before this one left pending
+  core::barrier();
+  core::reg(core::NVIC_ISER + WORD) = BIT;
+}
 
 }  // namespace ethos_hil::board

@@ -1,4 +1,3 @@
 # Generated from harness/socs/corstone_320.py by `python -m ethos_hil.harness.socs.firmware_files`. Do not edit.
-set(ETHOS_HIL_UART_BASE 0x59303000 CACHE STRING "UART 0: 0x59303000 or 0x58203000")
 include(boards/corstone/board.cmake)
 list(APPEND board_sources npu/u85.cc)
