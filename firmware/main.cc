@@ -16,23 +16,28 @@
 #include "runtime/method.h"
 #include "runtime/package.h"
 #include "runtime/results.h"
+#include "runtime/self_check.h"
 
 namespace {
 
 using namespace ethos_hil;
 
-void send_hello(const Package& package) {
+// Without a package the hashes and the run's id are zeros.
+void send_hello(const Package* package) {
   const board::Identity board = board::identity();
   const npu::Identity npu = npu::identify();
   Hello hello{};
   hello.protocol = PROTOCOL_VERSION;
   hello.board = board.number;
   hello.cpu_hz = board.cpu_hz;
+  hello.uart = static_cast<std::uint32_t>(board::console());
   hello.npu_id = npu.id;
   hello.npu_config = npu.config;
-  std::memcpy(hello.run_id, package.run_id(), sizeof hello.run_id);
-  std::memcpy(hello.image_hash, package.image_hash(), sizeof hello.image_hash);
-  std::memcpy(hello.program_hash, package.program_hash().bytes, sizeof hello.program_hash);
+  if (package != nullptr) {
+    std::memcpy(hello.run_id, package->run_id(), sizeof hello.run_id);
+    std::memcpy(hello.image_hash, package->image_hash(), sizeof hello.image_hash);
+    std::memcpy(hello.program_hash, package->program_hash().bytes, sizeof hello.program_hash);
+  }
   frames::send(FrameType::HELLO, &hello, sizeof hello);
 }
 
@@ -111,7 +116,7 @@ void send_outputs(Method& method) {
     if (!as_tensor(method.output(i), tensor)) {
       fail(ErrorKind::PROGRAM, Text() << "output " << i << " is no tensor with memory");
     }
-    send_tensor(TensorRole::OUTPUT, i, 0, tensor);
+    send_output(i, tensor);
   }
 }
 
@@ -142,10 +147,22 @@ bool run_once(const Package& package, const TestCases& cases, Method& method, st
 
 int main() {
   board::initialise();
-  if (!Package::is_present(board::package_window()) && runner::requested()) runner::run();
-  frames::begin();
+  Text problem;
+  const bool has_memories = check_memories(problem);
+  const bool has_package = has_memories && Package::is_present(board::package_window());
+  if (!has_package && runner::requested()) runner::run(problem);
+  if (!has_memories) {
+    frames::begin(false);
+    send_hello(nullptr);
+    fail(ErrorKind::MEMORY, problem);
+  }
+  const bool is_printable = Package::is_for_printable_link(board::package_window());
   const Package package(board::package_window());
-  send_hello(package);
+  if (package.problem().empty()) {
+    board::set_clocks({package.header().cpu_hz, package.header().peripheral_hz, package.header().baud});
+  }
+  frames::begin(is_printable);
+  send_hello(&package);
   if (!package.problem().empty()) fail(ErrorKind::PACKAGE, package.problem());
 
   const PackageHeader& plan = package.header();

@@ -37,6 +37,15 @@ volatile std::uint32_t* timing_adapter(std::uint32_t port);
 // Clocks, console and interrupt controller; called once, before anything else.
 void initialise();
 
+// Clocks and the console's speed, where they are not those of identity(); 0 leaves one as it is. Call it before
+// write().
+struct Clocks {
+  std::uint32_t cpu_hz;
+  std::uint32_t peripheral_hz;
+  std::uint32_t baud;
+};
+void set_clocks(const Clocks& clocks);
+
 // The address of the console's UART, or 0 where there is none.
 std::uintptr_t console();
 

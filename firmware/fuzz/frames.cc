@@ -104,7 +104,7 @@ std::vector<Event> send(Script& script) {
       [](const std::uint8_t* bytes, std::size_t size) { line_of_all.insert(line_of_all.end(), bytes, bytes + size); });
   std::vector<Event> sent;
   line_of_all.clear();
-  frames::begin();
+  frames::begin(false);
   for (std::uint32_t left = 1 + script.byte() % 6; left > 0; --left) {
     const std::uint32_t control = script.byte();
     const auto type = static_cast<FrameType>(1 + control % 11);

@@ -31,7 +31,7 @@ void send_outputs(Method& method) {
   for (std::uint32_t i = 0; i < method.output_count(); ++i) {
     const Value& value = method.output(i);
     if (value.kind == ValueKind::TENSOR && value.tensor.data != nullptr) {
-      send_tensor(TensorRole::OUTPUT, i, 0, value.tensor);
+      send_output(i, value.tensor);
     }
   }
 }

@@ -7,15 +7,17 @@
 namespace ethos_hil {
 
 constexpr std::uint8_t PACKAGE_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x50, 0x4b, 0x47, 0x00};
-constexpr std::uint32_t PACKAGE_VERSION = 2;
+constexpr std::uint32_t PACKAGE_VERSION = 3;
 constexpr std::uint32_t PACKAGE_ALIGNMENT = 32;
-constexpr std::uint32_t PROTOCOL_VERSION = 2;
+constexpr std::uint32_t PROTOCOL_VERSION = 3;
 constexpr std::uint32_t MAX_RANK = 16;
+constexpr std::uint32_t PRINTABLE_MARK = 126;
 constexpr std::uint32_t MAX_FRAME_PAYLOAD = 1024;
 constexpr std::uint32_t EVENT_COUNTERS = 8;
 
 enum class PackageFlag : std::uint32_t {
   SEND_DELEGATE_OUTPUTS = 1,
+  PRINTABLE_LINK = 2,
 };
 
 enum class DeviceMemoryMode : std::uint32_t {
@@ -54,6 +56,7 @@ enum class ErrorKind : std::uint32_t {
   NPU_TIMEOUT = 8,
   KERNEL = 9,
   MISMATCH = 10,
+  MEMORY = 11,
 };
 
 // First bytes of the package. Offsets are from the start of the package.
@@ -76,9 +79,12 @@ struct PackageHeader {
   std::uint8_t program_hash[32];  // SHA-256 of the .pte; the device computes it again
   std::uint32_t memory_mode;  // DeviceMemoryMode: where the parts of the program go
   std::uint32_t fast_scratch_size;  // bytes of fast scratch for DEDICATED_SRAM, otherwise 0
+  std::uint32_t cpu_hz;  // CPU clock in Hz, 0 for the one that the firmware knows
+  std::uint32_t peripheral_hz;  // clock of the UART in Hz, 0 for the one that the firmware knows
+  std::uint32_t baud;  // bits per second of the UART, 0 for the firmware's own
   std::uint32_t crc32;  // zlib CRC-32 of this header before this field, then of all bytes after the header
 };
-static_assert(sizeof(PackageHeader) == 188);
+static_assert(sizeof(PackageHeader) == 200);
 static_assert(offsetof(PackageHeader, magic) == 0);
 static_assert(offsetof(PackageHeader, version) == 8);
 static_assert(offsetof(PackageHeader, total_size) == 12);
@@ -97,7 +103,10 @@ static_assert(offsetof(PackageHeader, image_hash) == 112);
 static_assert(offsetof(PackageHeader, program_hash) == 144);
 static_assert(offsetof(PackageHeader, memory_mode) == 176);
 static_assert(offsetof(PackageHeader, fast_scratch_size) == 180);
-static_assert(offsetof(PackageHeader, crc32) == 184);
+static_assert(offsetof(PackageHeader, cpu_hz) == 184);
+static_assert(offsetof(PackageHeader, peripheral_hz) == 188);
+static_assert(offsetof(PackageHeader, baud) == 192);
+static_assert(offsetof(PackageHeader, crc32) == 196);
 
 // Where one input tensor's bytes are, in the layout of its dim_order.
 struct InputRef {
@@ -108,7 +117,7 @@ static_assert(sizeof(InputRef) == 8);
 static_assert(offsetof(InputRef, offset) == 0);
 static_assert(offsetof(InputRef, size) == 4);
 
-// Start of every frame. On the wire: COBS(header, payload, crc32 of both) followed by one zero byte.
+// Start of every frame. On the wire: COBS(header, payload, crc32 of both) followed by one zero byte; on a printable link PRINTABLE_MARK, base64(header, payload, crc32 of both), and a line feed.
 struct FrameHeader {
   std::uint8_t type;  // FrameType
   std::uint8_t reserved;  // zero
@@ -122,23 +131,25 @@ static_assert(offsetof(FrameHeader, sequence) == 2);
 // Sent once, first.
 struct Hello {
   std::uint16_t protocol;  // PROTOCOL_VERSION
-  std::uint16_t board;  // 300 or 320
+  std::uint16_t board;  // number of the system on chip: 300, 310 or 320
   std::uint32_t cpu_hz;  // CPU clock in Hz
+  std::uint32_t uart;  // address of the UART that sends this
   std::uint32_t npu_id;  // the NPU's ID register
   std::uint32_t npu_config;  // the NPU's CONFIG register
   std::uint8_t run_id[16];  // as in the package
   std::uint8_t image_hash[32];  // as in the package
   std::uint8_t program_hash[32];  // SHA-256 of the program, computed on the device
 };
-static_assert(sizeof(Hello) == 96);
+static_assert(sizeof(Hello) == 100);
 static_assert(offsetof(Hello, protocol) == 0);
 static_assert(offsetof(Hello, board) == 2);
 static_assert(offsetof(Hello, cpu_hz) == 4);
-static_assert(offsetof(Hello, npu_id) == 8);
-static_assert(offsetof(Hello, npu_config) == 12);
-static_assert(offsetof(Hello, run_id) == 16);
-static_assert(offsetof(Hello, image_hash) == 32);
-static_assert(offsetof(Hello, program_hash) == 64);
+static_assert(offsetof(Hello, uart) == 8);
+static_assert(offsetof(Hello, npu_id) == 12);
+static_assert(offsetof(Hello, npu_config) == 16);
+static_assert(offsetof(Hello, run_id) == 20);
+static_assert(offsetof(Hello, image_hash) == 36);
+static_assert(offsetof(Hello, program_hash) == 68);
 
 // A console line: this, then UTF-8 text to the end of the payload.
 struct Log {
@@ -185,12 +196,12 @@ static_assert(sizeof(RunBegin) == 8);
 static_assert(offsetof(RunBegin, input_set) == 0);
 static_assert(offsetof(RunBegin, repeat) == 4);
 
-// Announces a tensor: this, then rank u32 sizes. Its bytes follow in DATA frames.
+// Announces a tensor: this, then rank u32 sizes. Its bytes follow in DATA frames, unless same_as says otherwise.
 struct TensorInfo {
   std::uint8_t role;  // TensorRole
   std::uint8_t dtype;  // ExecuTorch ScalarType; for delegate outputs that of the tensor they are copied into
   std::uint8_t rank;  // number of sizes that follow, at most MAX_RANK
-  std::uint8_t reserved;  // zero
+  std::uint8_t same_as;  // 0; for n, the bytes are those of method output n - 1 of this run, and no DATA follows
   std::uint16_t index;  // output index of the method, or of the delegate
   std::uint16_t instruction;  // instruction index of the DelegateCall, 0 for a method output
   std::uint32_t nbytes;  // bytes in the DATA frames that follow
@@ -201,7 +212,7 @@ static_assert(sizeof(TensorInfo) == 32);
 static_assert(offsetof(TensorInfo, role) == 0);
 static_assert(offsetof(TensorInfo, dtype) == 1);
 static_assert(offsetof(TensorInfo, rank) == 2);
-static_assert(offsetof(TensorInfo, reserved) == 3);
+static_assert(offsetof(TensorInfo, same_as) == 3);
 static_assert(offsetof(TensorInfo, index) == 4);
 static_assert(offsetof(TensorInfo, instruction) == 6);
 static_assert(offsetof(TensorInfo, nbytes) == 8);
@@ -214,12 +225,16 @@ struct Counters {
   std::uint32_t delegate;  // index into the method's delegates
   std::uint64_t cycles;  // PMCCNTR over the job
   std::uint32_t events[8];  // the event counters, in the order of the package's events; 0 where the NPU has none
+  std::uint32_t overflows;  // bit i: event counter i has wrapped, and its count is not known
+  std::uint32_t reserved;  // zero
 };
-static_assert(sizeof(Counters) == 48);
+static_assert(sizeof(Counters) == 56);
 static_assert(offsetof(Counters, instruction) == 0);
 static_assert(offsetof(Counters, delegate) == 4);
 static_assert(offsetof(Counters, cycles) == 8);
 static_assert(offsetof(Counters, events) == 16);
+static_assert(offsetof(Counters, overflows) == 48);
+static_assert(offsetof(Counters, reserved) == 52);
 
 // Ends one execution.
 struct RunEnd {

@@ -23,7 +23,7 @@ void send_error(ErrorKind kind, const Text& text, std::uint32_t needed, std::uin
 }
 
 void send_fault(const FaultInfo& info) {
-  frames::begin();  // the fault may have cut a frame short
+  frames::resume();  // the fault may have cut a frame short
   frames::send(FrameType::FAULT, &info, sizeof info);
 }
 

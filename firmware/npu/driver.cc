@@ -13,30 +13,15 @@ namespace {
 constexpr std::uint32_t RESET_POLLS = 100'000;
 constexpr std::uint32_t BASE_ALIGNMENT = 16;
 
-// The four memory selectors that QCONFIG chooses from for the command stream, and two bits each of REGIONCFG for the
-// eight regions. Two select port 0, which leads to the SRAM, and two port 1, which leads to external memory.
-enum Way : std::uint32_t { SRAM_A, SRAM_B, EXTERNAL_A, EXTERNAL_B };
+// The NPU has four memory selectors, of which QCONFIG chooses one for the command stream, and REGIONCFG, in two bits
+// each, one for every region. Two lead through port 0 to the SRAM, two through port 1 to external memory. This driver
+// gives both of a pair the same properties, and uses the first one.
+enum Selector : std::uint32_t { SRAM = 0, EXTERNAL = 2 };
 
-struct Ways {
-  Way stream;
-  Way regions[8];
-};
-
-// By memory mode: the default of Arm's driver, and for the other two modes the values of ExecuTorch's
-// corstone_utils.cmake.
-constexpr Ways WAYS[] = {
-    {EXTERNAL_A, {EXTERNAL_B, SRAM_A, SRAM_B, SRAM_B, SRAM_B, SRAM_B, SRAM_B, SRAM_B}},
-    {SRAM_B, {SRAM_B, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A}},
-    {EXTERNAL_B, {EXTERNAL_B, EXTERNAL_B, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A, SRAM_A}},
-};
-static_assert(static_cast<int>(DeviceMemoryMode::SHARED_SRAM) == 0 &&
-              static_cast<int>(DeviceMemoryMode::SRAM_ONLY) == 1 &&
-              static_cast<int>(DeviceMemoryMode::DEDICATED_SRAM) == 2);
-
-constexpr std::uint32_t region_config(const Ways& ways) {
-  std::uint32_t config = 0;
-  for (std::uint32_t region = 0; region < 8; ++region) config |= ways.regions[region] << region * 2;
-  return config;
+Selector selector_for(const void* pointer) {
+  const board::Pool sram = board::sram_pool();
+  const auto offset = reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(sram.begin);
+  return offset < sram.size ? SRAM : EXTERNAL;
 }
 
 volatile bool job_ended;
@@ -69,14 +54,19 @@ const char* fault_name(std::uint32_t status) {
 
 }  // namespace
 
-Identity identify() { return {at(Register::ID), at(Register::CONFIG)}; }
+Identity identify() {
+  Identity npu{};
+  if (!board::try_load(&at(Register::ID), npu.id)) return {};
+  npu.config = at(Register::CONFIG);
+  return npu;
+}
 
 bool explain_mismatch(const Identity& program, Text& reason) {
   const Identity npu = identify();
   if (GENERATION.has(npu) && can_run(npu, program)) return false;
   if (npu.id == 0) {
     reason << "but no NPU answers at " << Hex{address_of(const_cast<const std::uint32_t*>(board::npu_registers()))}
-           << ", where ID reads 0";
+           << ", where ID reads 0 or not at all";
   } else {
     reason << "the NPU is " << npu;
     if (!GENERATION.has(npu)) reason << ", which this firmware does not drive";
@@ -104,15 +94,19 @@ void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode 
   // After reset the NPU allows its clock and power to be removed whenever it idles, and with them its registers.
   at(Register::CMD) = CMD_STAY_AWAKE;
   const Identity npu = identify();
-  const Ways& ways = WAYS[static_cast<std::uint32_t>(mode)];
   GENERATION.set_up_ports(npu);
-  at(Register::QCONFIG) = ways.stream;
-  at(Register::REGIONCFG) = region_config(ways);
   for (std::uint32_t port = 0; port < 2; ++port) GENERATION.timing(npu, mode, port).apply(port);
 
+  // No source says that a reset clears what is enabled in the PMU, or what has overflowed.
+  const std::uint32_t events_mask = (1u << GENERATION.counters) - 1;
+  const std::uint32_t all = PMCNT_CYCLES | events_mask;
+  at(PmuRegister::PMCR) = 0;
+  at(PmuRegister::PMCNTENCLR) = all;
+  at(PmuRegister::PMINTCLR) = all;
+  at(PmuRegister::PMOVSCLR) = all;
   at(PmuRegister::PMCCNTR_CFG) = EVENT_NPU_ACTIVE | EVENT_NPU_IDLE << 16;
   for (std::uint32_t i = 0; i < GENERATION.counters; ++i) at(PmuRegister::PMEVTYPER0, i) = events[i];
-  at(PmuRegister::PMCNTENSET) = PMCNTEN_CYCLES | ((1u << GENERATION.counters) - 1);
+  at(PmuRegister::PMCNTENSET) = all;
   board::enable_npu_interrupt();
 }
 
@@ -125,16 +119,25 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
   }
   job_ended = false;
   at(PmuRegister::PMCR) = PMCR_ENABLE | PMCR_RESET_EVENTS | PMCR_RESET_CYCLES;
-  // The CPU's addresses have 32 bits; the high words keep their reset value of zero.
+  std::uint32_t regions = 0;
+  for (std::uint32_t i = 0; i < REGIONS; ++i) regions |= selector_for(job.bases[i]) << 2 * i;
+  at(Register::QCONFIG) = selector_for(job.stream.data);
+  at(Register::REGIONCFG) = regions;
+  // The CPU's addresses have 32 bits. The high words are written all the same: no source says that a reset clears them.
   at(Register::QBASE_LOW) = address_of(job.stream.data);
+  at(Register::QBASE_HIGH) = 0;
   at(Register::QSIZE) = job.stream.size;
-  for (std::uint32_t i = 0; i < REGIONS; ++i) at(Register::BASEP0_LOW, 2 * i) = address_of(job.bases[i]);
+  for (std::uint32_t i = 0; i < REGIONS; ++i) {
+    at(Register::BASEP0_LOW, 2 * i) = address_of(job.bases[i]);
+    at(Register::BASEP0_LOW, 2 * i + 1) = 0;
+  }
   memory_barrier();
   at(Register::CMD) = CMD_RUN;
 
   if (!board::wait_for(job_ended, timeout_ms)) {
     Text text;
-    text << "instruction " << instruction << ": the NPU did not finish within " << timeout_ms << " ms";
+    text << "instruction " << instruction << ": the NPU did not finish within " << timeout_ms
+         << " ms of the board's own time";
     fail_with_status(ErrorKind::NPU_TIMEOUT, text, at(Register::STATUS));
   }
   const std::uint32_t status = status_at_end;
@@ -143,18 +146,31 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
     text << "instruction " << instruction << ": the NPU " << fault_name(status);
     fail_with_status(ErrorKind::NPU_FAULT, text, status);
   }
+  if (at(Register::QREAD) != job.stream.size) {
+    Text text;
+    text << "instruction " << instruction << ": the NPU reports the end, and has not read all " << job.stream.size
+         << " bytes of its command stream";
+    fail_with_status(ErrorKind::NPU_FAULT, text, status);
+  }
   at(PmuRegister::PMCR) = 0;  // counters stand still, so the two halves of the cycle counter belong together
   JobCounters counters{};
   counters.cycles = at(PmuRegister::PMCCNTR_LOW);
   counters.cycles |= std::uint64_t{at(PmuRegister::PMCCNTR_HIGH) & 0xFFFF} << 32;
   for (std::uint32_t i = 0; i < GENERATION.counters; ++i) counters.events[i] = at(PmuRegister::PMEVCNTR0, i);
+  counters.overflows = at(PmuRegister::PMOVSSET);
+  if (counters.overflows != 0) at(PmuRegister::PMOVSCLR) = counters.overflows;
   return counters;
 }
 
 void on_interrupt() {
-  status_at_end = at(Register::STATUS);
+  // The line may rise without a reason, and falls some time after it was cleared: then this is not the end of a job.
+  const std::uint32_t status = at(Register::STATUS);
+  if ((status & STATUS_IRQ_RAISED) == 0) return;
   at(Register::CMD) = CMD_CLEAR_IRQ;
-  memory_barrier();  // the interrupt line must be low before the handler returns
+  // A write may still be on its way when a barrier ends. Reading from the same device waits for its arrival.
+  static_cast<void>(static_cast<std::uint32_t>(at(Register::STATUS)));
+  memory_barrier();
+  status_at_end = status;
   job_ended = true;
 }
 

@@ -17,8 +17,8 @@ Identity identify();
 // Whether this board's NPU cannot run programs compiled for `program`. If so, `reason` gets the NPU's identity.
 bool explain_mismatch(const Identity& program, Text& reason);
 
-// Resets the NPU and sets up what stays the same for all jobs: the memories of a program compiled for `mode`, and the
-// `events` to count in each job, as far as the NPU has counters.
+// Resets the NPU and sets up what stays the same for all jobs: the ports to the memories, timed as those that programs
+// of `mode` are compiled for, and the `events` to count in each job, as far as the NPU has counters.
 void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode mode = DeviceMemoryMode::SHARED_SRAM);
 
 constexpr std::uint32_t REGIONS = 3;  // constants, scratch, fast scratch (null when there is none)
@@ -31,6 +31,7 @@ struct Job {
 struct JobCounters {
   std::uint64_t cycles;
   std::uint32_t events[EVENT_COUNTERS];
+  std::uint32_t overflows;  // bit i: event counter i has wrapped
 };
 
 // `instruction` is for the message.

@@ -20,6 +20,7 @@ enum class Register : std::uint32_t {
   QSIZE = 0x20,
   PROT = 0x24,
   CONFIG = 0x28,
+  POWER_CTRL = 0x38,  // Ethos-U85
   REGIONCFG = 0x3C,
   AXI_LIMIT0 = 0x40,  // Ethos-U55 and U65: four words
   MEM_ATTR0 = 0x40,   // Ethos-U85: four words
@@ -32,6 +33,10 @@ enum class Register : std::uint32_t {
 enum class PmuRegister : std::uint32_t {
   PMCR = 0x180,
   PMCNTENSET = 0x184,
+  PMCNTENCLR = 0x188,
+  PMOVSSET = 0x18C,
+  PMOVSCLR = 0x190,
+  PMINTCLR = 0x198,
   PMCCNTR_LOW = 0x1A0,
   PMCCNTR_HIGH = 0x1A4,
   PMCCNTR_CFG = 0x1A8,
@@ -44,6 +49,7 @@ inline volatile std::uint32_t& at(Register which, std::uint32_t index = 0) {
 }
 
 constexpr std::uint32_t STATUS_RUNNING = 1u << 0;
+constexpr std::uint32_t STATUS_IRQ_RAISED = 1u << 1;
 constexpr std::uint32_t STATUS_BUS_ERROR = 1u << 2;
 constexpr std::uint32_t STATUS_RESETTING = 1u << 3;
 constexpr std::uint32_t STATUS_PARSE_ERROR = 1u << 4;
@@ -64,7 +70,7 @@ constexpr std::uint32_t NON_SECURE = 1u << 1;
 constexpr std::uint32_t PMCR_ENABLE = 1u << 0;
 constexpr std::uint32_t PMCR_RESET_EVENTS = 1u << 1;
 constexpr std::uint32_t PMCR_RESET_CYCLES = 1u << 2;
-constexpr std::uint32_t PMCNTEN_CYCLES = 1u << 31;
+constexpr std::uint32_t PMCNT_CYCLES = 1u << 31;  // in the masks of counters
 constexpr std::uint32_t EVENT_NPU_IDLE = 32;
 constexpr std::uint32_t EVENT_NPU_ACTIVE = 35;
 

@@ -8,7 +8,8 @@ namespace {
 
 bool has(const Identity& npu) { return npu.product() == PRODUCT_U55 || npu.product() == PRODUCT_U65; }
 
-// Defaults of Arm's driver (ethosu_config_u55.h, ethosu_config_u65.h): bursts of 64 bytes (0), normal memory (0), and
+// Defaults of Arm's driver (ethosu_config_u55.h, ethosu_config_u65.h): bursts of 64 bytes (0), device memory that
+// is not bufferable (0), and
 // as many outstanding transactions as the NPU can have, stored minus one.
 void set_up_ports(const Identity& npu) {
   const bool u65 = npu.product() == PRODUCT_U65;

@@ -21,6 +21,7 @@ void set_up_ports(const Identity&) {
   for (std::uint32_t i = 0; i < 4; ++i) at(Register::MEM_ATTR0, i) = i < 2 ? 0 : ATTRIBUTE_EXT;
   at(Register::AXI_SRAM) = limit(12, 16);
   at(Register::AXI_EXT) = limit(64, 32);
+  at(Register::POWER_CTRL) = 0;
 }
 
 // Vela's Ethos_U85_SYS_DRAM_Mid, in numbers of ExecuTorch's corstone_utils.cmake.

@@ -33,6 +33,8 @@ const char* kind_name(ErrorKind kind) {
       return "kernel";
     case ErrorKind::MISMATCH:
       return "mismatch";
+    case ErrorKind::MEMORY:
+      return "memory";
   }
   return "error";
 }

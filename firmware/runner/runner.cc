@@ -56,6 +56,7 @@ struct Totals {
   std::uint32_t calls;
   std::uint64_t cycles;
   std::uint64_t events[EVENT_COUNTERS];
+  std::uint32_t overflows;  // bit i: counter i wrapped in a job, so its sum is too small
 };
 Totals totals;
 
@@ -63,6 +64,7 @@ void add_to_totals(std::uint32_t, std::uint32_t, const npu::JobCounters& counter
   ++totals.calls;
   totals.cycles += counters.cycles;
   for (std::uint32_t i = 0; i < EVENT_COUNTERS; ++i) totals.events[i] += counters.events[i];
+  totals.overflows |= counters.overflows;
 }
 
 Characters shown(const char* name) { return {name, std::strlen(name)}; }
@@ -182,6 +184,10 @@ void report_counters(std::uint32_t inferences) {
     line(Text() << "ethosu_pmu_cntr" << i << " : ", totals.events[i]);
   }
   say(Text() << "Ethos-U PMU Events:[" << set.names << "]");
+  if (totals.overflows != 0) {
+    log(LogLevel::ERROR,
+        Text() << "event counters have wrapped: their sums are too small, by mask " << Hex{totals.overflows});
+  }
 }
 
 void report_pool(const char* label, std::uint32_t used, std::uint32_t size) {
@@ -212,8 +218,9 @@ void report_memory(Bytes pte, Bytes file, std::uint32_t file_memory, const Metho
 
 bool requested() { return semihosting::command_line(command_line, sizeof command_line) && has_arguments(command_line); }
 
-void run() {
+void run(const Text& problem) {
   report_to(CONSOLE);
+  if (!problem.empty()) fail(ErrorKind::MEMORY, problem);
   say(Text() << "Running executor with parameter:");
   say(Text() << "   " << shown(command_line));
   const CommandLine arguments(command_line);

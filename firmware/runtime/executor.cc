@@ -1,6 +1,7 @@
 #include "runtime/executor.h"
 
 #include "link/report.h"
+#include "runtime/final_output.h"
 #include "runtime/results.h"
 
 namespace ethos_hil {
@@ -28,7 +29,8 @@ void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& ca
 
   if (options.send_delegate_outputs) {
     for (std::uint32_t i = 0; i < outputs; ++i) {
-      send_tensor(TensorRole::DELEGATE_OUTPUT, i, at, arguments.tensor(inputs + i));
+      const auto value = static_cast<std::uint32_t>(call.args()->Get(inputs + i));
+      send_delegate_output(i, at, arguments.tensor(inputs + i), final_output(method, value, at));
     }
   }
   options.count(at, index, counters);

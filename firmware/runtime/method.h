@@ -34,7 +34,10 @@ class Method {
   const Value& input(std::uint32_t index) const { return initial_values_[plan_.inputs()->Get(index)]; }
   std::uint32_t output_count() const { return count(plan_.outputs()); }
   // An output may be replaced by a MoveCall, so the caller must check its kind.
-  Value& output(std::uint32_t index) { return values_[plan_.outputs()->Get(index)]; }
+  Value& output(std::uint32_t index) { return values_[output_value(index)]; }
+  std::uint32_t output_value(std::uint32_t index) const {
+    return static_cast<std::uint32_t>(plan_.outputs()->Get(index));
+  }
 
   std::uint32_t instruction_count() const { return instruction_count_; }
   const pte::Instruction& instruction(std::uint32_t index) const { return *instructions_->Get(index); }

@@ -12,6 +12,12 @@ bool Package::is_present(board::Pool window) {
   return std::memcmp(window.begin, PACKAGE_MAGIC, sizeof PACKAGE_MAGIC) == 0;
 }
 
+bool Package::is_for_printable_link(board::Pool window) {
+  const auto& header = *reinterpret_cast<const PackageHeader*>(window.begin);
+  constexpr auto FLAG = static_cast<std::uint32_t>(PackageFlag::PRINTABLE_LINK);
+  return is_present(window) && header.version == PACKAGE_VERSION && (header.flags & FLAG) != 0;
+}
+
 Bytes Package::input(std::uint32_t input_set, std::uint32_t index) const {
   const std::uint32_t record = input_set * header().inputs_per_set + index;
   const Bytes reference = all_.part(header().inputs_offset + record * sizeof(InputRef), sizeof(InputRef));

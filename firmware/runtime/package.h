@@ -17,6 +17,9 @@ class Package {
   // Whether memory starts like a package, which may still be damaged.
   static bool is_present(board::Pool window);
 
+  // Whether the package asks for frames as lines of text. Not more than its begin is read for that: it may be damaged.
+  static bool is_for_printable_link(board::Pool window);
+
   // Checks all of it: header, sizes, CRC, the program's hash. On an error, problem() has the reason, and only run_id(),
   // image_hash() and program_hash() may be called; they are zero where they could not be determined.
   explicit Package(board::Pool window);

@@ -89,12 +89,14 @@ class Struct:
 
 
 PACKAGE_MAGIC = b"EHILPKG\0"
-PACKAGE_VERSION = 2
+PACKAGE_VERSION = 3
 PACKAGE_ALIGNMENT = 32
 """Alignment of the program and of every input: the NPU needs 16, a Cortex-M55 cache line has 32."""
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_RANK = 16
 """ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
+PRINTABLE_MARK = ord("~")
+"""First character of each line that is a frame, on a printable link."""
 MAX_FRAME_PAYLOAD = 1024
 """Bytes of payload in one frame, before CRC and COBS. Longer data is sent as several DATA frames."""
 MOST_EXECUTIONS = 10_000_000
@@ -134,6 +136,9 @@ PackageHeader = Struct(
         Field("program_hash", "u8", "SHA-256 of the .pte; the device computes it again", 32),
         Field("memory_mode", "u32", "DeviceMemoryMode: where the parts of the program go"),
         Field("fast_scratch_size", "u32", "bytes of fast scratch for DEDICATED_SRAM, otherwise 0"),
+        Field("cpu_hz", "u32", "CPU clock in Hz, 0 for the one that the firmware knows"),
+        Field("peripheral_hz", "u32", "clock of the UART in Hz, 0 for the one that the firmware knows"),
+        Field("baud", "u32", "bits per second of the UART, 0 for the firmware's own"),
         Field("crc32", "u32", "zlib CRC-32 of this header before this field, then of all bytes after the header"),
     ),
 )
@@ -149,6 +154,7 @@ class PackageFlag(enum.IntFlag):
     """Bits of PackageHeader.flags."""
 
     SEND_DELEGATE_OUTPUTS = 1
+    PRINTABLE_LINK = 2
 
 
 class DeviceMemoryMode(enum.IntEnum):
@@ -195,11 +201,13 @@ class ErrorKind(enum.IntEnum):
     NPU_TIMEOUT = 8
     KERNEL = 9
     MISMATCH = 10
+    MEMORY = 11
 
 
 FrameHeader = Struct(
     "FrameHeader",
-    "Start of every frame. On the wire: COBS(header, payload, crc32 of both) followed by one zero byte.",
+    "Start of every frame. On the wire: COBS(header, payload, crc32 of both) followed by one zero byte; on a printable "
+    "link PRINTABLE_MARK, base64(header, payload, crc32 of both), and a line feed.",
     (
         Field("type", "u8", "FrameType"),
         Field("reserved", "u8", "zero"),
@@ -212,8 +220,9 @@ Hello = Struct(
     "Sent once, first.",
     (
         Field("protocol", "u16", "PROTOCOL_VERSION"),
-        Field("board", "u16", "300 or 320"),
+        Field("board", "u16", "number of the system on chip: 300, 310 or 320"),
         Field("cpu_hz", "u32", "CPU clock in Hz"),
+        Field("uart", "u32", "address of the UART that sends this"),
         Field("npu_id", "u32", "the NPU's ID register"),
         Field("npu_config", "u32", "the NPU's CONFIG register"),
         Field("run_id", "u8", "as in the package", 16),
@@ -251,12 +260,12 @@ RunBegin = Struct("RunBegin", "Starts one execution.", (Field("input_set", "u32"
 
 TensorInfo = Struct(
     "TensorInfo",
-    "Announces a tensor: this, then rank u32 sizes. Its bytes follow in DATA frames.",
+    "Announces a tensor: this, then rank u32 sizes. Its bytes follow in DATA frames, unless same_as says otherwise.",
     (
         Field("role", "u8", "TensorRole"),
         Field("dtype", "u8", "ExecuTorch ScalarType; for delegate outputs that of the tensor they are copied into"),
         Field("rank", "u8", "number of sizes that follow, at most MAX_RANK"),
-        Field("reserved", "u8", "zero"),
+        Field("same_as", "u8", "0; for n, the bytes are those of method output n - 1 of this run, and no DATA follows"),
         Field("index", "u16", "output index of the method, or of the delegate"),
         Field("instruction", "u16", "instruction index of the DelegateCall, 0 for a method output"),
         Field("nbytes", "u32", "bytes in the DATA frames that follow"),
@@ -278,6 +287,8 @@ Counters = Struct(
             "the event counters, in the order of the package's events; 0 where the NPU has none",
             EVENT_COUNTERS,
         ),
+        Field("overflows", "u32", "bit i: event counter i has wrapped, and its count is not known"),
+        Field("reserved", "u32", "zero"),
     ),
 )
 
@@ -348,6 +359,7 @@ _CONSTANTS = (
     "PACKAGE_ALIGNMENT",
     "PROTOCOL_VERSION",
     "MAX_RANK",
+    "PRINTABLE_MARK",
     "MAX_FRAME_PAYLOAD",
     "EVENT_COUNTERS",
 )

@@ -44,6 +44,15 @@ _SHT_PROGBITS, _SHF_ALLOC = 1, 2
 
 
 @dataclass(frozen=True)
+class Clocks:
+    """A board's clocks in Hz, and the speed of its link in bits per second; 0 is what the firmware has by itself."""
+
+    cpu_hz: int = 0
+    peripheral_hz: int = 0
+    baud: int = 0
+
+
+@dataclass(frozen=True)
 class RunPlan:
     """What the firmware does with the program.
 
@@ -59,6 +68,8 @@ class RunPlan:
         method: execution plan to run.
         memory_mode: the memory mode the program was compiled for.
         fast_scratch_bytes: with DEDICATED_SRAM, the bytes of SRAM that the compiler could use; otherwise 0.
+        printable: the link carries frames as lines of text.
+        clocks: of the board, where they are not those that the firmware knows.
     """
 
     input_set_count: int
@@ -70,6 +81,8 @@ class RunPlan:
     method: str = "forward"
     memory_mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
     fast_scratch_bytes: int = 0
+    printable: bool = False
+    clocks: Clocks = Clocks()
 
     @property
     def executions(self) -> int:
@@ -200,12 +213,16 @@ def _package(
         "inputs_per_set": plan.inputs_per_set,
         "repeat": plan.repeat,
         "npu_timeout_ms": plan.npu_timeout_ms,
-        "flags": PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0),
+        "flags": (PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0))
+        | (PackageFlag.PRINTABLE_LINK if plan.printable else PackageFlag(0)),
         "events": plan.events + (0,) * (EVENT_COUNTERS - len(plan.events)),
         "method": method.ljust(32, b"\0"),
         "program_hash": program_hash,
         "memory_mode": plan.memory_mode,
         "fast_scratch_size": plan.fast_scratch_bytes,
+        "cpu_hz": plan.clocks.cpu_hz,
+        "peripheral_hz": plan.clocks.peripheral_hz,
+        "baud": plan.clocks.baud,
     }
     return header, b"".join(chunks)
 

@@ -7,7 +7,7 @@ END, in place of the rest. Silence is not an answer: `close` raises unless END c
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ _MAX_FURTHER = 50
 """Errors after the first that its message lists."""
 _REBUILD = "build the firmware again with `make firmware`"
 
+_Item = TypeVar("_Item")
+
 
 class Collector:
     """Collects one run of one image.
@@ -54,7 +56,7 @@ class Collector:
     def __init__(self, image: Image, progress: Progress | None = None) -> None:
         self._image = image
         self._progress = progress
-        self._decoder = FrameDecoder()
+        self._decoder = FrameDecoder(printable=image.plan.printable)
         self._symbols = Symbols(image.elf)
         self._hello: dict[str, Any] = {}
         self._memory: dict[str, int] | None = None
@@ -266,7 +268,8 @@ class _RunInProgress:
         self.input_set = input_set
         self.repeat = repeat
         self._outputs: list[np.ndarray] = []
-        self._delegate_outputs: dict[int, list[np.ndarray]] = {}
+        self._output_bytes: list[bytes] = []
+        self._delegate_outputs: dict[int, list[np.ndarray | TensorAnnouncement]] = {}
         self._counters: dict[int, dict[str, Any]] = {}
         self._announced: TensorAnnouncement | None = None
         self._received = bytearray()
@@ -281,6 +284,9 @@ class _RunInProgress:
             )
 
     def announce(self, announced: TensorAnnouncement) -> None:
+        if announced.same_as is not None and announced.role is TensorRole.DELEGATE_OUTPUT:
+            self._add(self._delegate_outputs.setdefault(announced.instruction, []), announced, announced)
+            return
         self._announced = announced
         self._received.clear()
         self._take_if_whole()
@@ -320,8 +326,8 @@ class _RunInProgress:
                     instruction=instruction,
                     delegate=counters["delegate"],
                     cycles=counters["cycles"],
-                    events=counters["events"][: len(plan.events)],
-                    outputs=tuple(self._delegate_outputs.get(instruction, ())),
+                    events=_counted(counters)[: len(plan.events)],
+                    outputs=tuple(self._array(output) for output in self._delegate_outputs.get(instruction, ())),
                 )
                 for instruction, counters in self._counters.items()
             ),
@@ -332,18 +338,43 @@ class _RunInProgress:
         announced = self._announced
         if announced is None or len(self._received) < announced.nbytes:
             return
-        array = announced.array(bytes(self._received))
+        received = bytes(self._received)
+        array = announced.array(received)
         if announced.role is TensorRole.OUTPUT:
-            tensors = self._outputs
+            self._add(self._outputs, announced, array)
+            self._output_bytes.append(received)
         else:
-            tensors = self._delegate_outputs.setdefault(announced.instruction, [])
+            self._add(self._delegate_outputs.setdefault(announced.instruction, []), announced, array)
+        self._announced = None
+
+    def _array(self, output: np.ndarray | TensorAnnouncement) -> np.ndarray:
+        """Return a delegate's output; one that was only announced is an output of the method."""
+        if isinstance(output, np.ndarray):
+            return output
+        assert output.same_as is not None
+        if output.same_as >= len(self._output_bytes):
+            raise TargetError(
+                f"output {output.index} of the delegate at {output.instruction} is announced to be output "
+                f"{output.same_as} of the method, which has {len(self._output_bytes)}",
+                kind=FailureKind.LINK,
+            )
+        return output.array(self._output_bytes[output.same_as])
+
+    @staticmethod
+    def _add(tensors: list[_Item], announced: TensorAnnouncement, item: _Item) -> None:
         if announced.index != len(tensors):
             raise TargetError(
                 f"{announced.role.name.lower()} {announced.index} came where {len(tensors)} was expected",
                 kind=FailureKind.LINK,
             )
-        tensors.append(array)
-        self._announced = None
+        tensors.append(item)
+
+
+def _counted(counters: dict[str, Any]) -> tuple[int | None, ...]:
+    """Return the event counters, None in place of those that have wrapped."""
+    return tuple(
+        None if counters["overflows"] >> index & 1 else count for index, count in enumerate(counters["events"])
+    )
 
 
 def _unpack(record: Struct, frame: Frame, *, exact: bool = True) -> dict[str, Any]:

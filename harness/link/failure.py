@@ -20,6 +20,7 @@ _KINDS = {
     ErrorKind.NPU_TIMEOUT: FailureKind.TIMEOUT,
     ErrorKind.KERNEL: FailureKind.FAULT,
     ErrorKind.MISMATCH: FailureKind.MISMATCH,
+    ErrorKind.MEMORY: FailureKind.FAULT,
 }
 KINDS = {kind.name.lower(): name for kind, name in _KINDS.items()}
 """The harness's name of each kind of error, by the name that our runner prints on its console."""
@@ -27,6 +28,7 @@ _PREFIXES = {
     ErrorKind.PACKAGE: "the image arrived damaged: ",
     ErrorKind.PROGRAM: "the firmware refuses the program: ",
     ErrorKind.INPUT: "the firmware refuses the inputs: ",
+    ErrorKind.MEMORY: "the board's memory cannot be used: ",
 }
 
 _EXCEPTIONS = {

@@ -1,7 +1,9 @@
-"""Frames on the wire: COBS, CRC-32, sequence numbers (docs/formats.md, "Wire")."""
+"""Frames on the wire: COBS or base64, CRC-32, sequence numbers (docs/formats.md, "Wire")."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,15 +11,15 @@ from dataclasses import dataclass
 from cobs import cobs
 
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
+from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, PRINTABLE_MARK, FrameHeader, FrameType
 from ethos_hil.results.verdict import FailureKind
 
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024
 """Bytes kept while no zero byte ends them; a frame is far shorter."""
 _MAX_CONTENT = FrameHeader.size + MAX_FRAME_PAYLOAD + _CRC_BYTES
-_MAX_ENCODED = _MAX_CONTENT + _MAX_CONTENT // 254 + 1
-"""Bytes of the longest frame without its delimiter; COBS adds one byte, and one more for every 254."""
+_MAX_ENCODED = 1 + -(-_MAX_CONTENT // 3) * 4
+"""Bytes of the longest frame without its delimiter: in base64, with its mark. COBS adds less: a byte for every 254."""
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\b\a\x1b")
 
 
@@ -43,7 +45,10 @@ class FrameDecoder:
     Every method raises TargetError, kind "link", for bytes that are neither; that ends the run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, printable: bool = False) -> None:
+        """Begin at the first byte of a link, which carries frames as lines of text if it is `printable`."""
+        self._delimiter = b"\n" if printable else b"\0"
+        self._unwrap = _unwrap_line if printable else _unwrap
         self._buffer = b""
         self._next_sequence = 0
 
@@ -59,7 +64,7 @@ class FrameDecoder:
 
     def feed(self, data: bytes) -> Iterator[Frame | Text]:
         """Yield the frames and text that `data` completes, in order. Iterate to the end before feeding more."""
-        *chunks, self._buffer = (self._buffer + data).split(b"\0")
+        *chunks, self._buffer = (self._buffer + data).split(self._delimiter)
         for chunk in chunks:
             if chunk:
                 yield from self._chunk(chunk)
@@ -75,12 +80,12 @@ class FrameDecoder:
             yield _text(rest, self._next_sequence)
 
     def _chunk(self, chunk: bytes) -> Iterator[Frame | Text]:
-        content = _unwrap(chunk)
+        content = self._unwrap(chunk)
         if content is None:
             # Other software may have written text directly in front of a frame. Only so near to the end can it begin.
             first = max(0, len(chunk) - _MAX_ENCODED - 1)
             for start in (i + 1 for i in range(first, len(chunk)) if chunk[i] == 0x0A):
-                content = _unwrap(chunk[start:])
+                content = self._unwrap(chunk[start:])
                 if content is not None:
                     yield _text(chunk[:start], self._next_sequence)
                     break
@@ -108,18 +113,33 @@ class FrameDecoder:
         return Frame(frame_type, header["sequence"], content[FrameHeader.size :])
 
 
-def encode(frame: Frame) -> bytes:
+def encode(frame: Frame, *, printable: bool = False) -> bytes:
     """Return the bytes of a frame on the wire, delimiter included; for recordings and tests."""
     content = FrameHeader.pack({"type": frame.type, "reserved": 0, "sequence": frame.sequence}) + frame.payload
-    return bytes(cobs.encode(content + zlib.crc32(content).to_bytes(_CRC_BYTES, "little"))) + b"\0"
+    content += zlib.crc32(content).to_bytes(_CRC_BYTES, "little")
+    if printable:
+        return bytes((PRINTABLE_MARK,)) + base64.b64encode(content) + b"\n"
+    return bytes(cobs.encode(content)) + b"\0"
 
 
 def _unwrap(chunk: bytes) -> bytes | None:
     """Return header and payload of the frame that `chunk` encodes, or None when it is no frame."""
     try:
-        content = bytes(cobs.decode(chunk))
+        return _checked(bytes(cobs.decode(chunk)))
     except cobs.DecodeError:
         return None
+
+
+def _unwrap_line(line: bytes) -> bytes | None:
+    """Return header and payload of the frame that a line of a printable link is, or None when it is no frame."""
+    try:
+        return _checked(base64.b64decode(line[1:].rstrip(b"\r"), validate=True)) if line[0] == PRINTABLE_MARK else None
+    except binascii.Error:
+        return None
+
+
+def _checked(content: bytes) -> bytes | None:
+    """Return header and payload, or None where the CRC-32 behind them is not theirs."""
     size = len(content) - _CRC_BYTES
     if not FrameHeader.size <= size <= FrameHeader.size + MAX_FRAME_PAYLOAD:
         return None

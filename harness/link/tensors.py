@@ -35,7 +35,12 @@ _MOST_BYTES = 1 << 32
 
 @dataclass(frozen=True)
 class TensorAnnouncement:
-    """The contents of a TENSOR frame. `sizes` is the logical shape, independent of the order in memory."""
+    """The contents of a TENSOR frame.
+
+    Attributes:
+        sizes: the logical shape, independent of the order in memory.
+        same_as: the method output that has the same bytes, which are not sent then; otherwise None.
+    """
 
     role: TensorRole
     index: int
@@ -45,6 +50,7 @@ class TensorAnnouncement:
     dim_order: tuple[int, ...]
     nbytes: int
     crc32: int
+    same_as: int | None = None
 
     @classmethod
     def parse(cls, payload: bytes) -> TensorAnnouncement:
@@ -83,7 +89,8 @@ class TensorAnnouncement:
                 f"{label} is announced with the shape {sizes}, which fits no memory", kind=FailureKind.LINK
             )
         return cls(
-            role, info["index"], info["instruction"], dtype, sizes, dim_order, info["nbytes"], info["crc32"]
+            role, info["index"], info["instruction"], dtype, sizes, dim_order, info["nbytes"], info["crc32"],
+            info["same_as"] - 1 if info["same_as"] else None,
         )  # fmt: skip
 
     def array(self, data: bytes) -> np.ndarray:

@@ -14,6 +14,7 @@ namespace ethos_hil::board {
 namespace {
 
 constexpr std::uintptr_t POOL_ALIGNMENT = 32;
+std::uint32_t cpu_hz;  // 0 until set_clocks() says otherwise
 
 Pool between(std::uint8_t* begin, std::uint8_t* end) {
   return {begin,
@@ -22,7 +23,12 @@ Pool between(std::uint8_t* begin, std::uint8_t* end) {
 
 }  // namespace
 
-Identity identity() { return {soc::NUMBER, soc::CPU_HZ}; }
+Identity identity() { return {soc::NUMBER, cpu_hz == 0 ? soc::CPU_HZ : cpu_hz}; }
+
+void set_clocks(const Clocks& clocks) {
+  cpu_hz = clocks.cpu_hz;
+  corstone::uart_set_speed(clocks.peripheral_hz, clocks.baud);
+}
 
 Pool package_window() { return between(__package_start, __package_limit); }
 

@@ -59,15 +59,16 @@ volatile std::uint32_t* find() {
 void uart_initialise() {
   uart = find();
   if (uart == nullptr) return;
-  uart_set_speed(soc::PERIPHERAL_HZ, BAUD);
+  uart_set_speed(0, 0);
   uart[CONTROL] = CONTROL_TX_ENABLE;
 }
 
 std::uintptr_t uart_address() { return reinterpret_cast<std::uintptr_t>(uart); }
 
 void uart_set_speed(std::uint32_t clock_hz, std::uint32_t baud) {
-  if (uart == nullptr || baud == 0 || clock_hz / baud < LEAST_DIVIDER) return;
-  uart[BAUD_DIVIDER] = clock_hz / baud;
+  if (clock_hz == 0) clock_hz = soc::PERIPHERAL_HZ;
+  if (baud == 0) baud = BAUD;
+  if (uart != nullptr && clock_hz / baud >= LEAST_DIVIDER) uart[BAUD_DIVIDER] = clock_hz / baud;
 }
 
 void uart_write(const std::uint8_t* bytes, std::size_t count) {

@@ -73,6 +73,20 @@ void initialise() {
   ddr = map(DDR_SIZE);
 }
 
+void set_clocks(const Clocks&) {}
+
+std::uintptr_t console() { return 0; }
+
+bool try_load(const volatile std::uint32_t* address, std::uint32_t& value) {
+  value = *address;
+  return true;
+}
+
+bool try_store(volatile std::uint32_t* address, std::uint32_t value) {
+  *address = value;
+  return true;
+}
+
 void write(const std::uint8_t* bytes, std::size_t count) {
   while (count > 0) {
     const ssize_t written = ::write(STDOUT_FILENO, bytes, count);

@@ -49,6 +49,7 @@ def hello(**changes: object) -> Message:
         "protocol": PROTOCOL_VERSION,
         "board": 300,
         "cpu_hz": 25_000_000,
+        "uart": 0x59303000,
         "npu_id": 0x10066001,
         "npu_config": 0x1807,
         "run_id": IMAGE.run_id,
@@ -85,7 +86,7 @@ def tensor(
         "role": role,
         "dtype": dtype,
         "rank": array.ndim,
-        "reserved": 0,
+        "same_as": 0,
         "index": 0,
         "instruction": 0,
         "nbytes": len(data),
@@ -100,7 +101,14 @@ def tensor(
 
 
 def counters(**changes: object) -> Message:
-    values: dict[str, object] = {"instruction": 5, "delegate": 0, "cycles": 1 << 33, "events": (0, 1, 2, 3, 4, 5, 6, 7)}
+    values: dict[str, object] = {
+        "instruction": 5,
+        "delegate": 0,
+        "cycles": 1 << 33,
+        "events": (0, 1, 2, 3, 4, 5, 6, 7),
+        "overflows": 0,
+        "reserved": 0,
+    }
     return FrameType.COUNTERS, Counters.pack(values | changes)
 
 
@@ -138,6 +146,9 @@ def complete() -> list[Message]:
     return [*messages, end(len(messages))]
 
 
-def wire(messages: Sequence[Message]) -> list[bytes]:
+def wire(messages: Sequence[Message], *, printable: bool = False) -> list[bytes]:
     """Return each message as it goes over the wire, with its sequence number."""
-    return [encode(Frame(kind, number & 0xFFFF, payload)) for number, (kind, payload) in enumerate(messages)]
+    return [
+        encode(Frame(kind, number & 0xFFFF, payload), printable=printable)
+        for number, (kind, payload) in enumerate(messages)
+    ]

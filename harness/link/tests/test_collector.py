@@ -38,11 +38,15 @@ ONE = dataclasses.replace(IMAGE, plan=dataclasses.replace(IMAGE.plan, input_set_
 """An image with one execution."""
 
 
-def collect(messages: list[Message], image: Image = IMAGE) -> Collector:
+def receive(data: bytes, image: Image) -> Collector:
     collector = Collector(image)
-    collector.feed(b"".join(wire(messages)))
+    collector.feed(data)
     collector.close()
     return collector
+
+
+def collect(messages: list[Message], image: Image = IMAGE) -> Collector:
+    return receive(b"".join(wire(messages)), image)
 
 
 def refused(messages: list[Message], image: Image = IMAGE) -> TargetError:
@@ -102,6 +106,44 @@ def test_one_flipped_bit_anywhere_is_noticed() -> None:
         damaged[position // 8] ^= 1 << position % 8
         with pytest.raises(TargetError):
             receive(bytes(damaged))
+
+
+PRINTABLE = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, printable=True))
+
+
+def test_one_changed_character_of_a_printable_conversation_is_noticed() -> None:
+    data = b"".join(wire(one(*execution(0, 0)), printable=True))
+    assert receive(data, PRINTABLE).complete
+    for position in random.Random(0).sample(range(len(data)), 400):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << position % 7
+        with pytest.raises(TargetError) as caught:
+            receive(bytes(damaged), PRINTABLE)
+        assert caught.value.kind == "link"
+
+
+def test_a_delegates_output_that_is_the_methods_is_sent_once() -> None:
+    output = np.arange(6, dtype=np.int8).reshape(1, 6)
+    announced = tensor(output, 1, TensorRole.DELEGATE_OUTPUT, instruction=5, same_as=1)[:1]
+    messages = one(run_begin(0, 0), counters(), *announced, *tensor(output, 1), run_end(0, 0))
+    (run,) = collect(messages, ONE).outcome({}).runs
+    assert np.array_equal(run.delegates[0].outputs[0], run.outputs[0])
+
+
+@pytest.mark.parametrize(("same_as", "change", "says"), [(1, 1, "CRC-32"), (2, 0, "to be output 1 of the method")])
+def test_a_delegates_output_that_is_not_the_methods_is_noticed(same_as: int, change: int, says: str) -> None:
+    output = np.arange(6, dtype=np.int8).reshape(1, 6)
+    announced = tensor(output, 1, TensorRole.DELEGATE_OUTPUT, instruction=5, same_as=same_as)[:1]
+    failure = refused(one(run_begin(0, 0), counters(), *announced, *tensor(output + change, 1), run_end(0, 0)), ONE)
+    assert failure.kind == "link"
+    assert says in failure.message
+
+
+def test_a_counter_that_has_wrapped_has_no_count() -> None:
+    body = execution(0, 0)
+    body[1] = counters(overflows=0b1001)
+    (run,) = collect(one(*body), ONE).outcome({}).runs
+    assert run.delegates[0].events == (None, 1, 2, None)[: len(ONE.plan.events)]
 
 
 def test_every_prefix_is_incomplete() -> None:

@@ -48,6 +48,23 @@ def test_pieces_of_any_size_make_the_same_frames(size: int) -> None:
     assert decoder.frames == 3
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 10_000])
+def test_a_printable_link_carries_the_same_frames_among_lines_of_text(size: int) -> None:
+    frames = [encode(frame, printable=True) for frame in FRAMES]
+    data = b"boot\r\n\n" + frames[0] + b"~ no frame\n" + frames[1] + frames[2].replace(b"\n", b"\r\n")
+    assert all(0x20 <= byte < 0x7F or byte in b"\r\n" for byte in data)
+    decoder = FrameDecoder(printable=True)
+    items = [item for i in range(0, len(data), size) for item in decoder.feed(data[i : i + size])]
+    assert items == [Text(("boot",)), FRAMES[0], Text(("~ no frame",)), FRAMES[1], FRAMES[2]]
+
+
+def test_the_longest_frame_on_a_printable_link_comes_back_behind_much_text() -> None:
+    frame = Frame(FrameType.DATA, 0, bytes(range(256)) * (MAX_FRAME_PAYLOAD // 256))
+    decoder = FrameDecoder(printable=True)
+    items = list(decoder.feed(b"x" * (2 * MAX_TEXT) + b"\n" + encode(frame, printable=True)))
+    assert items[-1] == frame
+
+
 def test_text_between_frames_is_kept_as_lines() -> None:
     data = b"boot\r\nloader v1\0" + encode(FRAMES[0]) + "grün".encode() + b"\0" + encode(FRAMES[1]) + b"rest"
     assert decode(data) == [

@@ -96,9 +96,9 @@ def test_every_system_is_verified(npu: str, mode: str) -> None:
     assert call.events[IDLE] == 0
     # Where the data was: behind which port, and in which memory.
     memory = report.outcome.memory
-    assert call.events[READ_0] > 0
-    assert call.events[WRITE_0] > 0
-    assert (call.events[READ_1] > 0) == (mode != "Sram_Only")
+    assert call.events[READ_0]
+    assert call.events[WRITE_0]
+    assert bool(call.events[READ_1]) == (mode != "Sram_Only")
     assert (memory["fast_scratch_bytes"] > 0) == mode.startswith("Dedicated")
     assert (memory["ddr_used"] > 0) == mode.startswith("Dedicated")
 
@@ -112,7 +112,7 @@ def test_cycles_are_those_of_the_memories_the_driver_chose() -> None:
 
 
 # Register accesses that stop the guest, as docs/targets.md has them: to start with, and for each job.
-ACCESSES = {"ethos-u55-256": (22, 16), "ethos-u85-256": (30, 20)}
+ACCESSES = {"ethos-u55-256": (24, 25), "ethos-u85-256": (33, 29)}
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_an_ethos_u85_counts_eight_events_at_once() -> None:
     counted = dict(zip(numbers, call.events, strict=True))
     # Cycles and active cycles are all of them; in this mode all traffic of the shared SRAM's plan goes where it says.
     assert counted[17] == counted[35] == call.cycles
-    assert all(counted[event] > 0 for event in (130, 135, 386, 48, 64))
+    assert all(counted[event] for event in (130, 135, 386, 48, 64))
     assert counted[391] == 0
 
 
