@@ -146,6 +146,8 @@ class Soc:
         timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories; None if it
             never has any. FPGA images may leave them out.
         timing_adapter_ports: first address of the adapter at each port; () without any, which is 0 in the firmware.
+        secure_bit: the bit of an address that is set in those of secure code, as in all of Arm's Corstones; other parts
+            have it the other way round.
         virtual: whether the virtual board can be it: QEMU's machine has the memories that its firmware needs.
     """
 
@@ -163,6 +165,7 @@ class Soc:
     firmware: FirmwareBoard
     timing_adapters: Window | None = None
     timing_adapter_ports: tuple[int, ...] = ()
+    secure_bit: int = 1 << 28
     virtual: bool = False
 
     def memory(self, name: str) -> Memory:

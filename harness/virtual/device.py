@@ -12,11 +12,12 @@ PROT takes effect with the soft reset that a write to RESET starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from ethos_hil.harness.npu import Configuration, Execution, Fault
+from ethos_hil.harness.npu.npu import Extent
 from ethos_hil.harness.virtual.pmu import Pmu, Unmodelled
 from ethos_hil.harness.virtual.registers import LAYOUTS, REGIONS
 
@@ -38,12 +39,14 @@ class NpuJob:
         size: its bytes.
         bases: address of each region.
         ports: AXI port of each region, from REGIONCFG: 0 is SRAM, 1 external memory.
+        examine: called with what a job touches of each region, before it runs; may refuse it.
     """
 
     queue: int
     size: int
     bases: tuple[int, ...]
     ports: Mapping[int, int]
+    examine: Callable[[Mapping[int, Extent]], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -154,13 +157,7 @@ class Device:
             raise Unmodelled("CMD sets the NPU running after a fault, without a reset in between")
         self._pmu.check(self._stored)
         self._status &= ~_END_REACHED
-        stored = self._stored
-        job = NpuJob(
-            queue=stored["QBASE0"] | stored["QBASE1"] << 32,
-            size=stored["QSIZE"],
-            bases=tuple(stored[f"BASEP{2 * i}"] | stored[f"BASEP{2 * i + 1}"] << 32 for i in range(REGIONS)),
-            ports={i: self._layout.port(stored, stored["REGIONCFG"] >> 2 * i & 3) for i in range(REGIONS)},
-        )
+        job = self._job()
         try:
             result = self._engine.run(job)
         except Fault as fault:
@@ -180,6 +177,15 @@ class Device:
         self._status |= _END_REACHED | _IRQ_RAISED
         self._history |= result.stop_mask
         self._pmu.count(result.execution, self._stored)
+
+    def _job(self) -> NpuJob:
+        stored = self._stored
+        return NpuJob(
+            queue=stored["QBASE0"] | stored["QBASE1"] << 32,
+            size=stored["QSIZE"],
+            bases=tuple(stored[f"BASEP{2 * i}"] | stored[f"BASEP{2 * i + 1}"] << 32 for i in range(REGIONS)),
+            ports={i: self._layout.port(stored, stored["REGIONCFG"] >> 2 * i & 3) for i in range(REGIONS)},
+        )
 
     def _bus_error_bits(self, fault: Fault, job: NpuJob) -> int:
         """Return STATUS.faulting_interface and faulting_channel for a bus error; zero where the fault does not tell."""

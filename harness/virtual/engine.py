@@ -33,6 +33,8 @@ class Engine:
         started = time.perf_counter()
         program = self._npu.decode(stream)
         self.seconds += time.perf_counter() - started
+        if job.examine is not None:
+            job.examine(program.extents)
         regions, copied = self._map(job, program)
         started = time.perf_counter()
         try:

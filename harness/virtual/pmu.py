@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ethos_hil.harness.npu import Execution
 
-_CYCLE_COUNTER = 1 << 31
+CYCLE_COUNTER = 1 << 31
 _ENABLE, _RESET_EVENTS, _RESET_CYCLES, _GATED = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _NO_EVENT, _NPU_IDLE, _NPU_ACTIVE = 0, 32, 35
 
@@ -20,12 +20,30 @@ class Pmu:
 
     def __init__(self, counters: int) -> None:
         self._counters = counters
-        self._bits = _CYCLE_COUNTER | (1 << counters) - 1
+        self._bits = CYCLE_COUNTER | (1 << counters) - 1
         self._control = 0
         self._enabled = 0
         self._overflows = 0
         self._cycles = 0
         self._events = [0] * counters
+
+    @property
+    def enabled(self) -> bool:
+        """Whether PMCR lets the counters count."""
+        return bool(self._control & _ENABLE)
+
+    @property
+    def mask(self) -> int:
+        """The counters that are enabled, as PMCNTENSET has them."""
+        return self._enabled
+
+    def disturb(self, *, enabled: int, overflows: int, below_wrap: int) -> None:
+        """Put the counters into a state that a reset may leave: `below_wrap` counts before they wrap, with these
+        counters enabled, and these reported to have wrapped.
+        """
+        self._enabled, self._overflows = enabled & self._bits, overflows & self._bits
+        self._cycles = (1 << 48) - below_wrap
+        self._events = [(1 << 32) - below_wrap] * self._counters
 
     def read(self, name: str) -> int | None:
         """Return a register's value, or None when the PMU has no register called `name`."""
@@ -69,7 +87,7 @@ class Pmu:
         Raises Unmodelled.
         """
         start, stop = stored["PMCCNTR_CFG"] & 0x3FF, stored["PMCCNTR_CFG"] >> 16
-        counted = self._control & _ENABLE and self._enabled & _CYCLE_COUNTER
+        counted = self._control & _ENABLE and self._enabled & CYCLE_COUNTER
         if counted and (start not in (_NO_EVENT, _NPU_ACTIVE) or stop not in (_NO_EVENT, _NPU_IDLE)):
             raise Unmodelled(
                 f"PMCCNTR_CFG starts the cycle counter with event {start} and stops it with {stop}; "
@@ -80,10 +98,10 @@ class Pmu:
         """Add a job's cycles and events. Raises Unmodelled."""
         if not self._control & _ENABLE:
             return
-        if self._enabled & _CYCLE_COUNTER:
+        if self._enabled & CYCLE_COUNTER:
             cycles = self._cycles + execution.cycles
             if cycles >> 48:
-                self._overflows |= _CYCLE_COUNTER
+                self._overflows |= CYCLE_COUNTER
             self._cycles = cycles & (1 << 48) - 1
         for index in range(self._counters):
             if not self._enabled >> index & 1:

@@ -36,6 +36,12 @@ class RegisterLayout:
     channels: Mapping[str, int]
     attributes: bool
 
+    def port_registers(self, selector: int) -> tuple[str, ...]:
+        """Return the registers that say what is behind a selector of memory."""
+        if self.attributes:
+            return (f"MEM_ATTR{selector}", "AXI_SRAM", "AXI_EXT")
+        return (f"AXI_LIMIT{selector}",)
+
     def port(self, stored: Mapping[str, int], selector: int) -> int:
         """Return the AXI port for a two-bit selector from REGIONCFG or QCONFIG: 0 is SRAM, 1 external memory."""
         if self.attributes:

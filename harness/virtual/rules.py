@@ -50,6 +50,14 @@ class Rule(enum.StrEnum):
     """Memories and the NPU's registers keep what the run before left in them. In place of MEMORY_PATTERN."""
 
 
+class RuleBroken(Exception):
+    """A device found a rule broken. The message says what was done, without the place in the program."""
+
+    def __init__(self, rule: Rule, what: str) -> None:
+        super().__init__(what)
+        self.rule = rule
+
+
 def broken(rule: Rule, what: str, hint: str | None = None) -> TargetError:
     """Return the error for a broken rule. `what`: what was done, and where in the program."""
     return TargetError(f"rule {rule} of the strict board: {what}", kind=FailureKind.BOARD_RULE, hint=hint)
