@@ -15,6 +15,7 @@ from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.options import OPTIONS, Option
 from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
 from ethos_hil.harness.socs.fvps import FvpModel
+from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting, trusts_elf
 from ethos_hil.lowering.errors import UsageError
 
@@ -83,6 +84,7 @@ class LaunchSettings:
         simulated: whether that limit was given as simulated time.
         quiet: whether to leave out remarks.
         statistics: whether to print statistics.
+        rules: of the strict board, that the program must keep.
     """
 
     model: FvpModel
@@ -97,6 +99,7 @@ class LaunchSettings:
     simulated: bool
     quiet: bool
     statistics: bool
+    rules: frozenset[Rule] = frozenset()
 
 
 def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:

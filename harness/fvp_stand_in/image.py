@@ -10,7 +10,7 @@ from pathlib import Path
 from ethos_hil.harness.fvp_stand_in.command_line import DataFile, LaunchSettings
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.socs.soc import Memory
-from ethos_hil.harness.virtual.added_memory import needed
+from ethos_hil.harness.virtual.address_map import needed
 from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.semihosting import AnsweredCalls
 

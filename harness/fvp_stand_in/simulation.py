@@ -14,6 +14,7 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.command_line import DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.qemu import Qemu, write_all
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.errors import ToolError
@@ -211,7 +212,10 @@ def _machine(
     """Start the machine. QEMU starts while Python imports the model."""
     # The model uses one thread for matrix products; creating more costs 33 ms of CPU at every start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data, added=image.added)
+    soc = replace(settings.model.soc, boot=settings.boot)
+    fittings = Fittings.of(soc, settings.rules)
+    plugins = fittings.plugins(soc, image.added)
+    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data, plugins=plugins)
     try:
         from ethos_hil.harness.npu import Configuration
         from ethos_hil.harness.virtual.board import QemuBoard
@@ -219,7 +223,7 @@ def _machine(
         from ethos_hil.harness.virtual.machine import Machine
 
         return Machine(
-            QemuBoard(replace(settings.model.soc, boot=settings.boot), qemu, foreign=True),
+            QemuBoard(soc, qemu, rules=settings.rules, fittings=fittings, foreign=True),
             Configuration.parse(settings.npu),
             deadline,
             engine=engine or Engine,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.console_text import ConsoleText
@@ -13,11 +14,13 @@ from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.outcome import Ended
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.executor_runner import TELLING
-from ethos_hil.harness.virtual.added_memory import needed
+from ethos_hil.harness.virtual.address_map import needed
 from ethos_hil.harness.virtual.board import QemuBoard
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
 from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.qemu import Qemu
+from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.verdict import FailureKind
@@ -33,6 +36,7 @@ def boot(
     engine: EngineFactory,
     strict: bool = False,
     memories: MemorySystem | None = None,
+    rules: Collection[Rule] = (),
 ) -> Ended:
     """Run a program to its end. The result has the text of its UART and its console as one, as an FVP shows it.
 
@@ -43,6 +47,7 @@ def boot(
         soc: the system on chip.
         timeout: wall seconds.
         engine, strict, memories: see `Machine`.
+        rules: of the strict board.
 
     Raises:
         UsageError: it is not an ELF that this board can run.
@@ -66,8 +71,9 @@ def boot(
     answered = semihosting.answered(file, loaded)
     places = [(part.address, part.memory_size) for part in loaded]
     places += [(part.load_address, part.file_size) for part in loaded]
-    qemu = Qemu(elf, semihosting=semihosting, added=needed(places, soc))
-    board = QemuBoard(soc, qemu, foreign=True)
+    fittings = Fittings.of(soc, rules)
+    qemu = Qemu(elf, semihosting=semihosting, plugins=fittings.plugins(soc, needed(places, soc)))
+    board = QemuBoard(soc, qemu, rules=rules, fittings=fittings, foreign=True)
     with Machine(
         board, configuration, deadline, engine=engine, strict=strict, memories=memories, answered=answered
     ) as machine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ethos_hil.harness.clock import Deadline
@@ -21,9 +21,11 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.foreign_program import boot
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.harness.virtual.engine import Engine
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Machine
 from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
+from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
@@ -61,6 +63,8 @@ class VirtualTarget(Target):
         soc: Soc | str | None = None,
         engine: EngineFactory = Engine,
         wire: Wire = _unchanged,
+        rules: Collection[Rule] = (),
+        fittings: Fittings | None = None,
     ) -> None:
         """Make a board with `npu`, e.g. "ethos-u55-128".
 
@@ -72,6 +76,8 @@ class VirtualTarget(Target):
             soc: the system on chip, or its name; by default the first one of harness/socs that has the NPU.
             engine: makes the engine that runs the NPU's jobs, for each run; by default the functional model.
             wire: gets what the board sends before it is read, to keep or to change it.
+            rules: of the strict board, that the program must keep.
+            fittings: the board's devices; by default those that the rules ask for.
 
         Raises:
             UsageError: the functional model can't be that NPU, or the system cannot have it; says which it can be.
@@ -89,6 +95,8 @@ class VirtualTarget(Target):
         self._pool = pool
         self._engine = engine
         self._wire = wire
+        self._rules = frozenset(rules)
+        self._fittings = fittings
         self._machine: Machine | None = None
         self._memories: MemorySystem | None = None
 
@@ -111,7 +119,8 @@ class VirtualTarget(Target):
         collector = Collector(image, progress)
         try:
             deadline = Deadline(timeout)
-            board = new_board(self._soc, image.elf) if self._pool is None else self._pool.take(self._soc, image.elf)
+            take = new_board if self._pool is None else self._pool.take
+            board = take(self._soc, image.elf, rules=self._rules, fittings=self._fittings)
             self._machine = Machine(
                 board,
                 self._configuration,
@@ -149,6 +158,7 @@ class VirtualTarget(Target):
             engine=self._engine,
             strict=self._strict,
             memories=self._memories,
+            rules=self._rules,
         )
 
     def _reset(self) -> None:

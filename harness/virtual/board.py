@@ -15,26 +15,26 @@ the first access to any device that the firmware does not need, and let it pass;
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
 from ethos_hil.harness.virtual.memory import RamBlocks
 from ethos_hil.harness.virtual.mps3_an547 import (
     DDR,
     DEVICES,
     RAMS,
-    RESETTABLE_DEVICES,
     SECURE_ALIAS,
     constants,
-    intercepted,
 )
 from ethos_hil.harness.virtual.qemu import Qemu, unavailable
 from ethos_hil.harness.virtual.qmp import Qmp, QmpError
 from ethos_hil.harness.virtual.qtest import Qtest, QtestError
+from ethos_hil.harness.virtual.rules import Rule
 
 _RAMS = tuple(range(ram.base, ram.base + ram.size) for ram in RAMS)
 _DDR = range(DDR.base, DDR.base + DDR.size)
@@ -50,6 +50,8 @@ class QemuBoard:
 
     Attributes:
         soc: the system on chip.
+        rules: what a real part may not forgive, and this board does not either.
+        fittings: its devices.
         qemu, gdb, qtest, qmp: the process and its connections.
         blocks: its memory.
         elf: the image in it.
@@ -57,12 +59,23 @@ class QemuBoard:
         constants: registers of further devices, by window, for a foreign program.
     """
 
-    def __init__(self, soc: Soc, qemu: Qemu | None = None, *, guarded: bool = False, foreign: bool = False) -> None:
+    def __init__(
+        self,
+        soc: Soc,
+        qemu: Qemu | None = None,
+        *,
+        rules: Collection[Rule] = (),
+        fittings: Fittings | None = None,
+        guarded: bool = False,
+        foreign: bool = False,
+    ) -> None:
         """Take over a QEMU that was just started, or start one with empty memories. The board ends it.
 
         Args:
             soc: the system on chip to emulate.
-            qemu: the process to take over.
+            qemu: the process to take over; it has the plug-ins of these rules and fittings (`Fittings.plugins`).
+            rules: the strict board's rules to keep.
+            fittings: the board's devices; by default those that the rules ask for.
             guarded: detect when a program uses a device that a reset does not restore.
             foreign: the program is somebody else's, and may ask for devices that ours does not.
 
@@ -70,9 +83,11 @@ class QemuBoard:
             TargetNotAvailable: QEMU is missing or does not start this machine.
         """
         self.soc = soc
-        self.qemu = qemu or Qemu()
+        self.rules = frozenset(rules)
+        self.fittings = fittings or Fittings.of(soc, rules)
+        self.qemu = qemu or Qemu(plugins=self.fittings.plugins(soc))
         self._used = False
-        self._guards = _guards(soc) if guarded else []
+        self._guards = _guards(soc, self.fittings) if guarded else []
         self.constants = constants(soc) if foreign else {}
         try:
             self.elf = self.qemu.elf
@@ -156,7 +171,7 @@ class QemuBoard:
 
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)
-        for window in (*intercepted(self.soc), *self.constants):
+        for window in (*self.fittings.served(self.soc), *self.constants):
             for base in window.bases:
                 self.gdb.watch(base, window.size, deadline)
         for guard in self._guards:
@@ -202,10 +217,9 @@ def _code(elf: bytes) -> tuple[range, ...]:
     return tuple(range(part.address, part.address + part.memory_size) for part in loaded if part.executable)
 
 
-def _guards(soc: Soc) -> list[range]:
+def _guards(soc: Soc, fittings: Fittings) -> list[range]:
     """Return the addresses of all devices except those that programs may use."""
-    windows = (*intercepted(soc), *RESETTABLE_DEVICES)
-    used = [range(base, base + window.size) for window in windows for base in window.bases]
+    used = [range(base, base + window.size) for window in fittings.harmless(soc) for base in window.bases]
     return list(_outside(DEVICES, used))
 
 

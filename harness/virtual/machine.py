@@ -23,14 +23,23 @@ from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.file_calls import INTERRUPTED, FileCall, FileServer
+from ethos_hil.harness.virtual.fittings import Adapters
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
-from ethos_hil.harness.virtual.mps3_an547 import DDR, absent_devices, extra_uarts
-from ethos_hil.harness.virtual.peripherals import AbsentDevice, ConstantDevice, Peripheral, PeripheralBus, Uart
+from ethos_hil.harness.virtual.mps3_an547 import DDR
+from ethos_hil.harness.virtual.peripherals import (
+    AbsentDevice,
+    ConstantDevice,
+    Peripheral,
+    PeripheralBus,
+    TimingAdapters,
+    Uart,
+)
 from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
+from ethos_hil.harness.virtual.rules import Rule, broken
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.results.verdict import FailureKind
 
@@ -69,6 +78,7 @@ class Machine:
 
     Attributes:
         device: the NPU's registers.
+        adapters: the timing adapters, where the board has any.
         accesses: how many register accesses have been carried out here so far.
         stopped: wall time, in seconds, that the guest waited for those, the NPU's jobs included.
     """
@@ -113,7 +123,7 @@ class Machine:
         self._registers: tuple[list[int], list[int]] | None = None
         self.accesses = 0
         self.stopped = 0.0
-        self._uart = Uart()
+        self._uart = Uart(board.fittings.full_polls)
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
             intercepted_access.prepare()
@@ -124,6 +134,7 @@ class Machine:
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict, system=memories), self._memory)
             self.device = Device(configuration, self.engine)
+            self.adapters = TimingAdapters()
             self._bus = PeripheralBus(self._peripherals())
             self._call_memory: ProcessorMemory | None = None
             self._call_server: FileServer | None = None
@@ -298,10 +309,12 @@ class Machine:
         return self._answered.heapinfo if self._before_exit is None else self._answered.every
 
     def _peripherals(self) -> dict[Window, Peripheral]:
-        soc = self._board.soc
-        peripherals: dict[Window, Peripheral] = dict.fromkeys(absent_devices(soc), AbsentDevice())
+        soc, fittings = self._board.soc, self._board.fittings
+        adapters = self.adapters if fittings.adapters is Adapters.PRESENT else AbsentDevice()
+        peripherals: dict[Window, Peripheral] = dict.fromkeys(fittings.served_adapters(soc), adapters)
         peripherals |= {window: ConstantDevice(values) for window, values in self._board.constants.items()}
-        peripherals |= dict.fromkeys(extra_uarts(soc), self._uart)
+        peripherals |= dict.fromkeys(fittings.served_uarts(), self._uart)
+        peripherals |= dict.fromkeys(fittings.dead, AbsentDevice())
         peripherals[soc.npu_registers] = self.device
         return peripherals
 
@@ -399,6 +412,8 @@ class Machine:
             if fault.kind == FailureKind.HAZARD:
                 raise TargetError(fault.message, kind=FailureKind.HAZARD) from fault
             raise self._unsupported(f"the functional NPU stopped: {fault.message}", pc) from fault
+        if self._uart.lost is not None and Rule.UART in self._board.rules:
+            raise broken(Rule.UART, f"{self._uart.lost}, in {self._describe(pc)}")
         if self.device.irq != self._irq:
             self._set_irq(self.device.irq, self._deadline)
         self._registers = before, after

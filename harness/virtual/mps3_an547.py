@@ -27,9 +27,8 @@ DEVICES = range(0x40000000, 0x60000000)
 """Where there are devices, besides the processor's own."""
 UART0 = Window(0x59303000, 0x1000, 0x49303000)
 TIMING_ADAPTERS = Window(0x58103000, 0x1000, 0x48103000)
-"""Registers that read as zero and ignore writes."""
-RESETTABLE_DEVICES = (UART0, TIMING_ADAPTERS)
-"""Devices that programs may use: UART0, which a reset restores, and the timing adapters, which have no state."""
+UNIMPLEMENTED = (Window(0x58102000, 0x1000, 0x48102000), TIMING_ADAPTERS)
+"""Registers that read as zero and ignore writes: where a Corstone-300 has its NPU and the timing adapters."""
 
 
 _CORTEX_M85 = {Window(0xE000ED00, 4): {0: 0x411FD230}}
@@ -49,24 +48,8 @@ Arm's names of the addresses, from CMSIS's headers of SSE-320.
 """
 
 
-def extra_uarts(soc: Soc) -> tuple[Window, ...]:
-    """Return the windows of UART 0 in `soc` where the machine has no UART."""
-    return tuple(uart for uart in soc.uarts if uart != UART0)
-
-
-def absent_devices(soc: Soc) -> tuple[Window, ...]:
-    """Return the windows of devices that a board may leave out, where the machine would fault."""
-    adapters = soc.timing_adapters
-    return () if adapters is None or adapters == TIMING_ADAPTERS else (adapters,)
-
-
-def intercepted(soc: Soc) -> tuple[Window, ...]:
-    """Return all windows that the host serves for `soc`."""
-    return (soc.npu_registers, *extra_uarts(soc), *absent_devices(soc))
-
-
 def addable(soc: Soc) -> tuple[Memory, ...]:
-    """Return the memories of `soc` that the machine lacks; they can be added (harness/virtual/added_memory.py)."""
+    """Return the memories of `soc` that the machine lacks; they can be added (harness/virtual/address_map.py)."""
     there = (*RAMS, FLASH, DDR)
     return tuple(one for one in soc.memories if not any(other.offset_of(one.base) is not None for other in there))
 

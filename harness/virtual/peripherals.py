@@ -20,7 +20,7 @@ class Peripheral(Protocol):
 
 
 class AbsentDevice:
-    """An optional device that the board leaves out: reads give zero and writes are ignored."""
+    """A device that the board leaves out, or a dead memory: reads give zero and writes of any size are ignored."""
 
     def read(self, offset: int) -> int:
         """Return zero."""
@@ -44,18 +44,54 @@ class ConstantDevice:
         """Ignore the write."""
 
 
+class TimingAdapters:
+    """Both timing adapters, of the version that software looks for. They only keep what is written.
+
+    Attributes:
+        stored: registers by their offset in the window.
+    """
+
+    _VERSION, _KNOWN = 0x38, 0x1117
+    _BLOCK = 0x100
+    """Bytes that hold no more than one adapter."""
+
+    def __init__(self) -> None:
+        self.stored: dict[int, int] = {}
+
+    def read(self, offset: int) -> int:
+        """Return the register's value."""
+        return self._KNOWN if offset % self._BLOCK == self._VERSION else self.stored.get(offset, 0)
+
+    def write(self, offset: int, value: int) -> None:
+        """Keep the value."""
+        self.stored[offset] = value
+
+
 class Uart:
-    """The transmitter of a CMSDK APB UART that is never full. Registers: Arm Cortex-M System Design Kit TRM.
+    """The transmitter of a CMSDK APB UART. Registers: Arm Cortex-M System Design Kit TRM.
+
+    It sends while CTRL enables it and BAUDDIV is at least 16. Each byte takes until STATE was read `full_polls` times,
+    and one that is written before that is lost.
 
     Attributes:
         sent: bytes that software wrote and `take` has not returned yet.
+        lost: why the first byte was lost that was not sent, or None.
     """
 
     _DATA, _STATE, _CONTROL, _INTERRUPT, _BAUD_DIVIDER = range(0, 0x14, 4)
+    _TX_FULL, _TX_OVERRUN, _TX_ENABLE = 1 << 0, 1 << 2, 1 << 0
+    _LEAST_DIVIDER = 16
+    _IDENTITY_AT = 0xFD0
+    _IDENTITY = (0x04, 0, 0, 0, 0x21, 0xB8, 0x1B, 0, 0x0D, 0xF0, 0x05, 0xB1)
+    """PID4 to PID7, PID0 to PID3, CID0 to CID3."""
 
-    def __init__(self) -> None:
+    def __init__(self, full_polls: int = 0) -> None:
         self._stored = {self._CONTROL: 0, self._INTERRUPT: 0, self._BAUD_DIVIDER: 0}
+        self._full_polls = full_polls
+        self._polls_left = 0
+        self._overrun = 0
         self.sent = b""
+        self.lost: str | None = None
 
     def take(self) -> bytes:
         """Return the bytes sent since the last call."""
@@ -64,22 +100,43 @@ class Uart:
 
     def read(self, offset: int) -> int:
         """Return the register's value. Raises Unmodelled."""
-        if offset in (self._DATA, self._STATE):  # nothing is ever received; the buffers are empty
+        if offset == self._DATA:  # nothing is ever received
             return 0
+        if offset == self._STATE:
+            full = self._TX_FULL if self._polls_left else 0
+            self._polls_left = max(0, self._polls_left - 1)
+            return full | self._overrun
         if offset in self._stored:
             return self._stored[offset]
+        if offset >= self._IDENTITY_AT:
+            return self._IDENTITY[(offset - self._IDENTITY_AT) // 4]
         raise Unmodelled(f"the UART register at offset 0x{offset:x} is read")
 
     def write(self, offset: int, value: int) -> None:
         """Write the register. Raises Unmodelled."""
         if offset == self._DATA:
-            self.sent += bytes((value & 0xFF,))
+            self._send(value & 0xFF)
+        elif offset == self._STATE:  # a one clears the overrun
+            self._overrun &= ~value
         elif offset == self._INTERRUPT:
             pass  # clears interrupts; there are none
         elif offset in self._stored:
             self._stored[offset] = value
-        elif offset != self._STATE:  # ones written to STATE clear overruns; there are none
+        elif offset < self._IDENTITY_AT:
             raise Unmodelled(f"the UART register at offset 0x{offset:x} is written")
+
+    def _send(self, byte: int) -> None:
+        divider = self._stored[self._BAUD_DIVIDER]
+        if not self._stored[self._CONTROL] & self._TX_ENABLE:
+            self.lost = self.lost or "a byte is written to the UART while its transmitter is off (CTRL.TXEN)"
+        elif divider < self._LEAST_DIVIDER:
+            self.lost = self.lost or f"a byte is written to the UART with BAUDDIV {divider}; it sends from 16 on"
+        elif self._polls_left:
+            self._overrun = self._TX_OVERRUN
+            self.lost = self.lost or "a byte is written to the UART before the last one was sent (STATE.TXFULL)"
+        else:
+            self.sent += bytes((byte,))
+            self._polls_left = self._full_polls
 
 
 class PeripheralBus:
@@ -96,7 +153,7 @@ class PeripheralBus:
     def store(self, address: int, size: int, value: int) -> None:
         """Store as `ethos_hil.harness.virtual.intercepted_access.Bus` does. Raises Unmodelled."""
         peripheral, offset, _ = self._find(address, size)
-        if size != 4:
+        if size != 4 and not isinstance(peripheral, AbsentDevice):
             raise Unmodelled(f"{size} of the 4 bytes of the register at 0x{address & ~3:08x} are written")
         peripheral.write(offset, value)
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from types import TracebackType
 
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.board import QemuBoard
+from ethos_hil.harness.virtual.fittings import Fittings
+from ethos_hil.harness.virtual.rules import Rule
+
+_Kind = tuple[str, frozenset[Rule], Fittings]
+"""Boards that can stand in for each other have the same."""
 
 
 class BoardPool:
-    """At most one waiting board for each system on chip. A context manager: leaving it ends the boards.
+    """At most one waiting board for each system on chip with its rules and fittings. A context manager: leaving it ends
+    the boards.
 
     The pool keeps boards only for the thread that made it. Other threads get a new board each time: QEMU ends with the
     thread that started it, and would take a board with it that another thread uses.
@@ -19,7 +26,7 @@ class BoardPool:
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._boards: dict[str, QemuBoard] = {}
+        self._boards: dict[_Kind, QemuBoard] = {}
 
     def __enter__(self) -> BoardPool:
         return self
@@ -29,13 +36,21 @@ class BoardPool:
     ) -> None:
         self.close()
 
-    def take(self, soc: Soc, elf: bytes) -> QemuBoard:
+    def take(
+        self, soc: Soc, elf: bytes, *, rules: Collection[Rule] = (), fittings: Fittings | None = None
+    ) -> QemuBoard:
         """Return a board in its initial state with an image loaded. The caller ends it or gives it back.
+
+        Args:
+            soc: the system on chip.
+            elf: the image.
+            rules, fittings: see `QemuBoard`.
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start.
         """
-        board = self._boards.pop(soc.name, None) if threading.get_ident() == self._thread else None
+        kind = (soc.name, frozenset(rules), fittings or Fittings.of(soc, rules))
+        board = self._boards.pop(kind, None) if threading.get_ident() == self._thread else None
         if board is not None:
             try:
                 board.load_image(elf)
@@ -45,12 +60,13 @@ class BoardPool:
             except BaseException:
                 board.stop()
                 raise
-        return new_board(soc, elf, guarded=True)
+        return new_board(soc, elf, rules=rules, fittings=fittings, guarded=True)
 
     def give(self, board: QemuBoard) -> None:
         """Keep a board whose run ended well, or end it. The caller must not use it any more."""
-        if threading.get_ident() == self._thread and board.soc.name not in self._boards:
-            self._boards[board.soc.name] = board
+        kind = (board.soc.name, board.rules, board.fittings)
+        if threading.get_ident() == self._thread and kind not in self._boards:
+            self._boards[kind] = board
         else:
             board.stop()
 
@@ -61,9 +77,11 @@ class BoardPool:
             board.stop()
 
 
-def new_board(soc: Soc, elf: bytes, *, guarded: bool = False) -> QemuBoard:
+def new_board(
+    soc: Soc, elf: bytes, *, rules: Collection[Rule] = (), fittings: Fittings | None = None, guarded: bool = False
+) -> QemuBoard:
     """Start a board with an image loaded. Only a guarded board can be kept. Raises TargetNotAvailable."""
-    board = QemuBoard(soc, guarded=guarded)
+    board = QemuBoard(soc, rules=rules, fittings=fittings, guarded=guarded)
     try:
         board.load_image(elf)
     except BaseException:

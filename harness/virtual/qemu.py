@@ -32,9 +32,8 @@ from pathlib import Path
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.process import dies_with, end_marked, interrupts_deferred, wait_for_end
 from ethos_hil.harness.shortage import shortage
-from ethos_hil.harness.socs.soc import Memory
-from ethos_hil.harness.virtual import added_memory
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
+from ethos_hil.harness.virtual.plugin import Plugin
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
@@ -86,7 +85,7 @@ class Qemu:
         *,
         semihosting: Semihosting | None = None,
         data: Sequence[tuple[Path, int]] = (),
-        added: Memory | None = None,
+        plugins: Sequence[Plugin] = (),
     ) -> None:
         """Start QEMU.
 
@@ -94,13 +93,13 @@ class Qemu:
             elf: the image to load, or its path; None for empty memories.
             semihosting: the answers to BKPT 0xAB; without it, BKPT is a fault.
             data: files to load, and their addresses in RAM.
-            added: a memory to add to the machine.
+            plugins: to load.
 
         Raises:
             TargetNotAvailable: it can't be started.
         """
         executable = str(Path(find_qemu()).absolute())
-        plugin = b"" if added is None else added_memory.plugin()
+        codes = [plugin.code() for plugin in plugins]
         self._elf = elf
         self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
@@ -111,7 +110,7 @@ class Qemu:
         self._withholds = True
         self._ddr_file = _memory_file("ethos-hil-ddr")
         image = _memory_file("ethos-hil-image")
-        plugin_file = _memory_file("ethos-hil-plugin") if added is not None else -1
+        plugin_files = [_memory_file(f"ethos-hil-{plugin.source}") for plugin in plugins]
         self.gdb, gdb_end = socket.socketpair()
         self.qtest, qtest_end = socket.socketpair()
         self.qmp, qmp_end = socket.socketpair()
@@ -125,11 +124,10 @@ class Qemu:
             if isinstance(elf, bytes):
                 write_all(image, elf)
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
-            extra = [] if added is None else added_memory.options(added, plugin_file)
-            write_all(plugin_file, plugin)
-            options = (
-                extra + _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
-            )
+            options = _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
+            for plugin, code, file in zip(plugins, codes, plugin_files, strict=True):
+                write_all(file, code)
+                options += plugin.options(file)
             if semihosting is not None and not trusted and _has_sandbox(executable):
                 options += _SANDBOX
             output = console_end if semihosting is not None else self._messages
@@ -142,7 +140,12 @@ class Qemu:
                     stderr=output,
                     cwd=semihosting.cwd if semihosting is not None else None,
                     env={**os.environ, GUEST_VARIABLE: self._mark} if trusted else None,
-                    pass_fds=(*inherited, image, *((plugin_file,) if added is not None else ())),
+                    pass_fds=(
+                        *inherited,
+                        image,
+                        *plugin_files,
+                        *(plugin.state for plugin in plugins if plugin.state >= 0),
+                    ),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
                     preexec_fn=_prepare_child(os.getpid()),
                 )
@@ -158,8 +161,8 @@ class Qemu:
             raise
         finally:
             os.close(image)
-            if plugin_file >= 0:
-                os.close(plugin_file)
+            for file in plugin_files:
+                os.close(file)
             os.close(uart_end)
             if console_end >= 0:
                 os.close(console_end)

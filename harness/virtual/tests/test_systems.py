@@ -25,7 +25,8 @@ from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.virtual.peripherals import AbsentDevice
+from ethos_hil.harness.virtual.fittings import Adapters, Fittings
+from ethos_hil.harness.virtual.peripherals import TimingAdapters
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -178,32 +179,6 @@ def test_an_image_for_the_other_board_is_refused() -> None:
         run_image(packed(lowered("ethos-u85-128", "Sram_Only"), "corstone-300"), "ethos-u85-128")
 
 
-class Adapters(AbsentDevice):
-    """Both timing adapters, of the version that software looks for. They only store what is written."""
-
-    VERSION = 0x38
-
-    def __init__(self) -> None:
-        self.stored: dict[int, int] = {}
-
-    def read(self, offset: int) -> int:
-        return 0x1117 if offset & 0xFF == self.VERSION else self.stored.get(offset, 0)
-
-    def write(self, offset: int, value: int) -> None:
-        self.stored[offset] = value
-
-
-class Adapted(VirtualTarget):
-    """A board that has timing adapters."""
-
-    def __init__(self, npu: str) -> None:
-        soc = virtual_soc(npu)
-        assert soc.timing_adapters is not None
-        # Not the window that QEMU serves, so that this host does.
-        adapters = dataclasses.replace(soc.timing_adapters, size=soc.timing_adapters.size - 4)
-        super().__init__(npu, soc=dataclasses.replace(soc, timing_adapters=adapters))
-
-
 # MAXR, MAXW, MAXRW, RLATENCY, WLATENCY, PULSE_ON, PULSE_OFF, BWCAP, PERFCTRL, PERFCNT, MODE of both, as ExecuTorch's
 # backends/arm/scripts/corstone_utils.cmake has them for the system that Vela compiles for by default.
 FAST = (8, 8, 0, 32, 32, 3999, 1, 4000, 0, 0, 1)
@@ -225,9 +200,11 @@ ADAPTERS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("npu", "mode"), ADAPTERS)
 def test_timing_adapters_are_set_where_there_are_any(npu: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    adapters = Adapters()
-    monkeypatch.setattr("ethos_hil.harness.virtual.machine.AbsentDevice", lambda: adapters)
-    assert execute(lowered(npu, mode), Adapted(npu)).record.verdict == "verified"
+    adapters = TimingAdapters()
+    monkeypatch.setattr("ethos_hil.harness.virtual.machine.TimingAdapters", lambda: adapters)
+    soc = virtual_soc(npu)
+    board = VirtualTarget(npu, fittings=Fittings(soc.uarts, Adapters.PRESENT))
+    assert execute(lowered(npu, mode), board).record.verdict == "verified"
     distance = 0x800 if "u85" in npu else 0x200
     for port, expected in enumerate(ADAPTERS[npu, mode]):
         assert tuple(adapters.stored[port * distance + 4 * i] for i in range(11)) == expected

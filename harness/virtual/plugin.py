@@ -1,0 +1,67 @@
+"""Plug-ins of QEMU: C sources of this folder, compiled where they are needed, which takes a tenth of a second.
+
+QEMU loads one from a memory file that it inherits, so nothing of it is left behind.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.errors import TargetNotAvailable
+
+_FOLDER = Path(__file__).parent
+_COMPILERS = ("cc", "gcc", "clang")
+_SECONDS = 60
+_LAST = 300  # characters of a compiler's message
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A plug-in to start QEMU with.
+
+    Attributes:
+        source: name of its source without the ending.
+        purpose: what it is needed for, as the beginning of a message.
+        arguments: its arguments, as name=value.
+        state: a file descriptor that QEMU inherits and the plug-in maps, or -1 for none.
+    """
+
+    source: str
+    purpose: str
+    arguments: tuple[str, ...] = ()
+    state: int = -1
+
+    def code(self) -> bytes:
+        """Return the compiled plug-in. Raises TargetNotAvailable where it cannot be compiled."""
+        return _compiled(self.source, self.purpose)
+
+    def options(self, file: int) -> list[str]:
+        """Return QEMU's options that load it. `file`: a file descriptor with its code that QEMU inherits."""
+        state = (f"state=/proc/self/fd/{self.state}",) if self.state >= 0 else ()
+        return ["-plugin", ",".join((f"file=/proc/self/fd/{file}", *self.arguments, *state))]
+
+
+@functools.cache
+def _compiled(name: str, purpose: str) -> bytes:
+    source = _FOLDER / f"{name}.c"
+    compiler = next((found for each in _COMPILERS if (found := shutil.which(each))), None)
+    if compiler is None:
+        raise TargetNotAvailable(
+            f"{purpose} by {source.name}, and no C compiler is on PATH to compile it (Debian: apt install gcc)"
+        )
+    import tempfile  # late: every start of a launcher would pay for it
+
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+        made = Path(folder) / f"{name}.so"
+        flags = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
+        done = subprocess.run(
+            [compiler, *flags, str(source), "-o", str(made)], capture_output=True, text=True, timeout=_SECONDS
+        )
+        if done.returncode:
+            said = " ".join(done.stderr.split())[-_LAST:]
+            raise TargetNotAvailable(f"{compiler} could not compile {source.name}: {said}")
+        return made.read_bytes()
