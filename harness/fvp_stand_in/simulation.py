@@ -215,7 +215,12 @@ def _machine(
     soc = replace(settings.model.soc, boot=settings.boot)
     fittings = Fittings.of(soc, settings.rules)
     plugins = fittings.plugins(soc, image.added)
-    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data, plugins=plugins)
+    watcher = None
+    if settings.rules:
+        from ethos_hil.harness.virtual.watcher import watcher as watcher_of
+
+        watcher = watcher_of(soc, settings.rules, fittings)
+    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data, plugins=plugins, watcher=watcher)
     try:
         from ethos_hil.harness.npu import Configuration
         from ethos_hil.harness.virtual.board import QemuBoard

@@ -48,10 +48,12 @@ class Memory(Window):
     Attributes:
         name: its name in messages and linker scripts.
         npu: whether the NPU reaches it too.
+        read_only: whether the processor cannot write it; a debugger or a board's loader does.
     """
 
     name: str = field(kw_only=True)
     npu: bool = field(default=False, kw_only=True)
+    read_only: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True)

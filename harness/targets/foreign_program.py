@@ -22,6 +22,7 @@ from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting
+from ethos_hil.harness.virtual.watcher import watcher
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.verdict import FailureKind
 
@@ -72,7 +73,12 @@ def boot(
     places = [(part.address, part.memory_size) for part in loaded]
     places += [(part.load_address, part.file_size) for part in loaded]
     fittings = Fittings.of(soc, rules)
-    qemu = Qemu(elf, semihosting=semihosting, plugins=fittings.plugins(soc, needed(places, soc)))
+    qemu = Qemu(
+        elf,
+        semihosting=semihosting,
+        plugins=fittings.plugins(soc, needed(places, soc)),
+        watcher=watcher(soc, rules, fittings),
+    )
     board = QemuBoard(soc, qemu, rules=rules, fittings=fittings, foreign=True)
     with Machine(
         board, configuration, deadline, engine=engine, strict=strict, memories=memories, answered=answered

@@ -120,7 +120,8 @@ class VirtualTarget(Target):
         try:
             deadline = Deadline(timeout)
             take = new_board if self._pool is None else self._pool.take
-            board = take(self._soc, image.elf, rules=self._rules, fittings=self._fittings)
+            seed = int.from_bytes(image.image_hash[:4], "little")
+            board = take(self._soc, image.elf, rules=self._rules, fittings=self._fittings, seed=seed)
             self._machine = Machine(
                 board,
                 self._configuration,
@@ -133,6 +134,7 @@ class VirtualTarget(Target):
                 collector.feed(self._wire(self._machine.output()))
                 if collector.started:
                     seconds.setdefault("launch", time.perf_counter() - started)
+            self._machine.check_rules()
             collector.close()
             engine = self._machine.engine
             seconds["npu"] = engine.seconds if isinstance(engine, Engine) else 0.0

@@ -15,6 +15,7 @@ the first access to any device that the firmware does not need, and let it pass;
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ethos_hil.harness.clock import Deadline
@@ -31,16 +32,21 @@ from ethos_hil.harness.virtual.mps3_an547 import (
     SECURE_ALIAS,
     constants,
 )
+from ethos_hil.harness.virtual.noise import noise
 from ethos_hil.harness.virtual.qemu import Qemu, unavailable
 from ethos_hil.harness.virtual.qmp import Qmp, QmpError
 from ethos_hil.harness.virtual.qtest import Qtest, QtestError
 from ethos_hil.harness.virtual.rules import Rule
+from ethos_hil.harness.virtual.watcher import TCMS, watcher
 
 _RAMS = tuple(range(ram.base, ram.base + ram.size) for ram in RAMS)
 _DDR = range(DDR.base, DDR.base + DDR.size)
 _THUMB = 1 << 24
 """XPSR.T: the processor executes only with this bit set."""
 _START_SECONDS = 20.0
+_TCM_BYTES = 512 << 10
+_DDR_NOISE = 4 << 20
+"""Bytes of the DDR behind each part of an image that hold random bytes at the start. The rest of it reads as zero."""
 _WORTH_KEEPING = 32 << 20
 """Bytes of DDR. Emptying more takes as long as starting QEMU (measured: 1.6 ms of processor time per MiB, 60 ms)."""
 
@@ -85,7 +91,7 @@ class QemuBoard:
         self.soc = soc
         self.rules = frozenset(rules)
         self.fittings = fittings or Fittings.of(soc, rules)
-        self.qemu = qemu or Qemu(plugins=self.fittings.plugins(soc))
+        self.qemu = qemu or Qemu(plugins=self.fittings.plugins(soc), watcher=watcher(soc, rules, self.fittings))
         self._used = False
         self._guards = _guards(soc, self.fittings) if guarded else []
         self.constants = constants(soc) if foreign else {}
@@ -113,8 +119,12 @@ class QemuBoard:
         self._guards = []
         return True
 
-    def load_image(self, elf: bytes) -> None:
+    def load_image(self, elf: bytes, seed: int = 0) -> None:
         """Restore the initial state, with `elf` in the memories.
+
+        Args:
+            elf: the image.
+            seed: of the bytes that other memory holds, with the rule "memory-pattern".
 
         Raises:
             TargetNotAvailable: QEMU fails to do so.
@@ -123,14 +133,21 @@ class QemuBoard:
         image = _contents(elf)
         self.elf = elf
         self.code = _code(elf)
+        parts = [range(address, address + len(data)) for address, data in image.items()]
+        warm = self._used and Rule.WARM_RESTART in self.rules
         try:
             if self._used:
                 self.qmp.reset(deadline)
                 self.qemu.read_uart()
                 there = [address for address, data in image.items() if self._holds(address, data, deadline)]
-                self._empty([range(address, address + len(image.pop(address))) for address in there], deadline)
+                kept = [range(address, address + len(image.pop(address))) for address in there]
+                if not warm:
+                    self._empty(kept, deadline)
             self._used = True
+            if Rule.MEMORY_PATTERN in self.rules:
+                self._fill_with_noise(parts, seed, deadline)
             self._fill(image, deadline)
+            self._watch(parts, deadline, power_up=not warm)
         except (GdbError, QtestError, QmpError, TimeoutError) as error:
             raise unavailable(str(error), self.qemu) from error
 
@@ -142,6 +159,8 @@ class QemuBoard:
         """
         deadline = Deadline(_START_SECONDS)
         try:
+            if not self._used:  # QEMU itself has loaded the image
+                self._take_over(deadline)
             table = self.gdb.read_memory(self.soc.boot, 8, deadline)
             stack, entry = (int.from_bytes(table[i : i + 4], "little") for i in (0, 4))
             if not entry & 1:
@@ -169,6 +188,37 @@ class QemuBoard:
         self.blocks.close()
         self.qemu.stop()
 
+    def _take_over(self, deadline: Deadline) -> None:
+        """Put the memories around the image that QEMU has loaded into their state at the start."""
+        parts = [range(address, address + len(data)) for address, data in _contents(self.elf).items()]
+        parts += [range(at, at + path.stat().st_size) for path, at in self.qemu.data]
+        parts = [range(_secure(part.start), _secure(part.start) + len(part)) for part in parts]
+        if Rule.MEMORY_PATTERN in self.rules:
+            self._fill_with_noise(parts, zlib.crc32(self.elf), deadline)
+        self._watch(parts, deadline, power_up=True)
+        self._used = True
+
+    def _watch(self, parts: Iterable[range], deadline: Deadline, *, power_up: bool) -> None:
+        """Begin to watch a program whose loader has written `parts`."""
+        watcher = self.qemu.watcher
+        if watcher is None:
+            return
+        watcher.begin()
+        if not watcher.ecc:
+            return
+        for which, base in enumerate(TCMS):
+            host = self.blocks.host_address(base, deadline)
+            data = self.blocks.read(base, 0, _TCM_BYTES, deadline) if host is not None else None
+            if host is None or data is None:
+                raise TargetNotAvailable(
+                    f"the rule {Rule.TCM_ECC} needs to read QEMU's memory (/proc/{self.qemu.pid}/mem), and cannot"
+                )
+            watcher.set_tcm(which, host, data)
+        if power_up:
+            watcher.power_up()
+        for part in parts:
+            watcher.written(part.start, len(part))
+
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)
         for window in (*self.fittings.served(self.soc), *self.constants):
@@ -189,6 +239,23 @@ class QemuBoard:
         self.qemu.release_ddr()
         self.blocks.forget_writes()
 
+    def _fill_with_noise(self, parts: Sequence[range], seed: int, deadline: Deadline) -> None:
+        """Fill all RAM outside of `parts` with random bytes; of the DDR the part that a program uses first.
+
+        QEMU has emptied that memory before, or executed nothing yet, so it has no translation of what was there.
+        """
+        assert self.qemu.ddr is not None
+        ends = [part.stop for part in parts if part.start in _DDR] or [DDR.base, self.soc.firmware.package.base]
+        for begin in sorted(ends):
+            for hole in _outside(range(begin, min(begin + _DDR_NOISE, _DDR.stop)), parts):
+                for address, data in noise(seed, hole.start, len(hole)):
+                    self.qemu.ddr[address - _DDR.start : address - _DDR.start + len(data)] = data
+        for ram in _RAMS:
+            for hole in _outside(ram, parts):
+                for address, data in noise(seed, hole.start, len(hole)):
+                    if not self.blocks.overwrite(address, data, deadline):
+                        self.qtest.write(address, bytes(data), deadline)
+
     def _fill(self, image: Mapping[int, bytes], deadline: Deadline) -> None:
         assert self.qemu.ddr is not None
         for address, data in image.items():
@@ -206,7 +273,12 @@ def _contents(elf: bytes) -> dict[int, bytes]:
     except ElfError as error:
         raise TargetNotAvailable(f"the image cannot be loaded: {error}", hint="pack it again") from error
     contents = ((segment.load_address, segment.read(file)) for segment in loaded if segment.file_size)
-    return {at if at in _DDR else at | SECURE_ALIAS: data for at, data in contents}
+    return {_secure(at): data for at, data in contents}
+
+
+def _secure(address: int) -> int:
+    """Return the address by which secure code reaches a place in memory."""
+    return address if address in _DDR else address | SECURE_ALIAS
 
 
 def _code(elf: bytes) -> tuple[range, ...]:

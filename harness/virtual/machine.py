@@ -27,7 +27,7 @@ from ethos_hil.harness.virtual.fittings import Adapters
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, GdbError, Stop, StopKind
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
-from ethos_hil.harness.virtual.mps3_an547 import DDR
+from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0
 from ethos_hil.harness.virtual.peripherals import (
     AbsentDevice,
     ConstantDevice,
@@ -120,6 +120,7 @@ class Machine:
         self._read: dict[int, bytes] = {}
         self._irq = False
         self._running = False
+        self._divider_checked = False
         self._registers: tuple[list[int], list[int]] | None = None
         self.accesses = 0
         self.stopped = 0.0
@@ -186,6 +187,7 @@ class Machine:
         """
         try:
             while True:
+                self.check_rules()
                 if self._exit is not None:
                     return self._exit
                 if not self._running:
@@ -199,6 +201,7 @@ class Machine:
                 if any(source in ready for source in sources):
                     output = self.written()
                     if output is not None:
+                        self.check_rules()
                         return output
                 stop = self._gdb.poll_stop()
                 if stop is not None:
@@ -216,7 +219,15 @@ class Machine:
         except (GdbError, QtestError) as error:
             if self._deadline.passed:  # it cut off an answer of QEMU, whose rest came in place of the next one
                 raise TimeoutError("the deadline has passed") from error
+            self.check_rules()
             raise self._crashed() from error
+
+    def check_rules(self) -> None:
+        """Raise the first breach of a rule of the strict board, a TargetError of kind "board-rule", if there is one."""
+        watcher = self._qemu.watcher
+        breach = watcher.breach() if watcher is not None else None
+        if breach is not None:
+            raise broken(breach.rule, f"{breach.what}, in {self._describe(breach.pc)}")
 
     def drain(self) -> bytes:
         """Return unread UART output, without letting the guest run."""
@@ -260,7 +271,9 @@ class Machine:
         """
         self._memory.close()
         try:
-            if self._halt() and self.accesses <= _MAX_ACCESSES and self._board.worth_keeping:
+            halted = self._halt()
+            self.check_rules()
+            if halted and self.accesses <= _MAX_ACCESSES and self._board.worth_keeping:
                 return self._board
         except (GdbError, TimeoutError):
             pass
@@ -332,10 +345,12 @@ class Machine:
         self._running = True
 
     def _stopped(self, stop: Stop) -> None:
+        self.check_rules()
         if stop.kind is StopKind.EXIT:
             self._ended(stop.value)
         elif stop.kind is StopKind.WATCH:
             if not self._board.release_guards_at(stop.value, self._deadline):
+                self._check_divider()
                 self._access()
         elif not self._semihosting_call():
             where = self.where() or "an unknown place"
@@ -417,6 +432,16 @@ class Machine:
         if self.device.irq != self._irq:
             self._set_irq(self.device.irq, self._deadline)
         self._registers = before, after
+
+    def _check_divider(self) -> None:
+        """Check the divider of QEMU's own UART once, when the guest stops anyway. It sends with any."""
+        if self._divider_checked or Rule.UART not in self._board.rules or not self._board.fittings.machine_uart:
+            return
+        self._divider_checked = True
+        data = self._gdb.read_memory(UART0.base + Uart.BAUD_DIVIDER, 4, self._deadline)
+        divider = int.from_bytes(data, "little")
+        if 0 < divider < Uart.LEAST_DIVIDER:
+            raise broken(Rule.UART, f"BAUDDIV of the UART is {divider}; it sends from {Uart.LEAST_DIVIDER} on")
 
     def _code(self, pc: int) -> bytes:
         """Return the four bytes at `pc`.

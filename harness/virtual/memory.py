@@ -91,6 +91,21 @@ class RamBlocks:
             raise GdbClosed("the memory of QEMU's process is gone")
         return True
 
+    def overwrite(self, address: int, data: memoryview, deadline: Deadline) -> bool:
+        """Overwrite RAM at a secure address where QEMU has no translated code. Return False where it cannot be reached.
+
+        Raises as `read`.
+        """
+        done = 0
+        for block, offset, length in _pieces(address & -_BLOCK, address % _BLOCK, len(data)):
+            host = self.host_address(block, deadline)
+            if host is None:
+                return False
+            if os.pwrite(self._file, data[done : done + length], host + offset) < length:
+                raise GdbClosed("the memory of QEMU's process is gone")
+            done += length
+        return True
+
     def read_known(self, address: int, size: int, deadline: Deadline) -> bytes | None:
         """Return `size` bytes of RAM at a secure address, or None where they cannot be reached.
 

@@ -78,15 +78,15 @@ class Uart:
         lost: why the first byte was lost that was not sent, or None.
     """
 
-    _DATA, _STATE, _CONTROL, _INTERRUPT, _BAUD_DIVIDER = range(0, 0x14, 4)
+    _DATA, _STATE, _CONTROL, _INTERRUPT, BAUD_DIVIDER = range(0, 0x14, 4)
     _TX_FULL, _TX_OVERRUN, _TX_ENABLE = 1 << 0, 1 << 2, 1 << 0
-    _LEAST_DIVIDER = 16
+    LEAST_DIVIDER = 16
     _IDENTITY_AT = 0xFD0
     _IDENTITY = (0x04, 0, 0, 0, 0x21, 0xB8, 0x1B, 0, 0x0D, 0xF0, 0x05, 0xB1)
     """PID4 to PID7, PID0 to PID3, CID0 to CID3."""
 
     def __init__(self, full_polls: int = 0) -> None:
-        self._stored = {self._CONTROL: 0, self._INTERRUPT: 0, self._BAUD_DIVIDER: 0}
+        self._stored = {self._CONTROL: 0, self._INTERRUPT: 0, self.BAUD_DIVIDER: 0}
         self._full_polls = full_polls
         self._polls_left = 0
         self._overrun = 0
@@ -126,10 +126,10 @@ class Uart:
             raise Unmodelled(f"the UART register at offset 0x{offset:x} is written")
 
     def _send(self, byte: int) -> None:
-        divider = self._stored[self._BAUD_DIVIDER]
+        divider = self._stored[self.BAUD_DIVIDER]
         if not self._stored[self._CONTROL] & self._TX_ENABLE:
             self.lost = self.lost or "a byte is written to the UART while its transmitter is off (CTRL.TXEN)"
-        elif divider < self._LEAST_DIVIDER:
+        elif divider < self.LEAST_DIVIDER:
             self.lost = self.lost or f"a byte is written to the UART with BAUDDIV {divider}; it sends from 16 on"
         elif self._polls_left:
             self._overrun = self._TX_OVERRUN

@@ -37,7 +37,7 @@ class BoardPool:
         self.close()
 
     def take(
-        self, soc: Soc, elf: bytes, *, rules: Collection[Rule] = (), fittings: Fittings | None = None
+        self, soc: Soc, elf: bytes, *, rules: Collection[Rule] = (), fittings: Fittings | None = None, seed: int = 0
     ) -> QemuBoard:
         """Return a board in its initial state with an image loaded. The caller ends it or gives it back.
 
@@ -45,6 +45,7 @@ class BoardPool:
             soc: the system on chip.
             elf: the image.
             rules, fittings: see `QemuBoard`.
+            seed: see `QemuBoard.load_image`.
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start.
@@ -53,14 +54,14 @@ class BoardPool:
         board = self._boards.pop(kind, None) if threading.get_ident() == self._thread else None
         if board is not None:
             try:
-                board.load_image(elf)
+                board.load_image(elf, seed)
                 return board
             except TargetNotAvailable:  # e.g. it ended while it waited; this run takes a new one
                 board.stop()
             except BaseException:
                 board.stop()
                 raise
-        return new_board(soc, elf, rules=rules, fittings=fittings, guarded=True)
+        return new_board(soc, elf, rules=rules, fittings=fittings, seed=seed, guarded=True)
 
     def give(self, board: QemuBoard) -> None:
         """Keep a board whose run ended well, or end it. The caller must not use it any more."""
@@ -78,12 +79,18 @@ class BoardPool:
 
 
 def new_board(
-    soc: Soc, elf: bytes, *, rules: Collection[Rule] = (), fittings: Fittings | None = None, guarded: bool = False
+    soc: Soc,
+    elf: bytes,
+    *,
+    rules: Collection[Rule] = (),
+    fittings: Fittings | None = None,
+    seed: int = 0,
+    guarded: bool = False,
 ) -> QemuBoard:
     """Start a board with an image loaded. Only a guarded board can be kept. Raises TargetNotAvailable."""
     board = QemuBoard(soc, rules=rules, fittings=fittings, guarded=guarded)
     try:
-        board.load_image(elf)
+        board.load_image(elf, seed)
     except BaseException:
         board.stop()
         raise

@@ -28,6 +28,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.process import dies_with, end_marked, interrupts_deferred, wait_for_end
@@ -35,6 +36,9 @@ from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.plugin import Plugin
 from ethos_hil.harness.virtual.semihosting import Semihosting
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.watcher import Watcher
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
 QEMU_REMEDY = f"install QEMU 7.2 or newer (Debian: apt install qemu-system-arm), or set {QEMU_VARIABLE} to its path"
@@ -77,6 +81,8 @@ class Qemu:
         uart: read end of the pipe behind UART0.
         console: with semihosting, read end of the pipe behind its stdout and stderr, else -1. `read_console` reads it.
         ddr: the guest's DDR.
+        watcher: what watches the program, or None.
+        data: files that it loaded, and their addresses.
     """
 
     def __init__(
@@ -86,6 +92,7 @@ class Qemu:
         semihosting: Semihosting | None = None,
         data: Sequence[tuple[Path, int]] = (),
         plugins: Sequence[Plugin] = (),
+        watcher: Watcher | None = None,
     ) -> None:
         """Start QEMU.
 
@@ -94,11 +101,15 @@ class Qemu:
             semihosting: the answers to BKPT 0xAB; without it, BKPT is a fault.
             data: files to load, and their addresses in RAM.
             plugins: to load.
+            watcher: whose plug-in to load too; it is closed with QEMU.
 
         Raises:
             TargetNotAvailable: it can't be started.
         """
         executable = str(Path(find_qemu()).absolute())
+        self.watcher = watcher
+        self.data = tuple(data)
+        plugins = [*plugins, *([watcher.plugin] if watcher is not None else [])]
         codes = [plugin.code() for plugin in plugins]
         self._elf = elf
         self._ddr_file = -1
@@ -273,6 +284,8 @@ class Qemu:
             # An array in a traceback, for example, may still use it; then it is freed with that array.
             with contextlib.suppress(BufferError):
                 self.ddr.close()
+        if self.watcher is not None:
+            self.watcher.close()
         for name in ("uart", "console", "_messages", "_ddr_file"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
