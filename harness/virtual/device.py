@@ -84,6 +84,14 @@ class Device:
         """Level of the interrupt line."""
         return bool(self._status & _IRQ_RAISED)
 
+    @property
+    def due(self) -> bool:
+        """Whether a job has been started whose end `finish` brings. Here a job ends when it begins."""
+        return False
+
+    def finish(self) -> None:
+        """Bring the end of a job that is due."""
+
     def read(self, offset: int) -> int:
         """Return a 32-bit register. Raises Unmodelled."""
         name = self._name(offset, "read")

@@ -6,9 +6,11 @@ devices that QEMU lacks). Such an access stops the guest, is carried out here, a
 
 from __future__ import annotations
 
+import math
 import select
 import signal
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -39,8 +41,9 @@ from ethos_hil.harness.virtual.peripherals import (
 from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
-from ethos_hil.harness.virtual.rules import Rule, broken
+from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
+from ethos_hil.harness.virtual.strict_device import StrictDevice
 from ethos_hil.results.verdict import FailureKind
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
@@ -52,6 +55,8 @@ _READ_SECONDS = 60.0
 _RESET_SIGNAL = 3
 """SIGQUIT: how QEMU's gdbstub reports a guest that reset itself."""
 _INTERRUPTED = Stop(StopKind.SIGNAL, 2)
+_JOB_SECONDS = 0.002
+"""How long a job takes that takes time: two ticks of the firmware's clock."""
 _MAX_ACCESSES = 10_000
 """QEMU reports each access on the QMP connection; reading more reports takes as long as starting QEMU again."""
 
@@ -122,6 +127,7 @@ class Machine:
         self._running = False
         self._divider_checked = False
         self._registers: tuple[list[int], list[int]] | None = None
+        self._job_ends: float | None = None
         self.accesses = 0
         self.stopped = 0.0
         self._uart = Uart(board.fittings.full_polls)
@@ -134,7 +140,7 @@ class Machine:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict, system=memories), self._memory)
-            self.device = Device(configuration, self.engine)
+            self.device = self._npu(configuration)
             self.adapters = TimingAdapters()
             self._bus = PeripheralBus(self._peripherals())
             self._call_memory: ProcessorMemory | None = None
@@ -195,7 +201,7 @@ class Machine:
                 if self._deadline.passed:
                     raise TimeoutError("the deadline has passed")
                 # Output first: the guest wrote it before the access that may be waiting too.
-                wait = 0.0 if self._gdb.pending() else self._deadline.remaining
+                wait = 0.0 if self._gdb.pending() else min(self._deadline.remaining, self._end_job())
                 sources = [source for source in (self._qemu.uart, self._qemu.console) if source >= 0]
                 ready = select.select([*sources, self._gdb.fileno()], [], [], wait)[0]
                 if any(source in ready for source in sources):
@@ -331,6 +337,30 @@ class Machine:
         peripherals[soc.npu_registers] = self.device
         return peripherals
 
+    def _npu(self, configuration: Configuration) -> Device:
+        rules = self._board.rules & NPU_RULES
+        if not rules:
+            return Device(configuration, self.engine)
+        return StrictDevice(configuration, self.engine, self._board.soc, rules, zlib.crc32(self._board.elf))
+
+    def _end_job(self) -> float:
+        """End the NPU's job if its time has come. Return the seconds until then."""
+        if not self.device.due:
+            self._job_ends = None
+            return math.inf
+        if self._job_ends is None:
+            self._job_ends = time.monotonic() + _JOB_SECONDS
+        left = self._job_ends - time.monotonic()
+        if left <= 0:
+            self.device.finish()
+            self._follow_irq()
+            return math.inf
+        return left
+
+    def _follow_irq(self) -> None:
+        if self.device.irq != self._irq:
+            self._set_irq(self.device.irq, self._deadline)
+
     def _set_irq(self, level: bool, deadline: Deadline) -> None:
         self._board.qtest.set_irq_in(_IRQ_DEVICE, _IRQ_INPUTS, self._board.soc.npu_irq, level, deadline)
         self._irq = level
@@ -421,6 +451,8 @@ class Machine:
         except UnsupportedAccess as error:
             message = f"{error} accesses a register; the virtual board carries out LDR, STR, LDRD and STRD only"
             raise self._unsupported(message, pc) from error
+        except RuleBroken as error:
+            raise broken(error.rule, f"{error}, in {self._describe(pc)}") from error
         except Unmodelled as error:
             raise self._unsupported(f"{error}, which the virtual board does not model", pc) from error
         except Fault as fault:
@@ -429,8 +461,7 @@ class Machine:
             raise self._unsupported(f"the functional NPU stopped: {fault.message}", pc) from fault
         if self._uart.lost is not None and Rule.UART in self._board.rules:
             raise broken(Rule.UART, f"{self._uart.lost}, in {self._describe(pc)}")
-        if self.device.irq != self._irq:
-            self._set_irq(self.device.irq, self._deadline)
+        self._follow_irq()
         self._registers = before, after
 
     def _check_divider(self) -> None:

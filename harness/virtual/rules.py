@@ -50,6 +50,10 @@ class Rule(enum.StrEnum):
     """Memories and the NPU's registers keep what the run before left in them. In place of MEMORY_PATTERN."""
 
 
+NPU_RULES = frozenset(rule for rule in Rule if rule.startswith("npu-"))
+"""Those that the NPU's registers keep (harness/virtual/strict_device.py)."""
+
+
 class RuleBroken(Exception):
     """A device found a rule broken. The message says what was done, without the place in the program."""
 
