@@ -178,12 +178,12 @@ class StrictDevice(Device):
         """Check the memories that a job uses. Raises RuleBroken."""
         stored = self._stored
         used = {"the command stream": (stored["QBASE0"] | stored["QBASE1"] << 32, stored["QCONFIG"])}
-        for region in extents:
+        for region in sorted(extents):
             if region < REGIONS:
                 base = stored[f"BASEP{2 * region}"] | stored[f"BASEP{2 * region + 1}"] << 32
                 used[f"region {region}"] = base, stored["REGIONCFG"] >> 2 * region & 3
         if Rule.NPU_RESET in self._rules:
-            regions = [f"BASEP{2 * region + half}" for region in extents if region < REGIONS for half in (0, 1)]
+            regions = [f"BASEP{2 * region + half}" for region in sorted(extents) if region < REGIONS for half in (0, 1)]
             ports = [name for _, selector in used.values() for name in self._layout.port_registers(selector)]
             self._check_written(tuple(dict.fromkeys((*regions, *ports))))
         for what, (address, selector) in used.items():

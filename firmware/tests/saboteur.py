@@ -1,0 +1,62 @@
+"""Firmware that is broken on purpose: a source is compiled with a change, and linked with all other objects."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from builds import FIRMWARE, build
+
+
+@dataclass(frozen=True)
+class Change:
+    """A text in a source of the firmware, which must be there once, and what takes its place."""
+
+    source: str
+    old: str
+    new: str = ""
+
+
+@functools.cache
+def sabotaged(preset: str, *changes: Change) -> bytes:
+    """Return the ELF of a preset with these changes."""
+    folder = build(preset)
+    with tempfile.TemporaryDirectory() as scratch:
+        link = _command(folder, "ethos-hil.elf")
+        for number, source in enumerate(dict.fromkeys(change.source for change in changes)):
+            text = (FIRMWARE / source).read_text()
+            for change in changes:
+                if change.source == source:
+                    assert text.count(change.old) == 1, f"{source} has {change.old!r} {text.count(change.old)} times"
+                    text = text.replace(change.old, change.new)
+            edited, made = Path(scratch) / f"{number}-{Path(source).name}", Path(scratch) / f"{number}.obj"
+            edited.write_text(text)
+            target = f"CMakeFiles/ethos-hil.dir/{source}.obj"
+            compile_it = shlex.split(_command(folder, target))
+            words = {
+                str(FIRMWARE / source): str(edited),
+                target: str(made),
+                f"{target}.d": f"{made}.d",
+                "-Werror": "-w",
+            }
+            _run([words.get(word, word) for word in compile_it], folder)
+            assert link.count(target) == 1
+            link = link.replace(target, str(made))
+        elf = Path(scratch) / "ethos-hil.elf"
+        link = link.replace("-Map=ethos-hil.map", f"-Map={scratch}/map").replace("-o ethos-hil.elf", f"-o {elf}")
+        _run(["sh", "-c", link], folder)
+        return elf.read_bytes()
+
+
+def _command(folder: Path, target: str) -> str:
+    return _run(["ninja", "-t", "commands", target], folder).splitlines()[-1]
+
+
+def _run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
