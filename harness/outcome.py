@@ -83,6 +83,7 @@ class Outcome:
         console: text that the device sent outside and inside frames, line by line.
         seconds: wall time by phase of the host's work: "launch" (start to first frame), "npu" (inside the NPU model,
             virtual target only), "total".
+        notes: what was unusual about the run, a sentence each. They go into the record.
     """
 
     run_id: bytes
@@ -94,6 +95,7 @@ class Outcome:
     runs: tuple[Run, ...]
     console: tuple[str, ...]
     seconds: dict[str, float]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class Ended:
     Attributes:
         status: the program's exit status; 0 where the target does not pass it on.
         console: the console output of the program and of the simulator, line by line.
+        notes: what was unusual about the boot, a sentence each.
     """
 
     status: int
     console: tuple[str, ...]
+    notes: tuple[str, ...] = ()

@@ -17,6 +17,8 @@ from ethos_hil.results.plain_text import one_line
 
 _SILENCE = 2.0
 """Seconds after which a stage that goes on is named again."""
+_LONG, _LONG_SILENCE = 10.0, 10.0
+"""A stage that has lasted for so many seconds is named again after so many."""
 
 
 class Reporter(Protocol):
@@ -40,7 +42,10 @@ class Silent:
 
 
 class Live:
-    """A spinner with a bar on a terminal; elsewhere a line for each stage, and for a long one every two seconds."""
+    """A spinner with a bar on a terminal; elsewhere a line for each stage.
+
+    A long stage has more lines: one every two seconds, and after ten seconds one every ten.
+    """
 
     def __init__(self) -> None:
         # An own file: lowering redirects descriptors 1 and 2 while noisy libraries run.
@@ -90,7 +95,7 @@ class Live:
         text = one_line(text)
         stage = ": ".join(text.split(": ")[:2])
         same, self._stage = stage == self._stage, stage
-        self._latest, self._steps = text, ""
+        self._latest, self._steps = text, self._steps if same else ""
         if self._progress is None:
             if not same:
                 self._began = time.monotonic()
@@ -111,11 +116,15 @@ class Live:
 
     def _say_what_goes_on(self) -> None:
         """Write a line where none was written for some time, until the end."""
-        while not self._ended.wait(max(0.0, self._written + _SILENCE - time.monotonic())):
-            if self._latest and time.monotonic() >= self._written + _SILENCE:
+        while not self._ended.wait(max(0.0, self._due() - time.monotonic())):
+            if self._latest and time.monotonic() >= self._due():
                 self._write(f"{self._latest}{self._steps} ({time.monotonic() - self._began:.0f} s) ...")
             elif not self._latest:
                 self._written = time.monotonic()
+
+    def _due(self) -> float:
+        """Return when the next line is due, unless one is written before."""
+        return self._written + (_SILENCE if self._written < self._began + _LONG else _LONG_SILENCE)
 
     def _write(self, line: str) -> None:
         with self._lock:

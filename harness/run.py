@@ -161,7 +161,13 @@ def run(
     npu, _ = request.npu_name, request.setup  # either may be one that cannot be
     request.check_numbers()
     board = make_target(
-        request.target, npu, strict=request.strict, fast=request.fast, trust_elf=request.trust_elf, pool=pool
+        request.target,
+        npu,
+        strict=request.strict,
+        fast=request.fast,
+        trust_elf=request.trust_elf,
+        pool=pool,
+        tell=reporter.stage,
     )
     firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
     if not isinstance(firmware, Runner):
@@ -272,7 +278,7 @@ def _run_artifact(
                     hint="leave out --runner; our firmware runs any method",
                 )
             watch.begin("running")
-            reporter.stage(f"Running {firmware.path.name} on {board.name} {board.soc}")
+            _follow(board, f"Running {firmware.path.name}: on {board.name} {board.soc}", reporter)
             job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
             outcome = run_program(board, firmware.elf, job, timeout=request.timeout, progress=reporter.step)
         else:
@@ -280,7 +286,7 @@ def _run_artifact(
             reporter.stage("Packing the image")
             image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat)
             watch.begin("running")
-            reporter.stage(f"Running on {board.name} {board.soc}")
+            _follow(board, f"Running {request.label}: on {board.name} {board.soc}", reporter)
             board.load(image)
             outcome = board.run(timeout=request.timeout, progress=reporter.step)
     finally:
@@ -297,6 +303,12 @@ def _run_artifact(
         doubts = (own.doubt, *doubts)
     notes = (*doubts, *said, *report.record.notes)
     return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
+
+
+def _follow(board: Target, what: str, reporter: Reporter) -> None:
+    """Begin the stage of the run, and report what the target tells while it goes on."""
+    reporter.stage(what)
+    board.listen(lambda text: reporter.stage(f"{what}: {text}"))
 
 
 def _of_default_memories(artifact: Artifact, board: Target) -> tuple[str, ...]:
@@ -383,7 +395,12 @@ def judge(
         artifact=info(artifact),
         versions=environment.versions() | ({"fvp": board.version} if board.kind == "fvp" else {}),
         executions=len(outcome.runs),
-        notes=(*artifact.notes, *finding.notes, *(answer.expected.notes if answer.expected is not None else ())),
+        notes=(
+            *artifact.notes,
+            *outcome.notes,
+            *finding.notes,
+            *(answer.expected.notes if answer.expected is not None else ()),
+        ),
         console=outcome.console,
         memory_mode=str(artifact.memory_mode or ""),
         system_config=compiled_for.system_name(artifact),

@@ -60,11 +60,13 @@ class UartSettings:
         out_file: where its output goes: "-" for stdout, a path, or "" for nowhere.
         shutdown_on_eot: whether byte 0x04 ends the run.
         shutdown_tag: text that ends the run, or "".
+        dc4: whether byte 0x14 stops the output.
     """
 
     out_file: str = ""
     shutdown_on_eot: bool = False
     shutdown_tag: str = ""
+    dc4: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
             str(values.get("{board}.uart0.out_file", "")),
             bool(values["{board}.uart0.shutdown_on_eot"]),
             str(values.get("{board}.uart0.shutdown_tag", "")),
+            bool(values["{board}.uart0.enable_dc4"]),
         ),
         seconds=seconds,
         simulated=simulated,
@@ -276,6 +279,8 @@ def _npu(model: FvpModel, values: Mapping[str, bool | int | str]) -> str:
 
 def _boot(model: FvpModel, values: Mapping[str, bool | int | str]) -> int:
     addresses = {int(value) for name, value in values.items() if "INITSVTOR" in name}
+    if len(addresses) > 1:
+        addresses.discard(model.soc.boot)  # a default, which a file made of --list-params sets too
     if len(addresses) > 1:
         raise CommandLineError("INITSVTOR and INITSVTOR_RST are not the same address")
     boot = addresses.pop() if addresses else model.soc.boot

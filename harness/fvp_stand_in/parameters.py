@@ -104,6 +104,7 @@ PARAMETERS = (
     Parameter("{board}.uart0.shutdown_tag", str, "", _HONOURED, "this text ends the simulation"),
     Parameter("{board}.uart0.in_file", str, "", _REFUSED, "nothing is connected to the UART's input"),
     Parameter("{board}.uart0.untimed_fifos", bool, "0", _IGNORED, "the UART takes no time"),
+    Parameter("{board}.uart0.enable_dc4", bool, "0", _HONOURED, "byte 0x14 stops the output for the rest of the run"),
     Parameter("{board}.uart#.out_file", str, "", _IGNORED, "only UART0 is connected"),
     Parameter("{board}.uart#.unbuffered_output", bool, "0", _IGNORED, "only UART0 is connected"),
     Parameter("{board}.uart#.shutdown_on_eot", bool, "0", _IGNORED, "only UART0 is connected"),
@@ -134,7 +135,7 @@ PARAMETERS = (
         "where the vector table is at reset", (_310,),
     ),
     Parameter("{board}.DISABLE_GATING", bool, "0", _IGNORED, "no memory is gated by the protection controllers"),
-    Parameter("core_clk.mul", int, "", _IGNORED, "instructions take no modelled time"),
+    Parameter("core_clk.mul", int, "25000000", _IGNORED, "instructions take no modelled time"),
     Parameter("core_clk.div", int, "1", _IGNORED, "instructions take no modelled time"),
     Parameter("{board}.smsc_91c111.enabled", bool, "0", _IGNORED, "the board has no network"),
     Parameter("{board}.hostbridge.userNetworking", bool, "0", _IGNORED, "the board has no network"),
@@ -146,6 +147,11 @@ PARAMETERS = (
     Parameter("{board}.sram.write_latency", int, "0", _REFUSED, "memories have no timing"),
 )  # fmt: skip
 """The first row whose pattern matches applies. Where no public source names a default, it is ours."""
+
+
+_DIGITS = {"{board}.uart": "12345", "{board}.telnetterminal": "0125"}
+"""What `#` stands for in lists. UART 0 has rows of its own; the terminals are those of public logs."""
+_TYPES = {bool: "bool  ", int: "int   ", str: "string"}
 
 
 class ParameterError(Exception):
@@ -192,15 +198,25 @@ def check(settings: Mapping[str, str], model: FvpModel) -> dict[str, bool | int 
 
 
 def listing(model: FvpModel) -> str:
-    """Return the text that `--list-params` prints, in the form that `-f` reads."""
-    lines = ["# Parameters:", "# instance.parameter=value  # (type) treatment: note"]
+    """Return the text that `--list-params` prints, in the FVPs' own form, which `-f` reads."""
+    lines = [
+        "# Parameters:",
+        "# instance.parameter=value       #(type, mode) default = 'def value' : description : [min..max]",
+        "#" + 110 * "-",
+    ]
     for row in PARAMETERS:
         if row.on(model):
-            default = row.default or (str(model.npu.default_macs) if row.pattern == "{npu}.num_macs" else "")
+            default = row.default or _of_model(row, model)
             value = f'"{default}"' if row.kind is str else default
-            name = row.name(model).replace("#", "1" if ".uart#" in row.pattern else "0")  # uart0 has rows of its own
-            if row.treatment is _HONOURED and value:
-                lines.append(f"{name}={value}  # ({row.kind.__name__}) {row.treatment.value}: {row.note}")
-            else:
-                lines.append(f"# {name}={value}  # ({row.kind.__name__}) {row.treatment.value}: {row.note}")
+            for digit in _DIGITS.get(row.pattern.partition("#")[0], "0"):
+                setting = f"{row.name(model).replace('#', digit)}={value}"
+                what = f"({_TYPES[row.kind]}, init-time) default = '{default}'"
+                lines.append(f"{setting:53} # {what} : {row.treatment.value}: {row.note}")
     return "\n".join(lines) + "\n"
+
+
+def _of_model(row: Parameter, model: FvpModel) -> str:
+    """Return the default of a parameter that depends on the model, or ""."""
+    if row.pattern == "{npu}.num_macs":
+        return str(model.npu.default_macs)
+    return hex(model.soc.boot) if "INITSVTOR" in row.pattern else ""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FAILED = 1
 """Exit status of every run that the program does not end itself."""
 _EOT = b"\x04"
+_DC4 = b"\x14"
 _UNLIMITED = 1e9
 _MESSAGE = 10_000
 """Characters of a message that are shown."""
@@ -75,6 +76,7 @@ class UartOutput:
         self._file = -1
         self._tag = uart.shutdown_tag.encode()
         self._seen = b""
+        self._stopped = False
         if uart.out_file not in ("", "-"):
             try:
                 self._file = os.open(uart.out_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
@@ -84,13 +86,23 @@ class UartOutput:
     def write(self, data: bytes) -> None:
         """Pass on the guest's bytes. Raises Shutdown at the end mark and drops what follows it."""
         end = self._end(data)
-        wanted = data if end is None else data[:end]
+        wanted = self._until_dc4(data if end is None else data[:end])
         if self._file >= 0:
             write_all(self._file, wanted)
         elif self._uart.out_file == "-":
             self._screen.write("uart", wanted)
         if end is not None:
             raise Shutdown
+
+    def _until_dc4(self, data: bytes) -> bytes:
+        """Return what is still to be passed on, where DC4 stops the output: everything up to it."""
+        if not self._uart.dc4:
+            return data
+        if self._stopped:
+            return b""
+        before, dc4, _ = data.partition(_DC4)
+        self._stopped = bool(dc4)
+        return before + dc4
 
     def _end(self, data: bytes) -> int | None:
         """Return how many bytes of `data` come up to the end of the end mark, or None when it is not there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import enum
+from collections.abc import Callable
 from pathlib import Path
 
 from ethos_hil.harness.errors import StateError, TargetNotAvailable
@@ -64,6 +65,7 @@ class Target(abc.ABC):
 
     _state = TargetState.IDLE
     _image: Image | None = None
+    _listener: Callable[[str], None] | None = None
 
     @property
     def state(self) -> TargetState:
@@ -150,6 +152,15 @@ class Target(abc.ABC):
             return self._boot(elf, command_line, folder, timeout=timeout)
         finally:
             self.reset()
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Let `listener` get what the target tells while a run goes on, such as "12,288 bytes from the UART"."""
+        self._listener = listener
+
+    def _tell(self, text: str) -> None:
+        """Tell what goes on, at most once a second. For subclasses whose runs may take long without a finished one."""
+        if self._listener is not None:
+            self._listener(text)
 
     def reset(self) -> None:
         """Go back to idle, and leave no process, socket or file behind, except in the pool. Allowed in any state."""

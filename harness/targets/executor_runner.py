@@ -113,6 +113,7 @@ def run_program(
     runs: list[Run] = []
     console: list[str] = []
     memory: dict[str, int] = {}
+    notes: dict[str, None] = {}
     planned = len(job.input_sets) * job.repeat
     for number, inputs in enumerate(job.input_sets):
         for repeat in range(job.repeat):
@@ -123,6 +124,7 @@ def run_program(
                 message, heard = f"{where}{error.message}", (*console, *error.console)
                 raise error.replace(message=message, console=heard) from error.__cause__
             console += ended.console
+            notes |= dict.fromkeys(ended.notes)
             said = "\n".join(ended.console)
             memory |= {name: int(found[1]) for name, where in _MEMORY.items() if (found := where.search(said))}
             stack = _STACK.search(said)
@@ -133,7 +135,7 @@ def run_program(
                 progress(len(runs), planned)
     return Outcome(
         run_id=b"", image_hash=b"", program_hash=b"", npu_id=0, npu_config=0, memory=memory, runs=tuple(runs),
-        console=tuple(console), seconds={"total": time.perf_counter() - started},
+        console=tuple(console), seconds={"total": time.perf_counter() - started}, notes=tuple(notes),
     )  # fmt: skip
 
 

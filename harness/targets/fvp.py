@@ -11,25 +11,27 @@ import dataclasses
 import functools
 import math
 import os
-import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 from ethos_hil.harness.clock import Deadline
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Ended, Outcome, Progress
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_fvp
-from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
+from ethos_hil.harness.targets.fvp_description import describe
+from ethos_hil.harness.targets.fvp_messages import complaint, ending, last_words, quoted, reached_time_limit
+from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.fvp_process import Simulation
+from ethos_hil.harness.targets.fvp_uart import UartFile, refused_binary, silent
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.errors import EthosHilError, UsageError
@@ -42,8 +44,9 @@ _POLL_SECONDS = 0.005
 """Between two looks at the UART's file: an FVP does not say when it writes."""
 _SPARE_SECONDS = 5
 """The FVP's own limit is this much later than ours: it ends even if we cannot end it."""
-_VERSION_SECONDS = 60.0
-_CONSOLE_LINES = 5
+_TELLING_SECONDS = 1.0
+"""Between two words about how many bytes have come."""
+_LATE = "the FVP wrote the last of its UART's output when it was ended at the time limit: it buffers that output"
 
 
 def find_fvp(executable: str) -> Path:
@@ -63,33 +66,6 @@ def find_fvp(executable: str) -> Path:
     return Path(found).absolute()
 
 
-def version_text(executable: Path) -> str:
-    """Return the FVP's version text. Each file is asked once.
-
-    Raises:
-        TargetNotAvailable: it does not start; kind "licence" if it lacks one.
-    """
-    return _version_text(executable, executable.stat().st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=16)
-def _version_text(executable: Path, changed: int) -> str:
-    deadline = Deadline(_VERSION_SECONDS)
-    with Simulation([str(executable), "--version"], executable.parent) as simulation:
-        while simulation.watch(deadline.remaining) and not deadline.passed:
-            pass
-        status, lines = simulation.status, [line.strip() for line in simulation.lines if line.strip()]
-    if status is None:
-        raise TargetNotAvailable(f"{executable.name} --version did not end within {_VERSION_SECONDS:g} s")
-    trouble = complaint(lines) if status else None
-    if trouble is not None:
-        raise trouble
-    # An FVP that refuses to tell its version may still run; one that says nothing, or crashes, does not.
-    if status < 0 or not lines:
-        raise TargetNotAvailable(f"{executable} --version {_end(status)} and said {_quoted(lines)}")
-    return "\n".join(lines)
-
-
 class FvpTarget(Target):
     """A Corstone in Arm's FVP, or in our launcher of the same name.
 
@@ -99,23 +75,36 @@ class FvpTarget(Target):
 
     kind = "fvp"
 
-    def __init__(self, soc: str, npu: NpuName, *, fast: bool = False, trust_elf: bool = False) -> None:
-        """Take the FVP of `soc` that has `npu`. With `fast` it leaves out timing.
+    def __init__(
+        self,
+        soc: str,
+        npu: NpuName,
+        *,
+        fast: bool = False,
+        trust_elf: bool = False,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """Take the FVP of `soc` that has `npu`, and ask it for its version and parameters.
 
-        With `trust_elf` a launcher lets a runner reach every file. Arm's FVPs always do.
+        Args:
+            soc: the Corstone.
+            npu: its NPU.
+            fast: leave out timing.
+            trust_elf: a launcher lets a runner reach every file. Arm's FVPs always do.
+            tell: gets what is being done, before it takes time.
 
         Raises:
             UsageError: that Corstone has no such NPU.
-            TargetNotAvailable: the FVP is missing or does not start.
+            TargetNotAvailable: the FVP is missing, does not start, or lacks a parameter that is needed.
         """
         model = fvp_model(soc, npu.name)
         if model is None:
             raise UsageError(f"no FVP of a {soc} has an {npu}", hint="`ethos-hil targets` lists what each target has")
         self._fvp = model.fvp
         self._executable = find_fvp(self._fvp.executable)
-        version = version_text(self._executable)
-        self.launcher = LAUNCHER_MARK in version
-        self.version = version.splitlines()[0]
+        self.description = describe(self._executable, tell)
+        self.launcher = LAUNCHER_MARK in self.description.version
+        self.version = self.description.name
         self.name = soc
         self.soc = soc
         self.npu = npu.name
@@ -124,6 +113,8 @@ class FvpTarget(Target):
         self._fast = fast
         self._trust_elf = trust_elf
         self._running = contextlib.ExitStack()
+        # Now, not after a minute of lowering. A runner needs the UART's file as well.
+        self._settings(Use.FIRMWARE, uart="")
 
     def capabilities(self) -> frozenset[Capability]:
         """Return semihosting, and cycles unless it is fast. An FVP tells nothing of single operations."""
@@ -140,33 +131,22 @@ class FvpTarget(Target):
         collector = Collector(image, progress)
         deadline = Deadline(timeout)
         with self._private_folder() as folder:
-            uart = folder / "uart"
-            settings = {
-                f"{self._fvp.board_path}.uart0.out_file": str(uart),
-                f"{self._fvp.board_path}.uart0.unbuffered_output": "1",
-            }
-            with self._started(image.elf, settings, folder, timeout) as simulation, _Tail(uart) as tail:
+            path = folder / "uart"
+            chosen = self._settings(Use.FIRMWARE, uart=str(path))
+            with self._started(image.elf, chosen.values, folder, timeout) as simulation, UartFile(path) as uart:
                 try:
-                    self._collect(simulation, tail, collector, deadline, started, seconds)
+                    late = self._collect(simulation, uart, collector, deadline, started, seconds)
                 except TargetError as error:
-                    raise error.replace(console=collector.console + tuple(simulation.lines)) from error.__cause__
+                    raise self._explained(error, simulation, uart, collector) from error.__cause__
         seconds["total"] = time.perf_counter() - started
         outcome = collector.outcome(seconds)
-        return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines))
+        notes = (*self._notes(chosen), *([_LATE] if late else []))
+        return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines), notes=notes)
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         deadline = Deadline(timeout)
-        cpu, board = self._fvp.cpu_path, self._fvp.board_path
-        settings = {
-            f"{board}.uart0.out_file": "'-'",
-            f"{cpu}.semihosting-enable": "1",
-            f"{cpu}.semihosting-stack_base": "0",
-            f"{cpu}.semihosting-heap_limit": "0",
-            f"{cpu}.semihosting-cwd": str(folder),
-            f"{cpu}.semihosting-cmd_line": f"'{command_line}'",
-        }
-        settings |= dict(self._fvp.runner_settings)
-        with self._private_folder() as own, self._started(elf, settings, own, timeout) as simulation:
+        chosen = self._settings(Use.RUNNER, folder=str(folder), command_line=command_line)
+        with self._private_folder() as own, self._started(elf, chosen.values, own, timeout) as simulation:
             while simulation.watch(deadline.remaining):
                 if deadline.passed:
                     raise _timed_out(timeout, "", simulation.lines)
@@ -179,67 +159,127 @@ class FvpTarget(Target):
             raise trouble
         if status < 0:
             raise TargetError(
-                f"the FVP {_end(status)}", kind=FailureKind.CRASHED, console=tuple(lines), hint=_last(lines)
+                f"the FVP {ending(status)}", kind=FailureKind.CRASHED, console=tuple(lines), hint=last_words(lines)
             )
-        return Ended(status, tuple(lines))
+        return Ended(status, tuple(lines), self._notes(chosen))
 
     def _reset(self) -> None:
         self._running.close()
 
-    def command(self, settings: dict[str, str], image: Path, timeout: float) -> list[str]:
-        """Return the command line: the parameters of every run, then `settings`.
+    def command(self, values: Mapping[str, str], image: Path, timeout: float) -> list[str]:
+        """Return the command line: the parameters of every run, then `values`.
 
         Args:
-            settings: further parameters, by full name.
+            values: further parameters, by full name.
             image: the ELF to boot.
             timeout: our own limit, wall seconds.
         """
-        fvp = self._fvp
-        parameters = {
-            f"{fvp.npu_path}.num_macs": str(self._macs),
-            f"{fvp.board_path}.visualisation.disable-visualisation": "1",
-            f"{fvp.board_path}.telnetterminal0.start_telnet": "0",
-            **dict(fvp.settings),
-        }
+        parameters = dict(self._settings(Use.EVERY_RUN).values)
         if self._fast:
-            parameters[f"{fvp.npu_path}.extra_args"] = "'--fast'"
+            parameters |= self._settings(Use.FAST).values
         command = [str(self._executable)]
-        for name, value in (parameters | settings).items():
+        for name, value in (parameters | dict(values)).items():
             command += ["-C", f"{name}={value}"]
         return [*command, "-a", str(image), "--timelimit", str(math.ceil(timeout) + _SPARE_SECONDS)]
+
+    def _settings(self, use: Use, **values: str) -> FvpSettings:
+        """Return the parameters for a use; `values` are those of the run, by placeholder (fvp_parameters.py)."""
+        return settings(self._fvp, self.version, self.description.listing, use, {"macs": str(self._macs), **values})
+
+    def _notes(self, chosen: FvpSettings) -> tuple[str, ...]:
+        """Return what is unusual about the parameters of a run."""
+        notes = [*self._settings(Use.EVERY_RUN).notes, *chosen.notes]
+        if not self.description.listing.known:
+            notes.append(
+                f"{self._fvp.executable} --list-params does not list its parameters "
+                f"({self.description.listing.lacking}): those are set that FVPs usually have"
+            )
+        return tuple(notes)
 
     def _collect(
         self,
         simulation: Simulation,
-        tail: _Tail,
+        uart: UartFile,
         collector: Collector,
         deadline: Deadline,
         started: float,
         seconds: dict[str, float],
-    ) -> None:
-        """Feed the collector until its answer is complete."""
+    ) -> bool:
+        """Feed the collector until its answer is complete. Return whether the end of it came after the FVP's."""
+        told = Deadline(_TELLING_SECONDS)
         while True:
             running = simulation.watch(min(_POLL_SECONDS, deadline.remaining))
-            collector.feed(tail.read())
+            complete = _feed(collector, uart.read())
             if collector.started:
                 seconds.setdefault("launch", time.perf_counter() - started)
-            if collector.complete:
-                break
+            if complete:
+                collector.close()
+                return False
             if not running:
-                raise _ended_early(simulation, collector)
+                raise self._ended_early(simulation, uart, collector)
+            if told.passed:
+                self._tell(f"{uart.total:,} bytes from the UART" + ("" if collector.started else ", no frame yet"))
+                told = Deadline(_TELLING_SECONDS)
             if deadline.passed:
-                if collector.failure is not None:
-                    raise collector.failure
-                raise _timed_out(deadline.seconds, collector.progress_text(), simulation.lines, collector)
-        collector.close()
+                break
+        if collector.failure is not None:
+            raise collector.failure
+        # An FVP that keeps its UART's output to itself writes it when it ends.
+        simulation.stop()
+        if _feed(collector, uart.read()):
+            collector.close()
+            return True
+        silence = "" if uart.total else self._silence()
+        raise _timed_out(deadline.seconds, collector.progress_text(), simulation.lines, collector, silence)
+
+    def _explained(
+        self, error: TargetError, simulation: Simulation, uart: UartFile, collector: Collector
+    ) -> TargetError:
+        """Return `error` with the console, and with what the UART's bytes say about the UART."""
+        broken = error.kind == FailureKind.LINK or (error.kind == FailureKind.TIMEOUT and uart.unfinished)
+        refusal = refused_binary(bytes(uart.first), uart.last) if broken else None
+        if refusal is not None:
+            error = BinaryRefused(
+                f"{error.message}; {refusal}",
+                kind=error.kind,
+                hint="switch that off with the FVP's parameters, or use --runner with the firmware's ELF, which needs "
+                "no UART" + (f"; {error.hint}" if error.hint else ""),
+            )
+        return error.replace(console=collector.console + tuple(simulation.lines))
+
+    def _ended_early(self, simulation: Simulation, uart: UartFile, collector: Collector) -> EthosHilError:
+        """Return why an FVP ended before its END frame."""
+        lines, status = simulation.lines, simulation.status
+        assert status is not None
+        trouble = None if collector.started else complaint(lines)
+        if trouble is not None:
+            return trouble
+        if reached_time_limit(lines):
+            return _own_limit(collector.progress_text(), lines)
+        try:
+            collector.close()
+        except TargetError as error:
+            if collector.failure is not None:
+                return error
+            if status == 0:
+                message = f"{error.message}; the FVP ended of its own accord"
+                heard = "" if uart.total else f"not one byte came: {self._silence()}; "
+                return error.replace(message=message, hint=error.hint or heard + last_words(lines))
+        where = collector.progress_text()
+        if not collector.started and status > 0:
+            return TargetNotAvailable(f"the FVP {ending(status)} {where}: {quoted(lines)}")
+        return TargetError(f"the FVP {ending(status)} {where}", kind=FailureKind.CRASHED, hint=last_words(lines))
+
+    def _silence(self) -> str:
+        return silent(find_soc(self.soc), f"{self._fvp.board_path}.uart0")
 
     @contextlib.contextmanager
-    def _started(self, elf: bytes, settings: dict[str, str], folder: Path, timeout: float) -> Iterator[Simulation]:
+    def _started(self, elf: bytes, values: Mapping[str, str], folder: Path, timeout: float) -> Iterator[Simulation]:
         """Start the FVP with `elf`. It is ended on leaving the context, or by `reset`."""
         image = folder / "image.elf"
         image.write_bytes(elf)
         simulation = Simulation(
-            self.command(settings, image, timeout), folder, {TRUST_VARIABLE: "1"} if self._trust_elf else {}
+            self.command(values, image, timeout), folder, {TRUST_VARIABLE: "1"} if self._trust_elf else {}
         )
         self._running.callback(simulation.stop)
         try:
@@ -253,88 +293,29 @@ class FvpTarget(Target):
             yield Path(folder)
 
 
-class _Tail:
-    """The end of a file that another process writes. The file may not be there yet."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor: int | None = None
-
-    def __enter__(self) -> _Tail:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-
-    def read(self) -> bytes:
-        """Return the bytes that were added since the last call."""
-        if self._descriptor is None:
-            try:
-                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return b""
-        data = b""
-        while more := os.read(self._descriptor, 1 << 20):
-            data += more
-        return data
+def _feed(collector: Collector, data: bytes) -> bool:
+    """Return whether the answer is complete with `data`."""
+    collector.feed(data)
+    return collector.complete
 
 
-def _ended_early(simulation: Simulation, collector: Collector) -> EthosHilError:
-    """Return why an FVP ended before its END frame."""
-    lines, status = simulation.lines, simulation.status
-    assert status is not None
-    trouble = None if collector.started else complaint(lines)
-    if trouble is not None:
-        return trouble
-    if reached_time_limit(lines):
-        return _own_limit(collector.progress_text(), lines)
-    try:
-        collector.close()
-    except TargetError as error:
-        if collector.failure is not None:
-            return error
-        if status == 0:
-            message = f"{error.message}; the FVP ended of its own accord"
-            return error.replace(message=message, hint=error.hint or _last(lines))
-    where = collector.progress_text()
-    if not collector.started and status > 0:
-        return TargetNotAvailable(f"the FVP {_end(status)} {where}: {_quoted(lines)}")
-    return TargetError(f"the FVP {_end(status)} {where}", kind=FailureKind.CRASHED, hint=_last(lines))
-
-
-def _timed_out(timeout: float, where: str, lines: list[str], collector: Collector | None = None) -> TargetError:
+def _timed_out(
+    timeout: float, where: str, lines: list[str], collector: Collector | None = None, silence: str = ""
+) -> TargetError:
     where = f", {where}" if where else ""
+    if silence:
+        where += ": not one byte came"
     if collector is not None and collector.unfinished:
         where += f" and {collector.unfinished} bytes of a frame"
     said = (list(collector.console) if collector is not None else []) + lines
-    return TargetError(
-        f"no end within {timeout:g} s{where}", kind=FailureKind.TIMEOUT, hint=_last(said), console=tuple(said)
-    )
+    hint = f"{silence}; {last_words(said)}" if silence else last_words(said)
+    return TargetError(f"no end within {timeout:g} s{where}", kind=FailureKind.TIMEOUT, hint=hint, console=tuple(said))
 
 
 def _own_limit(where: str, lines: list[str]) -> TargetError:
     where = f", {where}" if where else ""
     message = f"the FVP ended at its own --timelimit{where}, before ours"
     return TargetError(message, kind=FailureKind.TIMEOUT, hint="raise --timeout", console=tuple(lines))
-
-
-def _end(status: int) -> str:
-    if status >= 0:
-        return f"exited with status {status}"
-    try:
-        return f"was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was ended by signal {-status}"
-
-
-def _quoted(lines: list[str]) -> str:
-    return " | ".join(lines[-_CONSOLE_LINES:]) or "nothing"
-
-
-def _last(lines: list[str]) -> str:
-    said = [line for line in lines if line.strip()]
-    return f"the console's last lines: {' | '.join(said[-_CONSOLE_LINES:])}" if said else "the console is empty"
 
 
 def _find(soc: str, npu: NpuName) -> TargetNotAvailable | None:
@@ -348,8 +329,8 @@ def _find(soc: str, npu: NpuName) -> TargetNotAvailable | None:
 
 
 def _plugin(soc: Soc) -> TargetPlugin:
-    def make(npu: NpuName, settings: TargetSettings) -> FvpTarget:
-        return FvpTarget(soc.name, npu, fast=settings.fast, trust_elf=settings.trust_elf)
+    def make(npu: NpuName, asked: TargetSettings) -> FvpTarget:
+        return FvpTarget(soc.name, npu, fast=asked.fast, trust_elf=asked.trust_elf, tell=asked.tell)
 
     return TargetPlugin(
         name=soc.name,

@@ -1,29 +1,48 @@
 """What an FVP says when it does not run. Its words tell the reasons apart, its exit status does not.
 
-Sources of the words: glibc's dynamic linker; FlexNet, which licenses Arm's tools, as public bug reports of tools that
-use it quote it ("License path:", "FlexNet Licensing error:-5,357"); Arm Compiler's licence messages, likewise ("Failed
-to check out a license", "The license file could not be found"); the end at --timelimit from ExecuTorch's
-backends/arm/scripts/run_fvp.sh. No FVP without its licence was at hand.
+Sources of the words:
+
+- glibc's dynamic linker.
+- Licences: FlexNet, which licenses Arm's tools, as public bug reports of tools that use it quote it ("License path:",
+  "FlexNet Licensing error:-5,357"); Arm Compiler's messages, likewise ("Failed to check out a license", "The license
+  file could not be found"); gem5's notes on Fast Models ("license error: License checkout for feature FM_Simulator
+  with version 11.15 has been denied by Flex back-end"). No FVP without its licence was at hand.
+- The end at a limit, "Info: Simulation is stopping. Reason: ... has been exceeded.", with "CPU time" after --timelimit
+  (ExecuTorch's backends/arm/scripts/run_fvp.sh and documents), "Simulated time" after --simlimit (logs of the
+  Corstone-300 in Zephyr's and Arm's documents) and "Cycle limit" after --cyclelimit (ARM-software/AVH and MDK-Packs).
+  No public log shows a wall clock's; any reason with "time" or "limit" in it counts.
+- What says nothing about a failure: "telnetterminal0: Listening for serial connection on port 5000", with "Info:" and
+  the FVP's name before it in later releases (Arm's csolution examples); the NPU's three lines "Ethos-U rev ... ---
+  ..."; "WARNING: ISAR5.PACBTI parameter is deprecated, ..." (FreeRTOS partner demos); "Warning: Failed to write bytes
+  at address range ..." (audiomark); "Xt error: Can't open display" of terminals. They are lines like others.
+
+Fast Models collect usage data (rust-embedded/cortex-m, issue 358); no public log shows a line about that.
 """
 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.results.verdict import FailureKind
 
-_TIME_LIMIT = re.compile(r"Simulation is stopping\. Reason: (?:CPU|Simulated) time has been exceeded")
+CONSOLE_LINES = 5
+"""Lines of a console that a message quotes."""
+_TIME_LIMIT = re.compile(r"simulation is stopping\.\s+reason:.*\b(?:time|limit)\b.*\bexceeded", re.IGNORECASE)
 _LIBRARY = re.compile(r"error while loading shared libraries: ([^:]+):")
 _LICENCE = re.compile(
     "|".join(
         (
             r"flex(?:net|lm) licensing (?:checkout )?error",
             r"license path:",
+            r"licen[sc]e error:",
+            r"denied by flex back-end",
             r"failed to check ?out (?:a |the )?licen[sc]e",
             r"licen[sc]e check ?(?:out )?failed",
             r"(?:no valid|invalid|expired) licen[sc]e",
+            r"no licen[sc]e (?:was )?found",
             r"licen[sc]e (?:has )?expired",
             r"licen[sc]e file could not be found",
             r"cannot connect to license server",
@@ -58,5 +77,26 @@ def complaint(lines: Sequence[str]) -> TargetNotAvailable | None:
 
 
 def reached_time_limit(lines: Sequence[str]) -> bool:
-    """Return whether the FVP ended at its --timelimit."""
+    """Return whether the FVP ended at a limit of its own."""
     return any(_TIME_LIMIT.search(line) for line in lines)
+
+
+def ending(status: int) -> str:
+    """Return how a process ended, in words; `status` is negative for a signal."""
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+def quoted(lines: Sequence[str]) -> str:
+    """Return the last lines in one, for a message."""
+    return " | ".join(lines[-CONSOLE_LINES:]) or "nothing"
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """Return the last lines that are not empty, for a hint."""
+    said = [line for line in lines if line.strip()]
+    return f"the console's last lines: {quoted(said)}" if said else "the console is empty"

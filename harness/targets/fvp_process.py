@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -23,16 +23,33 @@ _REAP_SECONDS = 5.0
 _POLL_SECONDS = 0.005
 
 
+def _unheard(data: bytes) -> None:
+    """Do nothing with what a simulator writes."""
+
+
 class Simulation:
     """One run of a simulator. A context manager: leaving it leaves no process behind."""
 
-    def __init__(self, command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> None:
-        """Start `command` in `folder`, with these environment variables besides our own.
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        variables: Mapping[str, str] | None = None,
+        hear: Callable[[bytes], object] = _unheard,
+    ) -> None:
+        """Start a simulator.
+
+        Args:
+            command: its command line.
+            folder: where it runs.
+            variables: environment variables besides our own.
+            hear: gets all that it writes, in pieces; `lines` may be shortened.
 
         Raises:
             TargetNotAvailable: it can't be started.
         """
         self._console_text = ConsoleText(TELLING)
+        self._hear = hear
         try:
             with interrupts_deferred():
                 self._process = subprocess.Popen(
@@ -88,6 +105,7 @@ class Simulation:
         if select.select([self._console], [], [], seconds if running else 0.0)[0]:
             data = os.read(self._console, 1 << 16)
             self._console_text.write(data)
+            self._hear(data)
             if data:
                 return True
         elif running:

@@ -40,12 +40,14 @@ class TargetSettings:
         fast: see TargetOption.FAST.
         trust_elf: see TargetOption.TRUST_ELF.
         pool: see TargetOption.POOL.
+        tell: gets what is being done while the target is made, before something takes time; or None.
     """
 
     strict: bool = False
     fast: bool = False
     trust_elf: bool = False
     pool: BoardPool | None = None
+    tell: Callable[[str], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
@@ -94,6 +95,7 @@ def make_target(
     fast: bool = False,
     trust_elf: bool = False,
     pool: BoardPool | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Target:
     """Make the target called `name` with `npu` in it.
 
@@ -102,6 +104,7 @@ def make_target(
         npu: what it must have.
         strict, fast, trust_elf: what is asked of it (`TargetOption`).
         pool: where boards wait between runs; a target that cannot use it is made without.
+        tell: gets what is being done, before something takes time.
 
     Raises:
         UsageError: there is no such target, or it cannot do what is asked; says which can.
@@ -118,8 +121,9 @@ def make_target(
     if missing is not None:
         raise missing
     kept = pool if TargetOption.POOL in plugin.options else None
+    asked_for = TargetSettings(strict=strict, fast=fast, trust_elf=trust_elf, pool=kept, tell=tell)
     try:
-        board = plugin.make(npu, TargetSettings(strict=strict, fast=fast, trust_elf=trust_elf, pool=kept))
+        board = plugin.make(npu, asked_for)
     except EthosHilError:
         raise
     except Exception as error:

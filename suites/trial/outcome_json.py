@@ -50,6 +50,7 @@ def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
         "runs": runs,
         "console": outcome.console,
         "seconds": outcome.seconds,
+        "notes": outcome.notes,
     }
 
 
@@ -80,6 +81,7 @@ def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
         runs=tuple(runs),
         console=tuple(data["console"]),
         seconds=dict(data["seconds"]),
+        notes=tuple(data.get("notes", ())),  # recordings of older releases have none
     )
 
 

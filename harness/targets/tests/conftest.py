@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,10 @@ if [ "$1" = --version ]; then
   echo {version}
   exit 0
 fi
+if [ "$1" = --list-params ]; then
+  echo "unknown option --list-params"
+  exit 1
+fi
 for argument in "$@"; do
   case "$argument" in
     *uart0.out_file=*) uart="${{argument#*out_file=}}" ;;
@@ -34,6 +41,36 @@ done
 """
 
 Fake = Callable[..., Path]
+
+
+@pytest.fixture
+def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process, file or descriptor outlives a test."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    yield
+    assert list(folder.iterdir()) == []
+    # What is killed and not our child dies in its own time.
+    deadline = time.monotonic() + 5
+    while processes_with(str(folder)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_with(str(folder)) == []
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+
+
+def processes_with(text: str) -> list[int]:
+    """Process ids of programs, but ours, whose arguments hold `text`."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if text.encode() in command and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
 
 
 @pytest.fixture(scope="session")

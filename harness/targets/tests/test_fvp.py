@@ -7,10 +7,8 @@ import os
 import shlex
 import signal
 import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,38 +30,10 @@ from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS,
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 
+pytestmark = pytest.mark.usefixtures("nothing_left_behind")
+
 TIMEOUT = 60.0
 U55 = NpuName("u55", 128)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No process, file or descriptor outlives a test."""
-    folder = tmp_path_factory.mktemp("temporary")
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    yield
-    assert list(folder.iterdir()) == []
-    # What is killed and not our child dies in its own time.
-    deadline = time.monotonic() + 5
-    while processes_with(str(folder)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_with(str(folder)) == []
-    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
-
-
-def processes_with(text: str) -> list[int]:
-    """Process ids of programs, but ours, whose arguments hold `text`."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if text.encode() in command and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return found
 
 
 def run(image: Image, target: FvpTarget | None = None, timeout: float = TIMEOUT) -> Outcome:

@@ -1,0 +1,158 @@
+"""The parameters that an FVP is run with: which, for what, and what is done where an FVP lacks one.
+
+An FVP refuses a command line with a parameter that it does not have, and releases differ. So it is asked for its list
+(`fvp_listing.py`), and only what it has is set. docs/targets.md shows this table; `Fvp.settings` and
+`Fvp.runner_settings` of harness/socs add what only one FVP has.
+
+Sources: ExecuTorch's backends/arm/test/runner_utils.py and backends/arm/scripts/run_fvp.sh (all names but these);
+Arm's ml-embedded-evaluation-kit (`unbuffered_output` on a Corstone-300). Two are known of other FVPs, whose UART is a
+PL011: `enable_dc4` (Trusted Firmware-A's CI scripts, model/*.sh, and those of Arm's reference designs switch it off
+where a UART writes to a file; Trusted Firmware-M's notes on erpc, where it carries data) and `untimed_fifos` (Trusted
+Firmware-A's user guide). Whether the UART of an MPS3 or MPS4 has them is not known. The terminals of both boards are 0,
+1, 2 and 5 (public logs of all Corstones).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.socs.soc import Fvp
+from ethos_hil.harness.targets.fvp_listing import FvpListing
+
+
+class Use(enum.Enum):
+    """What a parameter is set for."""
+
+    EVERY_RUN = "every run"
+    FAST = "`--fast`"
+    FIRMWARE = "our firmware"
+    RUNNER = "`--runner`"
+
+
+class Need(enum.Enum):
+    """What is done where an FVP lacks a parameter, or does not list what it has."""
+
+    NEEDED = "needed"
+    """Lacking: the FVP cannot be used. Not listed: it is set."""
+    USUAL = "usual"
+    """Lacking: left out, and a note says so. Not listed: it is set."""
+    EXTRA = "where there is one"
+    """Lacking or not listed: left out."""
+
+
+@dataclass(frozen=True)
+class FvpParameter:
+    """A row of the table.
+
+    Attributes:
+        pattern: its name; `{cpu}`, `{npu}` and `{board}` stand for the FVP's instance paths, `#` for every number.
+        value: what it is set to; `{macs}`, `{uart}`, `{folder}` and `{command_line}` stand for values of the run.
+        use: what it is set for.
+        need: what is done where an FVP lacks it.
+        why: why it is set, in a few words.
+    """
+
+    pattern: str
+    value: str
+    use: Use
+    need: Need
+    why: str
+
+    def name(self, fvp: Fvp) -> str:
+        """Return its name on `fvp`, with `#` kept."""
+        return self.pattern.format(cpu=fvp.cpu_path, npu=fvp.npu_path, board=fvp.board_path)
+
+
+_NEEDED, _USUAL, _EXTRA = Need.NEEDED, Need.USUAL, Need.EXTRA
+
+PARAMETERS = (
+    FvpParameter("{npu}.num_macs", "{macs}", Use.EVERY_RUN, _NEEDED, "from `--npu`"),
+    FvpParameter("{board}.visualisation.disable-visualisation", "1", Use.EVERY_RUN, _USUAL, "no window"),
+    FvpParameter("{board}.telnetterminal0.start_telnet", "0", Use.EVERY_RUN, _USUAL, "no terminal window"),
+    FvpParameter("{board}.telnetterminal#.start_telnet", "0", Use.EVERY_RUN, _EXTRA, "nor any other"),
+    FvpParameter("{npu}.extra_args", "'--fast'", Use.FAST, _NEEDED, "without it the NPU keeps time"),
+    FvpParameter(
+        "{board}.uart0.out_file", "{uart}", Use.FIRMWARE, _NEEDED,
+        "a file in a private folder: stdout is the FVP's own, and its words would be among the frames",
+    ),
+    FvpParameter("{board}.uart0.unbuffered_output", "1", Use.FIRMWARE, _USUAL, "frames are read while they come"),
+    FvpParameter("{board}.uart0.enable_dc4", "0", Use.FIRMWARE, _EXTRA, "byte 0x14 of a frame is a byte like others"),
+    FvpParameter("{board}.uart0.untimed_fifos", "1", Use.FIRMWARE, _EXTRA, "no baud rate to wait for"),
+    FvpParameter("{board}.uart0.out_file", "'-'", Use.RUNNER, _NEEDED, "to stdout"),
+    FvpParameter("{cpu}.semihosting-enable", "1", Use.RUNNER, _NEEDED, "what a runner talks by"),
+    FvpParameter("{cpu}.semihosting-stack_base", "0", Use.RUNNER, _NEEDED, "the program places its stack"),
+    FvpParameter("{cpu}.semihosting-heap_limit", "0", Use.RUNNER, _NEEDED, "and its heap"),
+    FvpParameter("{cpu}.semihosting-cwd", "{folder}", Use.RUNNER, _NEEDED, "the folder with its files"),
+    FvpParameter("{cpu}.semihosting-cmd_line", "'{command_line}'", Use.RUNNER, _NEEDED, "its arguments"),
+)  # fmt: skip
+"""In the order of the command line."""
+
+
+@dataclass(frozen=True)
+class FvpSettings:
+    """The parameters of a run.
+
+    Attributes:
+        values: by the name that the FVP has for each, in the order of the command line.
+        notes: what is unusual about them, a sentence each.
+    """
+
+    values: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def settings(fvp: Fvp, version: str, listing: FvpListing, use: Use, values: Mapping[str, str]) -> FvpSettings:
+    """Return what to set for one use.
+
+    Args:
+        fvp: the FVP.
+        version: what it says of itself, for messages.
+        listing: the parameters that it has.
+        use: for what.
+        values: of the run, by the placeholders that its rows have.
+
+    Raises:
+        TargetNotAvailable: the FVP lacks one that is needed; names it, the FVP, and names like it.
+    """
+    found: dict[str, str] = {}
+    lacking: list[str] = []
+    renamed: list[str] = []
+    for wanted, value, need in _rows(fvp, use, values):
+        names = listing.matching(wanted) if listing.known else ()
+        if not listing.known and need is not Need.EXTRA:
+            names = (wanted,)
+        if need is not Need.EXTRA and len(names) != 1:
+            if need is Need.NEEDED:
+                raise _missing(fvp, version, listing, wanted, names)
+            lacking.append(wanted)
+            continue
+        found |= {name: value for name in names if name not in found}
+        renamed += [f"{name} in place of {wanted}" for name in names if need is not Need.EXTRA and name != wanted]
+    notes = []
+    if renamed:
+        notes.append(f"{fvp.executable} has other names for parameters: {', '.join(renamed)} is set")
+    if lacking:
+        notes.append(f"{fvp.executable} has no {', no '.join(lacking)}: not set")
+    return FvpSettings(found, tuple(notes))
+
+
+def _rows(fvp: Fvp, use: Use, values: Mapping[str, str]) -> Iterator[tuple[str, str, Need]]:
+    """Yield name, value and need of each parameter for a use."""
+    for row in PARAMETERS:
+        if row.use is use:
+            yield row.name(fvp), row.value.format_map(values), row.need
+    own = {Use.EVERY_RUN: fvp.settings, Use.RUNNER: fvp.runner_settings}.get(use, ())
+    for name, value in own:
+        yield name, value, Need.USUAL
+
+
+def _missing(fvp: Fvp, version: str, listing: FvpListing, name: str, found: tuple[str, ...]) -> TargetNotAvailable:
+    near = found or tuple(listing.near(name))
+    return TargetNotAvailable(
+        f"{fvp.executable} ({version}) has no parameter {name}, which a run needs",
+        hint=(f"it has {', '.join(near)}; " if near else "") + "is it the FVP of this Corstone? "
+        f"`{fvp.executable} --list-params` lists what it has",
+    )
