@@ -113,6 +113,9 @@ class FvpTarget(Target):
         self._fast = fast
         self._trust_elf = trust_elf
         self._running = contextlib.ExitStack()
+        self._always = self._settings(Use.EVERY_RUN)
+        if fast:
+            self._always = self._always.then(self._settings(Use.FAST))
         # Now, not after a minute of lowering. A runner needs the UART's file as well.
         self._settings(Use.FIRMWARE, uart="")
 
@@ -174,11 +177,8 @@ class FvpTarget(Target):
             image: the ELF to boot.
             timeout: our own limit, wall seconds.
         """
-        parameters = dict(self._settings(Use.EVERY_RUN).values)
-        if self._fast:
-            parameters |= self._settings(Use.FAST).values
         command = [str(self._executable)]
-        for name, value in (parameters | dict(values)).items():
+        for name, value in (self._always.values | dict(values)).items():
             command += ["-C", f"{name}={value}"]
         return [*command, "-a", str(image), "--timelimit", str(math.ceil(timeout) + _SPARE_SECONDS)]
 
@@ -188,7 +188,7 @@ class FvpTarget(Target):
 
     def _notes(self, chosen: FvpSettings) -> tuple[str, ...]:
         """Return what is unusual about the parameters of a run."""
-        notes = [*self._settings(Use.EVERY_RUN).notes, *chosen.notes]
+        notes = [*self._always.then(chosen).notes(self._fvp)]
         if not self.description.listing.known:
             notes.append(
                 f"{self._fvp.executable} --list-params does not list its parameters "

@@ -97,11 +97,28 @@ class FvpSettings:
 
     Attributes:
         values: by the name that the FVP has for each, in the order of the command line.
-        notes: what is unusual about them, a sentence each.
+        lacking: usual ones that it does not have.
+        renamed: those that it has under another name: that, and the usual one.
     """
 
     values: dict[str, str]
-    notes: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def then(self, other: FvpSettings) -> FvpSettings:
+        """Return these and others."""
+        return FvpSettings(self.values | other.values, self.lacking + other.lacking, (*self.renamed, *other.renamed))
+
+    def notes(self, fvp: Fvp) -> tuple[str, ...]:
+        """Return what is unusual about them, a sentence each."""
+        notes = []
+        if self.lacking:
+            notes.append(f"{fvp.executable} has no {', no '.join(self.lacking)}: not set")
+        if self.renamed:
+            (name, usual), others = self.renamed[0], len(self.renamed) - 1
+            more = f", and {others} more such" if others else ""
+            notes.append(f"{fvp.executable} has other names for parameters: {name} for {usual}{more}")
+        return tuple(notes)
 
 
 def settings(fvp: Fvp, version: str, listing: FvpListing, use: Use, values: Mapping[str, str]) -> FvpSettings:
@@ -119,24 +136,21 @@ def settings(fvp: Fvp, version: str, listing: FvpListing, use: Use, values: Mapp
     """
     found: dict[str, str] = {}
     lacking: list[str] = []
-    renamed: list[str] = []
+    renamed: list[tuple[str, str]] = []
     for wanted, value, need in _rows(fvp, use, values):
         names = listing.matching(wanted) if listing.known else ()
         if not listing.known and need is not Need.EXTRA:
             names = (wanted,)
-        if need is not Need.EXTRA and len(names) != 1:
-            if need is Need.NEEDED:
-                raise _missing(fvp, version, listing, wanted, names)
+        if need is Need.EXTRA:
+            found |= {name: value for name in names if name not in found}
+        elif len(names) == 1:
+            found[names[0]] = value
+            renamed += [(names[0], wanted)] if names[0] != wanted else []
+        elif need is Need.NEEDED:
+            raise _missing(fvp, version, listing, wanted, names)
+        else:
             lacking.append(wanted)
-            continue
-        found |= {name: value for name in names if name not in found}
-        renamed += [f"{name} in place of {wanted}" for name in names if need is not Need.EXTRA and name != wanted]
-    notes = []
-    if renamed:
-        notes.append(f"{fvp.executable} has other names for parameters: {', '.join(renamed)} is set")
-    if lacking:
-        notes.append(f"{fvp.executable} has no {', no '.join(lacking)}: not set")
-    return FvpSettings(found, tuple(notes))
+    return FvpSettings(found, tuple(lacking), tuple(renamed))
 
 
 def _rows(fvp: Fvp, use: Use, values: Mapping[str, str]) -> Iterator[tuple[str, str, Need]]:

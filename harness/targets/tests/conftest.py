@@ -17,11 +17,11 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
+from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 MODELS = {"corstone-300": CORSTONE_300_U55, "corstone-320": CORSTONE_320}
-ARMS_VERSION = "Fast Models [11.27.42 (Oct  9 2024)]"
 _FAKE = """#!/bin/sh
 if [ "$1" = --version ]; then
   echo {version}

@@ -26,7 +26,8 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract_programs import endless
 from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.harness.targets.tests.conftest import ARMS_VERSION, MODELS, NPUS, Fake, image_of
+from ethos_hil.harness.targets.tests.conftest import MODELS, NPUS, Fake, image_of
+from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 

@@ -1,0 +1,305 @@
+"""FVPs that differ in their parameters, their words, their UART and their end: each run ends in the right way.
+
+No FVP of Arm's is at hand. What varies is what public logs and lists show to vary, and what an FVP could do to binary
+frames (docs/targets.md). Below each is our launcher, so a run that goes well is a real one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
+from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
+from ethos_hil.harness.fvp_stand_in.tests.jobs import load
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
+from ethos_hil.harness.targets import fvp, fvp_description
+from ethos_hil.harness.targets.fvp import FvpTarget
+from ethos_hil.harness.targets.tests.conftest import MODELS
+from ethos_hil.harness.targets.tests.variants import FvpVariant
+from ethos_hil.lowering.npu_name import NpuName
+
+pytestmark = pytest.mark.usefixtures("nothing_left_behind")
+
+U55 = NpuName("u55", 128)
+BOARD = "mps3_board"
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, launchers: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Lets targets find a variant, and returns the file that has the arguments of its last run."""
+
+    def put(variant: FvpVariant, model: FvpModel = MODELS["corstone-300"]) -> Path:
+        folder = tmp_path / "fvps"
+        variant.install(folder, model, launchers)
+        monkeypatch.setenv(FVP_PATH_VARIABLE, str(folder))
+        return folder / "arguments"
+
+    return put
+
+
+def run(image: Image, timeout: float = 60.0) -> Outcome:
+    target = FvpTarget("corstone-300", U55)
+    target.load(image)
+    return target.run(timeout=timeout)
+
+
+def fails(image: Image, timeout: float = 60.0) -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        run(image, timeout)
+    return caught.value
+
+
+def settings(arguments: Path) -> dict[str, str]:
+    """The parameters that a run set."""
+    words = arguments.read_text().splitlines()
+    pairs = [word.partition("=") for option, word in itertools.pairwise(words) if option == "-C"]
+    return {name: value for name, _, value in pairs}
+
+
+# --- Lists of parameters. ---
+
+MANY = tuple(f"{BOARD}.none{i}.none=0   # (int, init-time) default = '0x0' : none : [0x0:0xff]" for i in range(5000))
+NOISE = """
+echo "Info: FVP_MPS3_Corstone_SSE_300: telnetterminal0: Listening for serial connection on port 5000"
+echo "WARNING: ISAR5.PACBTI parameter is deprecated, use parameter CFGPACBTI"
+echo "Warning: license for feature FM_Simulator expires in 3 days"
+echo "Sending usage data to telemetry server failed"
+printf '\\n    Ethos-U rev 136b7d75 --- Apr 12 2023 13:44:01\\n    (C) COPYRIGHT 2019-2023 Arm Limited\\n'
+exec "$launcher" "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("variant", "note"),
+    [
+        pytest.param(FvpVariant(), None, id="all parameters"),
+        pytest.param(FvpVariant((f"{BOARD}.uart0.enable_dc4",)), None, id="no enable_dc4"),
+        pytest.param(FvpVariant((f"{BOARD}.uart0.untimed_fifos",)), None, id="no untimed_fifos"),
+        pytest.param(
+            FvpVariant((f"{BOARD}.uart0.unbuffered_output",)),
+            f"has no {BOARD}.uart0.unbuffered_output: not set",
+            id="no unbuffered_output",
+        ),
+        pytest.param(
+            FvpVariant((f"{BOARD}.visualisation", f"{BOARD}.telnetterminal")),
+            f"has no {BOARD}.visualisation.disable-visualisation, no {BOARD}.telnetterminal0.start_telnet: not set",
+            id="no window and no terminal",
+        ),
+        pytest.param(
+            FvpVariant(prefix="cpu_core."),
+            "has other names for parameters: cpu_core.ethosu.num_macs for ethosu.num_macs, and 4 more such",
+            id="an instance before all names",
+        ),
+        pytest.param(FvpVariant(ends="\r\n"), None, id="lines of Windows"),
+        pytest.param(FvpVariant(more=MANY), None, id="a long list"),
+        pytest.param(FvpVariant(listing='cat "$here/listing" >&2; exit 0'), None, id="a list on stderr"),
+        pytest.param(
+            FvpVariant(listing="echo 'unrecognised option'; exit 1"),
+            "does not list its parameters (it exited with status 1 and said unrecognised option)",
+            id="no lists",
+        ),
+        pytest.param(
+            FvpVariant(listing='head -5 "$here/listing"; kill -SEGV $$'), "(it was ended by SIGSEGV", id="half a list"
+        ),
+        pytest.param(FvpVariant(listing="exec sleep 1000"), "(it did not end within", id="a list that never ends"),
+        pytest.param(FvpVariant(listing="exit 0"), "(it said nothing)", id="an empty list"),
+        pytest.param(FvpVariant(body=NOISE), None, id="words on stdout"),
+    ],
+)
+def test_it_is_verified_whatever_the_list(
+    install: Install, add_image: Image, monkeypatch: pytest.MonkeyPatch, variant: FvpVariant, note: str | None
+) -> None:
+    monkeypatch.setattr(fvp_description, "_LISTING_SECONDS", 1.0)
+    arguments = install(variant)
+    outcome = run(add_image)
+    (expected,) = load("add", "corstone-300").outputs
+    np.testing.assert_array_equal(outcome.runs[0].outputs[0], expected, strict=True)
+    given = settings(arguments)
+    assert not [name for name in given for left in variant.without if name.startswith(left)]
+    if note is None:
+        assert outcome.notes == ()
+    else:
+        assert any(note in line for line in outcome.notes)
+        assert len(outcome.notes) == 1
+
+
+def test_what_an_fvp_has_is_set(install: Install, add_image: Image) -> None:
+    arguments = install(FvpVariant())
+    run(add_image)
+    given = settings(arguments)
+    assert given.pop(f"{BOARD}.uart0.out_file").endswith("/uart")
+    assert given == {
+        "ethosu.num_macs": "128",
+        f"{BOARD}.visualisation.disable-visualisation": "1",
+        **{f"{BOARD}.telnetterminal{number}.start_telnet": "0" for number in (0, 1, 2, 5)},
+        f"{BOARD}.uart0.unbuffered_output": "1",
+        f"{BOARD}.uart0.enable_dc4": "0",
+        f"{BOARD}.uart0.untimed_fifos": "1",
+    }
+
+
+def test_without_a_list_only_the_usual_parameters_are_set(install: Install, add_image: Image) -> None:
+    arguments = install(FvpVariant(listing="exit 1"))
+    run(add_image)
+    assert {name.rpartition(".")[2] for name in settings(arguments)} == {
+        *("num_macs", "disable-visualisation", "start_telnet", "out_file", "unbuffered_output")
+    }
+
+
+@pytest.mark.parametrize(
+    ("lacking", "near"),
+    [("ethosu.num_macs", "ethosu.extra_args"), (f"{BOARD}.uart0.out_file", f"{BOARD}.uart1.out_file")],
+)
+def test_a_parameter_that_is_needed_is_named_before_anything_is_lowered(
+    install: Install, lacking: str, near: str
+) -> None:
+    install(FvpVariant((lacking,)))
+    with pytest.raises(TargetNotAvailable, match=f"has no parameter {lacking}") as caught:
+        FvpTarget("corstone-300", U55)
+    assert caught.value.kind == "not-launched"
+    assert "FVP_Corstone_SSE-300_Ethos-U55 (Fast Models [11.27.42" in caught.value.message
+    assert lacking.endswith("num_macs") or near in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("lacking", ["semihosting-enable", "semihosting-cmd_line", "semihosting-heap_limit"])
+def test_a_runner_needs_semihosting(install: Install, tmp_path: Path, lacking: str) -> None:
+    install(FvpVariant((f"cpu0.{lacking}",)))
+    target = FvpTarget("corstone-300", U55)
+    with pytest.raises(TargetNotAvailable, match=f"no parameter cpu0.{lacking}, which a run needs"):
+        target.boot(b"", "runner", tmp_path, timeout=10.0)
+
+
+def test_fast_needs_the_npus_arguments(install: Install) -> None:
+    install(FvpVariant(("ethosu.extra_args",)))
+    FvpTarget("corstone-300", U55)
+    with pytest.raises(TargetNotAvailable, match=r"no parameter ethosu\.extra_args"):
+        FvpTarget("corstone-300", U55, fast=True)
+
+
+def test_the_list_of_another_corstone_says_that_it_is(
+    install: Install, launchers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of the right name with the wrong FVP in it: the names that it has are told."""
+    install(FvpVariant(), CORSTONE_320)
+    (tmp_path / "fvps" / CORSTONE_320.fvp.executable).rename(tmp_path / "fvps" / MODELS["corstone-300"].fvp.executable)
+    with pytest.raises(TargetNotAvailable, match=r"no parameter mps3_board\.uart0\.out_file") as caught:
+        FvpTarget("corstone-300", U55)
+    assert "mps4_board.uart0.out_file" in str(caught.value.hint)
+
+
+# --- UARTs that are no plain wire. ---
+
+
+def test_a_uart_that_stops_at_dc4_is_recognised(install: Install, add_image: Image) -> None:
+    """An FVP that lists no enable_dc4, and obeys the byte all the same."""
+    body = f'exec "$launcher" "$@" -C {BOARD}.uart0.enable_dc4=1'
+    install(FvpVariant((f"{BOARD}.uart0.enable_dc4",), body=body))
+    error = fails(add_image, timeout=3.0)
+    assert isinstance(error, BinaryRefused)
+    assert error.kind == "timeout"
+    assert "stops at byte 0x14" in error.message
+    assert "enable_dc4" in error.message
+    assert "--runner" in str(error.hint)
+
+
+def test_enable_dc4_is_switched_off_where_there_is_one(install: Install, add_image: Image) -> None:
+    """The same FVP with the parameter: what the target sets comes last, and counts."""
+    install(FvpVariant(body=f'exec "$launcher" -C {BOARD}.uart0.enable_dc4=1 "$@"'))
+    assert len(run(add_image).runs) == 1
+
+
+def test_a_uart_that_ends_the_fvp_at_eot_is_recognised(install: Install, add_image: Image) -> None:
+    install(FvpVariant(body=f'exec "$launcher" "$@" -C {BOARD}.uart0.shutdown_on_eot=1'))
+    error = fails(add_image)
+    assert isinstance(error, BinaryRefused)
+    assert error.kind == "link"
+    assert "the FVP ended of its own accord" in error.message
+    assert "stops at byte 0x04" in error.message
+    assert "shutdown_on_eot" in error.message
+
+
+def buffered(keep: str) -> str:
+    """A body whose UART comes when the FVP ends: `keep` makes it of the launcher's, $here/raw."""
+    return f"""
+count=$#
+while [ $count -gt 0 ]; do
+  case "$1" in *uart0.out_file=*) set -- "$@" "${{1%%=*}}=$here/raw" ;; *) set -- "$@" "$1" ;; esac
+  shift
+  count=$((count - 1))
+done
+"$launcher" "$@" &
+child=$!
+trap 'kill $child; wait $child; {keep}; exit 0' TERM
+wait $child
+"""
+
+
+def test_a_uart_that_is_buffered_to_the_end_is_read_at_the_time_limit(install: Install, add_image: Image) -> None:
+    body = buffered('cat "$here/raw" > "$uart"')
+    install(FvpVariant((f"{BOARD}.uart0.unbuffered_output",), body=body))
+    outcome = run(add_image, timeout=4.0)
+    assert len(outcome.runs) == 1
+    assert fvp._LATE in outcome.notes
+
+
+def test_a_uart_that_drops_a_byte_is_recognised(install: Install, add_image: Image) -> None:
+    """Neither does it pass the byte on, nor does it stop."""
+    install(FvpVariant(body=buffered("""tr -d "\\\\024" < "$here/raw" > "$uart" """)))
+    error = fails(add_image, timeout=4.0)
+    assert isinstance(error, BinaryRefused)
+    assert error.kind == "link"
+    assert "no byte 0x14 (enable_dc4) is among" in error.message
+
+
+def test_silence_names_the_uarts_that_the_firmware_writes_to(install: Install, add_image: Image) -> None:
+    install(FvpVariant(body="exec sleep 1000"))
+    error = fails(add_image, timeout=0.5)
+    assert error.kind == "timeout"
+    assert not isinstance(error, BinaryRefused)
+    assert "no end within 0.5 s, before its first frame: not one byte came" in error.message
+    assert "the firmware writes to a UART at 0x59303000" in str(error.hint)
+    assert "mps3_board.uart0" in str(error.hint)
+
+
+# --- Ends. ---
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Info: Simulation is stopping. Reason: CPU time has been exceeded.",
+        "Info: Simulation is stopping. Reason: Simulated time has been exceeded.",
+        "Info: Simulation is stopping. Reason: Cycle limit has been exceeded.",
+        "Info: Simulation is stopping. Reason: Wall clock time has been exceeded.",
+    ],
+)
+@pytest.mark.parametrize("status", [0, 1])
+def test_an_end_at_the_fvps_own_limit(install: Install, add_image: Image, line: str, status: int) -> None:
+    last = "Info: /OSCI/SystemC: Simulation stopped by user."
+    install(FvpVariant(body=f"printf '\\n{line}\\n\\n{last}\\n'; exit {status}"))
+    error = fails(add_image)
+    assert error.kind == "timeout"
+    assert "its own --timelimit" in error.message
+
+
+def test_an_end_that_is_no_limit_is_none(install: Install, add_image: Image) -> None:
+    install(FvpVariant(body="echo 'Info: /OSCI/SystemC: Simulation stopped by user.'; exit 0"))
+    error = fails(add_image)
+    assert error.kind == "link"
+    assert "not one byte came" in str(error.hint)
+
+
+@pytest.mark.parametrize("signal", ["SEGV", "ABRT"])
+def test_a_crash(install: Install, add_image: Image, signal: str) -> None:
+    install(FvpVariant(body=f"ulimit -c 0; kill -{signal} $$"))
+    error = fails(add_image)
+    assert error.kind == "crashed"
+    assert f"SIG{signal}" in error.message
