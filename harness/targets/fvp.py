@@ -31,8 +31,9 @@ from ethos_hil.harness.targets.fvp_description import describe
 from ethos_hil.harness.targets.fvp_messages import complaint, ending, last_words, quoted, reached_time_limit
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.fvp_process import Simulation
-from ethos_hil.harness.targets.fvp_uart import UartFile, refused_binary, silent
+from ethos_hil.harness.targets.fvp_uart import UartFile, refused_binary
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
+from ethos_hil.harness.targets.uart_silence import silence
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
@@ -229,8 +230,8 @@ class FvpTarget(Target):
         if _feed(collector, uart.read()):
             collector.close()
             return True
-        silence = "" if uart.total else self._silence()
-        raise _timed_out(deadline.seconds, collector.progress_text(), simulation.lines, collector, silence)
+        why = "" if uart.total else self._silence()
+        raise _timed_out(deadline.seconds, collector.progress_text(), simulation.lines, collector, why)
 
     def _explained(
         self, error: TargetError, simulation: Simulation, uart: UartFile, collector: Collector
@@ -263,7 +264,7 @@ class FvpTarget(Target):
                 return error
             if status == 0:
                 message = f"{error.message}; the FVP ended of its own accord"
-                heard = "" if uart.total else f"not one byte came: {self._silence()}; "
+                heard = "" if uart.total else f"{self._silence()}; "
                 return error.replace(message=message, hint=error.hint or heard + last_words(lines))
         where = collector.progress_text()
         if not collector.started and status > 0:
@@ -271,7 +272,7 @@ class FvpTarget(Target):
         return TargetError(f"the FVP {ending(status)} {where}", kind=FailureKind.CRASHED, hint=last_words(lines))
 
     def _silence(self) -> str:
-        return silent(find_soc(self.soc), f"{self._fvp.board_path}.uart0")
+        return silence(find_soc(self.soc), f"{self._fvp.board_path}.uart0")
 
     @contextlib.contextmanager
     def _started(self, elf: bytes, values: Mapping[str, str], folder: Path, timeout: float) -> Iterator[Simulation]:
@@ -300,15 +301,13 @@ def _feed(collector: Collector, data: bytes) -> bool:
 
 
 def _timed_out(
-    timeout: float, where: str, lines: list[str], collector: Collector | None = None, silence: str = ""
+    timeout: float, where: str, lines: list[str], collector: Collector | None = None, why: str = ""
 ) -> TargetError:
     where = f", {where}" if where else ""
-    if silence:
-        where += ": not one byte came"
     if collector is not None and collector.unfinished:
         where += f" and {collector.unfinished} bytes of a frame"
     said = (list(collector.console) if collector is not None else []) + lines
-    hint = f"{silence}; {last_words(said)}" if silence else last_words(said)
+    hint = f"{why}; {last_words(said)}" if why else last_words(said)
     return TargetError(f"no end within {timeout:g} s{where}", kind=FailureKind.TIMEOUT, hint=hint, console=tuple(said))
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-
-from ethos_hil.harness.socs.soc import Soc
 
 MEANINGS = {0x14: "enable_dc4", 0x04: "shutdown_on_eot"}
 """Bytes that UARTs of Arm's models can take for a command, and the parameters that say whether they do.
@@ -83,19 +80,3 @@ def refused_binary(received: bytes, last: bytes) -> str | None:
         f"no byte {' or '.join(never)} is among the {len(received)} that came, and a UART can take "
         f"{'that' if len(never) == 1 else 'either'} for a command"
     )
-
-
-def silent(soc: Soc, parameter: str | None = None) -> str:
-    """Return what may be wrong where not one byte came from a board that runs.
-
-    Args:
-        soc: the system on chip, whose UART the firmware writes to.
-        parameter: of an FVP, the parameter that connects the UART that is read.
-    """
-    places = " or ".join(_addresses(soc))
-    read = f"; what is read is the UART of {parameter}, which may be another one" if parameter else ""
-    return f"the firmware writes to a UART at {places}{read}"
-
-
-def _addresses(soc: Soc) -> Sequence[str]:
-    return [f"0x{uart.base:08x}" for uart in soc.uarts]

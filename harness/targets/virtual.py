@@ -20,6 +20,7 @@ from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.foreign_program import boot
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
+from ethos_hil.harness.targets.uart_silence import silence
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Machine
@@ -185,6 +186,8 @@ class VirtualTarget(Target):
         state = f"the guest is in {where}" if where is not None else "QEMU does not answer"
         said = collector.console[-_CONSOLE_LINES:]
         hint = "the console's last lines: " + " | ".join(said) if said else "the console is empty"
+        if not (collector.started or collector.unfinished or said):
+            hint = silence(self._soc)
         return TargetError(
             f"no end within {timeout:g} s, {collector.progress_text()}: {state}",
             kind=FailureKind.TIMEOUT,

@@ -20,9 +20,11 @@ from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
 from ethos_hil.harness.targets import fvp, fvp_description
+from ethos_hil.harness.targets.contract_programs import endless
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.tests.conftest import MODELS
-from ethos_hil.harness.targets.tests.variants import FvpVariant
+from ethos_hil.harness.targets.tests.conftest import MODELS, image_of
+from ethos_hil.harness.targets.tests.variants import RUN, FvpVariant
+from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.npu_name import NpuName
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
@@ -264,9 +266,32 @@ def test_silence_names_the_uarts_that_the_firmware_writes_to(install: Install, a
     error = fails(add_image, timeout=0.5)
     assert error.kind == "timeout"
     assert not isinstance(error, BinaryRefused)
-    assert "no end within 0.5 s, before its first frame: not one byte came" in error.message
-    assert "the firmware writes to a UART at 0x59303000" in str(error.hint)
-    assert "mps3_board.uart0" in str(error.hint)
+    assert "no end within 0.5 s, before its first frame" in error.message
+    assert "not one byte came: the firmware writes to the UART at 0x59303000" in str(error.hint)
+    assert "what is read is mps3_board.uart0" in str(error.hint)
+
+
+def test_silence_of_a_virtual_board_names_them_too() -> None:
+    image = endless(image_of(load("add", "corstone-320"), "corstone-320"))
+    target = VirtualTarget("ethos-u85-256")
+    target.load(image)
+    with pytest.raises(TargetError, match="no end within 1 s, before its first frame") as caught:
+        target.run(timeout=1.0)
+    assert "the firmware writes to the UART at 0x59303000 or 0x58203000" in str(caught.value.hint)
+
+
+def test_what_goes_on_is_told_while_an_fvp_takes_its_time(install: Install, add_image: Image) -> None:
+    install(FvpVariant(body=f"sleep 1.3; {RUN}"))
+    heard: list[str] = []
+    target = FvpTarget("corstone-300", U55, tell=heard.append)
+    assert heard == ["Asking FVP_Corstone_SSE-300_Ethos-U55 for its version and parameters"]
+    target.listen(heard.append)
+    target.load(add_image)
+    target.run(timeout=60.0)
+    assert heard[1] == "0 bytes from the UART, no frame yet"
+    assert 2 <= len(heard) < 10
+    FvpTarget("corstone-300", U55, tell=heard.append)
+    assert len([line for line in heard if line.startswith("Asking")]) == 1, "each file is asked once"
 
 
 # --- Ends. ---

@@ -38,7 +38,7 @@ done
 {body}
 """
 _LIST = 'cat "$here/listing"; exit 0'
-_RUN = 'exec "$launcher" "$@"'
+RUN = 'exec "$launcher" "$@"'
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FvpVariant:
     listing: str = _LIST
     ends: str = "\n"
     more: tuple[str, ...] = ()
-    body: str = _RUN
+    body: str = RUN
 
     def install(self, folder: Path, model: FvpModel, launchers: Path) -> Path:
         """Write the FVP to `folder` and return its path."""
