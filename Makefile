@@ -21,8 +21,8 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers zoo firmware wheel wheelhouse lock docs \
-	docs-links clean
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers zoo fvp-check firmware wheel \
+	wheelhouse lock docs docs-links clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -73,6 +73,9 @@ lab: setup ## Everything that proves the product, for nightly use (hours); PARTS
 
 upstream: setup ## ExecuTorch's own Arm tests on the virtual boards, an hour or two; SAMPLE=60 runs so many of them
 	@$(BIN)/python -m ethos_hil.suites.lab.upstream -j $(JOBS) --resume $(if $(SAMPLE),--sample $(SAMPLE),--verify 100 --json docs/data/upstream.json)
+
+fvp-check: setup ## With an FVP of Arm's: programs, tests and cycles on it, in one file to send; TARGET=corstone-300
+	@$(BIN)/python -m ethos_hil.suites.lab.fvp_check $(if $(TARGET),--target $(TARGET))
 
 peers: setup build/peers/.installed ## Arm's MLIA with its own runner, unchanged, on the FVP launchers: its cycles are the NPU model's
 	@$(BIN)/python -m ethos_hil.suites.lab.peers $(FILES)

@@ -292,7 +292,9 @@ def _run_artifact(
     finally:
         board.reset()
     watch.begin("verifying")
-    doubts = () if follows or board.cycle_provenance != "modelled" else _of_default_memories(artifact, board)
+    default = VelaSetup.default(NpuName.parse(board.npu)).system
+    known = follows or board.cycle_provenance != "modelled" or system == default
+    doubts = () if known else _of_default_memories(artifact, default.name)
     runner = firmware if isinstance(firmware, Runner) else None
     calls = None if method is None else call_model(method, artifact, input_sets, repeat)
     answer = Answer(
@@ -311,12 +313,11 @@ def _follow(board: Target, what: str, reporter: Reporter) -> None:
     board.listen(lambda text: reporter.stage(f"{what}: {text}"))
 
 
-def _of_default_memories(artifact: Artifact, board: Target) -> tuple[str, ...]:
+def _of_default_memories(artifact: Artifact, default: str) -> tuple[str, ...]:
     """Return a note where cycles are modelled with other memories than those that the program is compiled for."""
     name = compiled_for.system_name(artifact)
     if not name or not artifact.delegates:
         return ()
-    default = VelaSetup.default(NpuName.parse(board.npu)).system.name
     return (
         f"the cycles are modelled with the memories of {default}: the program is compiled for {name}, whose numbers "
         "are not in it",

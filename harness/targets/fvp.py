@@ -14,6 +14,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,12 +68,32 @@ def find_fvp(executable: str) -> Path:
     return Path(found).absolute()
 
 
+@dataclass(frozen=True)
+class FvpEvidence:
+    """What an FVP got and gave in a run, whatever became of it.
+
+    Attributes:
+        command: its command line.
+        uart: the first bytes of its UART's output, at most a mebibyte; none where it went to stdout.
+        console: the lines of its stdout and stderr.
+    """
+
+    command: tuple[str, ...]
+    uart: bytes
+    console: tuple[str, ...]
+
+
 class FvpTarget(Target):
     """A Corstone in Arm's FVP, or in our launcher of the same name.
 
     Cycles come from the PMU of its NPU: from the FVP's timing model, or from ours in a launcher. With `fast` the FVP
     counts none.
+
+    Attributes:
+        witness: gets the evidence of each run and boot, before its outcome or its error.
     """
+
+    witness: Callable[[FvpEvidence], None] | None = None
 
     kind = "fvp"
 
@@ -142,6 +163,8 @@ class FvpTarget(Target):
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
                 except TargetError as error:
                     raise self._explained(error, simulation, uart, collector) from error.__cause__
+                finally:
+                    self._testify(simulation, bytes(uart.first))
         seconds["total"] = time.perf_counter() - started
         outcome = collector.outcome(seconds)
         notes = (*self._notes(chosen), *([_LATE] if late else []))
@@ -151,9 +174,12 @@ class FvpTarget(Target):
         deadline = Deadline(timeout)
         chosen = self._settings(Use.RUNNER, folder=str(folder), command_line=command_line)
         with self._private_folder() as own, self._started(elf, chosen.values, own, timeout) as simulation:
-            while simulation.watch(deadline.remaining):
-                if deadline.passed:
-                    raise _timed_out(timeout, "", simulation.lines)
+            try:
+                while simulation.watch(deadline.remaining):
+                    if deadline.passed:
+                        raise _timed_out(timeout, "", simulation.lines)
+            finally:
+                self._testify(simulation, b"")
             lines, status = simulation.lines, simulation.status
         assert status is not None
         if reached_time_limit(lines):
@@ -270,6 +296,10 @@ class FvpTarget(Target):
         if not collector.started and status > 0:
             return TargetNotAvailable(f"the FVP {ending(status)} {where}: {quoted(lines)}")
         return TargetError(f"the FVP {ending(status)} {where}", kind=FailureKind.CRASHED, hint=last_words(lines))
+
+    def _testify(self, simulation: Simulation, uart: bytes) -> None:
+        if self.witness is not None:
+            self.witness(FvpEvidence(simulation.command, uart, tuple(simulation.lines)))
 
     def _silence(self) -> str:
         return silence(find_soc(self.soc), f"{self._fvp.board_path}.uart0")

@@ -28,7 +28,11 @@ def _unheard(data: bytes) -> None:
 
 
 class Simulation:
-    """One run of a simulator. A context manager: leaving it leaves no process behind."""
+    """One run of a simulator. A context manager: leaving it leaves no process behind.
+
+    Attributes:
+        command: its command line.
+    """
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class Simulation:
         Raises:
             TargetNotAvailable: it can't be started.
         """
+        self.command = tuple(command)
         self._console_text = ConsoleText(TELLING)
         self._hear = hear
         try:

@@ -1,0 +1,169 @@
+"""The examination of one FVP: each program on the virtual board and on it, and once by semihosting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.socs.fvps import FvpModel
+from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
+from ethos_hil.harness.targets.fvp import FvpEvidence, FvpTarget
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.verdict import FailureKind
+from ethos_hil.suites.lab.fvp_check.programs import PROGRAMS
+
+HOPELESS = (FailureKind.NOT_LAUNCHED, FailureKind.LICENCE, FailureKind.TIMEOUT)
+"""Kinds of failure after which no further program is tried: each would take its whole time limit."""
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ProgramEnding:
+    """A program on one FVP.
+
+    Attributes:
+        program: its name.
+        verdict: "verified", or the kind and message of what went wrong on the FVP.
+        modelled, counted: NPU cycles of one execution on the virtual board, and as the FVP's PMU has them; None where
+            there are none.
+        events: of the FVP's event counters, summed over the delegate calls: the plan's events, in order.
+        modelled_events: the same of the virtual board.
+        notes: what was unusual.
+    """
+
+    program: str
+    verdict: str
+    modelled: int | None = None
+    counted: int | None = None
+    events: tuple[int, ...] = ()
+    modelled_events: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verified(self) -> bool:
+        """Whether the FVP's answer was verified."""
+        return self.verdict == "verified"
+
+
+@dataclass
+class Examination:
+    """What was found about one FVP with one NPU.
+
+    Attributes:
+        soc, npu: what it is.
+        executable: its file's name.
+        version: its version text, or "".
+        trouble: why it could not be used at all, or "".
+        endings: of the programs.
+        runner: how a boot by semihosting ended, or "" where none was tried.
+        files: what belongs to it, by the name in the file to send.
+    """
+
+    soc: str
+    npu: str
+    executable: str
+    version: str = ""
+    trouble: str = ""
+    endings: list[ProgramEnding] = field(default_factory=list)
+    runner: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def well(self) -> bool:
+        """Whether everything was verified."""
+        good = all(ending.verified for ending in self.endings) and self.runner in ("", "verified")
+        return not self.trouble and bool(self.endings) and good
+
+
+def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, tell: Tell) -> Examination:
+    """Examine an FVP that is on this computer.
+
+    Args:
+        model: the FVP.
+        npu: the NPU it gets.
+        programs: names in PROGRAMS.
+        timeout: wall seconds of each run.
+        tell: gets what is being done.
+    """
+    soc = model.soc.name
+    found = Examination(soc, npu, model.fvp.executable)
+    tell(f"{found.executable}: version and parameters")
+    try:
+        target = FvpTarget(soc, NpuName.parse(npu))
+    except EthosHilError as error:
+        found.trouble = _words(error)
+        return found
+    found.version = target.description.version
+    found.files["version.txt"] = found.version.encode()
+    found.files["list-params.txt"] = target.description.listed.encode()
+    for name in programs:
+        tell(f"{found.executable}, {npu}: {name}")
+        artifact = lower(PROGRAMS[name](), NpuName.parse(npu))
+        ending, kind = _run(found, target, artifact, name, timeout)
+        found.endings.append(ending)
+        if kind in HOPELESS:
+            break
+    tell(f"{found.executable}, {npu}: semihosting")
+    found.runner = _by_semihosting(found, target, lower(PROGRAMS[programs[0]](), NpuName.parse(npu)), timeout)
+    return found
+
+
+def _run(
+    found: Examination, target: FvpTarget, artifact: Artifact, name: str, timeout: float
+) -> tuple[ProgramEnding, FailureKind | None]:
+    """Run a program on the virtual board and on the FVP. Return how it ended, and which kind of failure that was."""
+    folder = name.replace(" ", "-")
+    request = RunRequest(name, npu=found.npu, timeout=timeout)
+    virtual = run_artifact(artifact, VirtualTarget(found.npu, soc=found.soc), RunRequest(name, npu=found.npu))
+    found.files[f"{folder}/virtual.json"] = virtual.record.dumps().encode()
+    modelled, events = virtual.outcome.runs[0].cycles, _events(virtual.outcome)
+    target.witness = lambda evidence: _keep(found, folder, evidence)
+    try:
+        report = run_artifact(artifact, target, request)
+    except EthosHilError as error:
+        found.files[f"{folder}/error.txt"] = "\n".join((_words(error), *error.console)).encode()
+        return ProgramEnding(name, _words(error), modelled, modelled_events=events), error.kind
+    record, outcome = report.record, report.outcome
+    found.files[f"{folder}/fvp.json"] = record.dumps().encode()
+    verdict = str(record.verdict) if record.failure is None else f"{record.failure.kind}: {record.failure.message}"
+    ending = ProgramEnding(name, verdict, modelled, outcome.runs[0].cycles, _events(outcome), events, record.notes)
+    return ending, None
+
+
+def _by_semihosting(found: Examination, target: FvpTarget, artifact: Artifact, timeout: float) -> str:
+    """Run a program with our firmware as a runner, which needs no UART. Return how that ended."""
+    tensors = artifact.plan.input_tensors
+    inputs = [tensor.to_bytes(value) for tensor, value in zip(tensors, artifact.example_inputs, strict=True)]
+    job = RunnerJob(artifact.pte, [inputs], artifact.plan.output_tensors)
+    target.witness = lambda evidence: _keep(found, "semihosting", evidence)
+    try:
+        outcome = run_program(target, find_firmware(found.soc), job, timeout=timeout)
+    except EthosHilError as error:
+        return _words(error)
+    reference = run_program(VirtualTarget(found.npu, soc=found.soc), find_firmware(found.soc), job, timeout=timeout)
+    pairs = zip(outcome.runs[0].outputs, reference.runs[0].outputs, strict=True)
+    return "verified" if all(one.tobytes() == other.tobytes() for one, other in pairs) else "mismatch"
+
+
+def _keep(found: Examination, folder: str, evidence: FvpEvidence) -> None:
+    found.files[f"{folder}/command.txt"] = "\n".join(evidence.command).encode()
+    found.files[f"{folder}/console.txt"] = "\n".join(evidence.console).encode()
+    if evidence.uart:
+        found.files[f"{folder}/uart.bin"] = evidence.uart
+
+
+def _events(outcome: Outcome) -> tuple[int, ...]:
+    """Return the event counters of the first execution, summed over its delegate calls."""
+    return tuple(map(sum, zip(*(call.events for call in outcome.runs[0].delegates), strict=True)))
+
+
+def _words(error: EthosHilError) -> str:
+    return f"{error.kind}: {error.message}" + (f" ({error.hint})" if error.hint else "")
