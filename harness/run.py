@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
+from ethos_hil.harness.link_choice import run_image
 from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
 from ethos_hil.harness.outcome import Outcome
@@ -286,9 +287,12 @@ def _run_artifact(
             reporter.stage("Packing the image")
             image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat)
             watch.begin("running")
-            _follow(board, f"Running {request.label}: on {board.name} {board.soc}", reporter)
-            board.load(image)
-            outcome = board.run(timeout=request.timeout, progress=reporter.step)
+            tell = _follow(board, f"Running {request.label}: on {board.name} {board.soc}", reporter)
+
+            def in_text() -> Image:
+                return image_of(artifact, footprint, firmware, input_sets, repeat=repeat, printable=True)
+
+            outcome = run_image(board, image, in_text, timeout=request.timeout, progress=reporter.step, tell=tell)
     finally:
         board.reset()
     watch.begin("verifying")
@@ -307,10 +311,15 @@ def _run_artifact(
     return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
 
 
-def _follow(board: Target, what: str, reporter: Reporter) -> None:
-    """Begin the stage of the run, and report what the target tells while it goes on."""
+def _follow(board: Target, what: str, reporter: Reporter) -> Callable[[str], None]:
+    """Begin the stage of the run, and report what the target tells while it goes on. Return what reports it."""
+
+    def tell(text: str) -> None:
+        reporter.stage(f"{what}: {text}")
+
     reporter.stage(what)
-    board.listen(lambda text: reporter.stage(f"{what}: {text}"))
+    board.listen(tell)
+    return tell
 
 
 def _of_default_memories(artifact: Artifact, default: str) -> tuple[str, ...]:
@@ -325,7 +334,13 @@ def _of_default_memories(artifact: Artifact, default: str) -> tuple[str, ...]:
 
 
 def image_of(
-    artifact: Artifact, footprint: Footprint, firmware: bytes, input_sets: Sequence[InputSet], *, repeat: int = 1
+    artifact: Artifact,
+    footprint: Footprint,
+    firmware: bytes,
+    input_sets: Sequence[InputSet],
+    *,
+    repeat: int = 1,
+    printable: bool = False,
 ) -> Image:
     """Return the image of an artifact. Equal arguments give equal images, except for the run's id."""
     plan = RunPlan(
@@ -335,6 +350,7 @@ def image_of(
         memory_mode=memory_mode(artifact, footprint, Firmware.read(firmware).sram),
         fast_scratch_bytes=footprint.fast_scratch,
         method=artifact.method,
+        printable=printable,
     )
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan)
 

@@ -72,6 +72,11 @@ class Target(abc.ABC):
         """Return what the target does at the moment."""
         return self._state
 
+    @property
+    def identity(self) -> str:
+        """Return what tells its simulator, or its board, from others in this process."""
+        return f"{self.name} {self.version}"
+
     @abc.abstractmethod
     def capabilities(self) -> frozenset[Capability]:
         """Return what this target can do. Each capability obliges it to something (see Capability)."""

@@ -48,6 +48,8 @@ _SPARE_SECONDS = 5
 """The FVP's own limit is this much later than ours: it ends even if we cannot end it."""
 _TELLING_SECONDS = 1.0
 """Between two words about how many bytes have come."""
+_STOPPED_SECONDS = 10.0
+"""After so long within a frame, behind a byte that a UART may obey, no further byte is waited for."""
 _LATE = "the FVP wrote the last of its UART's output when it was ended at the time limit: it buffers that output"
 
 
@@ -141,6 +143,11 @@ class FvpTarget(Target):
         # Now, not after a minute of lowering. A runner needs the UART's file as well.
         self._settings(Use.FIRMWARE, uart="")
 
+    @property
+    def identity(self) -> str:
+        """Return the path of the FVP."""
+        return str(self._executable)
+
     def capabilities(self) -> frozenset[Capability]:
         """Return semihosting, and cycles unless it is fast. An FVP tells nothing of single operations."""
         counted = set() if self._fast else {Capability.NPU_CYCLES}
@@ -162,7 +169,9 @@ class FvpTarget(Target):
                 try:
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
                 except TargetError as error:
-                    raise self._explained(error, simulation, uart, collector) from error.__cause__
+                    said = collector.console + tuple(simulation.lines)
+                    binary = not image.plan.printable
+                    raise (_refusal(error, uart) if binary else error).replace(console=said) from error.__cause__
                 finally:
                     self._testify(simulation, bytes(uart.first))
         seconds["total"] = time.perf_counter() - started
@@ -247,6 +256,8 @@ class FvpTarget(Target):
             if told.passed:
                 self._tell(f"{uart.total:,} bytes from the UART" + ("" if collector.started else ", no frame yet"))
                 told = Deadline(_TELLING_SECONDS)
+            if uart.stopped_for(_STOPPED_SECONDS):
+                raise TargetError(f"no byte came for {_STOPPED_SECONDS:g} s within a frame", kind=FailureKind.LINK)
             if deadline.passed:
                 break
         if collector.failure is not None:
@@ -258,21 +269,6 @@ class FvpTarget(Target):
             return True
         why = "" if uart.total else self._silence()
         raise _timed_out(deadline.seconds, collector.progress_text(), simulation.lines, collector, why)
-
-    def _explained(
-        self, error: TargetError, simulation: Simulation, uart: UartFile, collector: Collector
-    ) -> TargetError:
-        """Return `error` with the console, and with what the UART's bytes say about the UART."""
-        broken = error.kind == FailureKind.LINK or (error.kind == FailureKind.TIMEOUT and uart.unfinished)
-        refusal = refused_binary(bytes(uart.first), uart.last) if broken else None
-        if refusal is not None:
-            error = BinaryRefused(
-                f"{error.message}; {refusal}",
-                kind=error.kind,
-                hint="switch that off with the FVP's parameters, or use --runner with the firmware's ELF, which needs "
-                "no UART" + (f"; {error.hint}" if error.hint else ""),
-            )
-        return error.replace(console=collector.console + tuple(simulation.lines))
 
     def _ended_early(self, simulation: Simulation, uart: UartFile, collector: Collector) -> EthosHilError:
         """Return why an FVP ended before its END frame."""
@@ -322,6 +318,17 @@ class FvpTarget(Target):
     def _private_folder(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
+
+
+def _refusal(error: TargetError, uart: UartFile) -> TargetError:
+    """Return `error`, or that the UART refuses binary frames where its bytes say so."""
+    broken = error.kind == FailureKind.LINK or (error.kind == FailureKind.TIMEOUT and uart.unfinished)
+    why = refused_binary(bytes(uart.first), uart.last) if broken else None
+    if why is None:
+        return error
+    advice = "switch that off with the FVP's parameters, or use --runner with the firmware's ELF, which needs no UART"
+    hint = f"{advice}; {error.hint}" if error.hint else advice
+    return BinaryRefused(f"{error.message}; {why}", kind=error.kind, hint=hint)
 
 
 def _feed(collector: Collector, data: bytes) -> bool:

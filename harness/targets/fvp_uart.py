@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 MEANINGS = {0x14: "enable_dc4", 0x04: "shutdown_on_eot"}
@@ -11,6 +12,7 @@ MEANINGS = {0x14: "enable_dc4", 0x04: "shutdown_on_eot"}
 0x14 (DC4): Arm's PL011 model, whose effect no public source describes. 0x04 (EOT): ends the simulation; off by default
 (ARM-software/AVH quotes the list of an FVP). Whether the UART of an MPS3 or MPS4 knows DC4 is not known.
 """
+_COMMANDS = tuple(bytes([byte]) for byte in MEANINGS)
 _KEPT = 1 << 20
 """Bytes that are kept. In so many of a frame's bytes each value comes up, where it can."""
 
@@ -32,6 +34,7 @@ class UartFile:
         self.first = bytearray()
         self.last = b""
         self.unfinished = 0
+        self._heard = time.monotonic()
 
     def __enter__(self) -> UartFile:
         return self
@@ -53,8 +56,15 @@ class UartFile:
         self.total += len(data)
         self.first += data[: _KEPT - len(self.first)]
         self.last = data[-1:] or self.last
+        if data:
+            self._heard = time.monotonic()
         self.unfinished = len(data) - data.rindex(0) - 1 if 0 in data else self.unfinished + len(data)
         return data
+
+    def stopped_for(self, seconds: float) -> bool:
+        """Return whether the output stopped so long ago, within a binary frame and at a byte that a UART may obey."""
+        at = self.unfinished > 0 and self.last in _COMMANDS
+        return at and time.monotonic() > self._heard + seconds
 
 
 def refused_binary(received: bytes, last: bytes) -> str | None:

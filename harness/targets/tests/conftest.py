@@ -107,9 +107,10 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     return make
 
 
-def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1) -> Image:
+def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1, *, printable: bool = False) -> Image:
     """A packed image of a recorded program."""
-    return pack(find_firmware(soc), recorded.pte, [recorded.inputs], RunPlan(1, len(recorded.inputs), repeat))
+    plan = RunPlan(1, len(recorded.inputs), repeat, printable=printable)
+    return pack(find_firmware(soc), recorded.pte, [recorded.inputs], plan)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ frames (docs/targets.md). Below each is our launcher, so a run that goes well is
 from __future__ import annotations
 
 import itertools
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvaila
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link_choice import run_image
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
 from ethos_hil.harness.targets import fvp, fvp_description
@@ -200,27 +202,85 @@ def test_the_list_of_another_corstone_says_that_it_is(
 # --- UARTs that are no plain wire. ---
 
 
-def test_a_uart_that_stops_at_dc4_is_recognised(install: Install, add_image: Image) -> None:
-    """An FVP that lists no enable_dc4, and obeys the byte all the same."""
-    body = f'exec "$launcher" "$@" -C {BOARD}.uart0.enable_dc4=1'
-    install(FvpVariant((f"{BOARD}.uart0.enable_dc4",), body=body))
-    error = fails(add_image, timeout=3.0)
+OBEYS_DC4 = FvpVariant(
+    (f"{BOARD}.uart0.enable_dc4",),
+    body=f'echo run >> "$here/runs"; exec "$launcher" "$@" -C {BOARD}.uart0.enable_dc4=1',
+)
+"""An FVP that lists no enable_dc4, and obeys the byte all the same."""
+
+
+@pytest.fixture
+def image(monkeypatch: pytest.MonkeyPatch) -> Image:
+    """Of the program "add". Its first frame has both bytes that a UART may obey, in the run's id."""
+    with monkeypatch.context() as patch:
+        patch.setattr(secrets, "token_bytes", lambda size: bytes([0x14, 0x04]) * (size // 2))
+        return image_of(load("add", "corstone-300"))
+
+
+def choosing(image: Image, told: list[str]) -> Outcome:
+    """Run an image on a new target, with the link that works."""
+    recorded = load("add", "corstone-300")
+    target = FvpTarget("corstone-300", U55)
+    return run_image(target, image, lambda: image_of(recorded, printable=True), timeout=60.0, tell=told.append)
+
+
+def test_a_uart_that_stops_at_dc4_is_recognised(
+    install: Install, image: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fvp, "_STOPPED_SECONDS", 1.0)
+    install(OBEYS_DC4)
+    error = fails(image)
     assert isinstance(error, BinaryRefused)
-    assert error.kind == "timeout"
+    assert error.kind == "link"
+    assert "no byte came for 1 s within a frame" in error.message
     assert "stops at byte 0x14" in error.message
     assert "enable_dc4" in error.message
     assert "--runner" in str(error.hint)
 
 
-def test_enable_dc4_is_switched_off_where_there_is_one(install: Install, add_image: Image) -> None:
+def test_a_uart_that_obeys_bytes_is_used_with_a_printable_link(
+    install: Install, image: Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run finds out, and no further one tries again."""
+    monkeypatch.setattr(fvp, "_STOPPED_SECONDS", 1.0)
+    runs = install(OBEYS_DC4).parent / "runs"
+    told: list[str] = []
+    (expected,) = load("add", "corstone-300").outputs
+    for _ in range(2):
+        outcome = choosing(image, told)
+        np.testing.assert_array_equal(outcome.runs[0].outputs[0], expected, strict=True)
+        (note,) = outcome.notes
+        assert note.startswith("the link is printable")
+        assert "byte 0x14" in note
+    assert told == ["again, with a printable link"]
+    assert runs.read_text().split() == ["run"] * 3
+
+
+def test_where_no_link_works_both_are_told(install: Install, image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fvp, "_STOPPED_SECONDS", 0.5)
+    first = """printf 'ab\\024' > "$uart"; touch "$here/second"; exec sleep 9"""
+    install(FvpVariant(body=f'[ -e "$here/second" ] && exit 3; {first}'))
+    with pytest.raises(TargetNotAvailable, match=r"exited with status 3 .*on a binary one: .* byte 0x14"):
+        choosing(image, [])
+
+
+def test_a_failure_that_is_not_the_links_is_not_tried_again(install: Install, image: Image) -> None:
+    install(FvpVariant(body="exit 3"))
+    told: list[str] = []
+    with pytest.raises(TargetNotAvailable):
+        choosing(image, told)
+    assert told == []
+
+
+def test_enable_dc4_is_switched_off_where_there_is_one(install: Install, image: Image) -> None:
     """The same FVP with the parameter: what the target sets comes last, and counts."""
     install(FvpVariant(body=f'exec "$launcher" -C {BOARD}.uart0.enable_dc4=1 "$@"'))
-    assert len(run(add_image).runs) == 1
+    assert len(run(image).runs) == 1
 
 
-def test_a_uart_that_ends_the_fvp_at_eot_is_recognised(install: Install, add_image: Image) -> None:
+def test_a_uart_that_ends_the_fvp_at_eot_is_recognised(install: Install, image: Image) -> None:
     install(FvpVariant(body=f'exec "$launcher" "$@" -C {BOARD}.uart0.shutdown_on_eot=1'))
-    error = fails(add_image)
+    error = fails(image)
     assert isinstance(error, BinaryRefused)
     assert error.kind == "link"
     assert "the FVP ended of its own accord" in error.message
@@ -252,10 +312,10 @@ def test_a_uart_that_is_buffered_to_the_end_is_read_at_the_time_limit(install: I
     assert fvp._LATE in outcome.notes
 
 
-def test_a_uart_that_drops_a_byte_is_recognised(install: Install, add_image: Image) -> None:
+def test_a_uart_that_drops_a_byte_is_recognised(install: Install, image: Image) -> None:
     """Neither does it pass the byte on, nor does it stop."""
     install(FvpVariant(body=buffered("""tr -d "\\\\024" < "$here/raw" > "$uart" """)))
-    error = fails(add_image, timeout=4.0)
+    error = fails(image, timeout=4.0)
     assert isinstance(error, BinaryRefused)
     assert error.kind == "link"
     assert "no byte 0x14 (enable_dc4) is among" in error.message

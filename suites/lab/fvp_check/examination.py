@@ -34,7 +34,8 @@ class ProgramEnding:
         verdict: "verified", or the kind and message of what went wrong on the FVP.
         modelled, counted: NPU cycles of one execution on the virtual board, and as the FVP's PMU has them; None where
             there are none.
-        events: of the FVP's event counters, summed over the delegate calls: the plan's events, in order.
+        events: of the FVP's event counters, summed over the delegate calls: the plan's events, in order; None where
+            one has wrapped.
         modelled_events: the same of the virtual board.
         notes: what was unusual.
     """
@@ -43,8 +44,8 @@ class ProgramEnding:
     verdict: str
     modelled: int | None = None
     counted: int | None = None
-    events: tuple[int, ...] = ()
-    modelled_events: tuple[int, ...] = ()
+    events: tuple[int | None, ...] = ()
+    modelled_events: tuple[int | None, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -160,9 +161,15 @@ def _keep(found: Examination, folder: str, evidence: FvpEvidence) -> None:
         found.files[f"{folder}/uart.bin"] = evidence.uart
 
 
-def _events(outcome: Outcome) -> tuple[int, ...]:
+def _events(outcome: Outcome) -> tuple[int | None, ...]:
     """Return the event counters of the first execution, summed over its delegate calls."""
-    return tuple(map(sum, zip(*(call.events for call in outcome.runs[0].delegates), strict=True)))
+    counters = zip(*(call.events for call in outcome.runs[0].delegates), strict=True)
+    return tuple(_sum(counts) for counts in counters)
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _words(error: EthosHilError) -> str:
