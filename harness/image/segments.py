@@ -11,7 +11,7 @@ from typing import BinaryIO
 _EHDR = struct.Struct("<16sHHIIIIIHHHHHH")
 _PHDR = struct.Struct("<IIIIIIII")
 _IDENTIFICATION = b"\x7fELF\x01\x01"
-_EM_ARM, _PT_LOAD, _PF_X = 40, 1, 1
+_EM_ARM, _PT_LOAD, _PF_X, _PF_W = 40, 1, 1, 2
 
 
 _MOST_SEGMENTS = 1000
@@ -33,6 +33,7 @@ class Segment:
         file_size: bytes in the file.
         memory_size: bytes in memory.
         executable: whether it may contain code.
+        writable: whether it may change.
     """
 
     offset: int
@@ -41,6 +42,7 @@ class Segment:
     file_size: int
     memory_size: int
     executable: bool
+    writable: bool = False
 
     def read(self, file: BinaryIO) -> bytes:
         """Return its bytes in the file."""
@@ -74,7 +76,8 @@ def segments(file: BinaryIO) -> tuple[Segment, ...]:
             continue
         if offset + file_size > length or file_size > memory_size:
             raise ElfError(f"its segment at 0x{address:08x} reaches past the end of the file")
-        found.append(Segment(offset, address, load_address, file_size, memory_size, bool(flags & _PF_X)))
+        executable, writable = bool(flags & _PF_X), bool(flags & _PF_W)
+        found.append(Segment(offset, address, load_address, file_size, memory_size, executable, writable))
     if not found:
         raise ElfError("it has no loadable segment")
     if len(found) > _MOST_SEGMENTS:

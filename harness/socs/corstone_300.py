@@ -1,9 +1,10 @@
 """Corstone-300: SSE-300 on Arm's MPS3.
 
 Sources: ExecuTorch's Corstone-300.ld and Zephyr's mps3_corstone300 device trees (memories, UART, NPU and its interrupt;
-where AN547 and AN552 differ in a size, the smaller one), Arm's core_platform, targets/corstone-300 (timing adapters),
-the notes AN547 and AN552 (clocks), ExecuTorch's runner_utils.py and run_fvp.sh (FVPs and their instance paths), Arm's
-ml-embedded-evaluation-kit, docs/sections/deployment.md (MACs of an FVP by default).
+where AN547 and AN552 differ in a size, the smaller one, and the other as `most`), Arm's core_platform,
+targets/corstone-300 (timing adapters), the notes AN547 and AN552 (clocks), ExecuTorch's runner_utils.py and run_fvp.sh
+(FVPs and their instance paths), Arm's ml-embedded-evaluation-kit, docs/sections/deployment.md (MACs of an FVP by
+default).
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ SOC = Soc(
     cpu_hz=32_000_000,
     peripheral_hz=25_000_000,
     memories=(
-        Memory(0x10000000, 512 * KIB, 0x00000000, name="ITCM"),
-        Memory(0x11000000, 1 * MIB, 0x01000000, name="BRAM", npu=True),
-        Memory(0x30000000, 512 * KIB, 0x20000000, name="DTCM"),
-        Memory(0x31000000, 2 * MIB, 0x21000000, name="SRAM", npu=True),
+        Memory(0x10000000, 512 * KIB, 0x00000000, name="ITCM", tcm=True),
+        Memory(0x11000000, 1 * MIB, 0x01000000, name="BRAM", npu=True, most=2 * MIB),
+        Memory(0x30000000, 512 * KIB, 0x20000000, name="DTCM", tcm=True),
+        Memory(0x31000000, 2 * MIB, 0x21000000, name="SRAM", npu=True, most=4 * MIB),
         Memory(0x60000000, 2048 * MIB, name="DDR", npu=True),
     ),
     npus=(

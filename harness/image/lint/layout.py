@@ -1,0 +1,212 @@
+"""The checks of where things are: the vector table, and the loadable segments.
+
+Sources: Armv8-M Architecture Reference Manual (DDI 0553), B3.30 (vector table; VTOR ignores its lowest seven bits, and
+the table must be aligned to its size, rounded up to a power of two); System V ABI, chapter 5 (loadable segments in the
+order of their addresses); AAPCS (the stack's alignment); harness/socs for the memories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ethos_hil.harness.image.lint.finding import SEGMENTS, VECTORS, Finding, Severity
+from ethos_hil.harness.image.lint.program import Program
+from ethos_hil.harness.image.segments import Segment
+from ethos_hil.harness.socs.soc import Memory, Window
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+_EXCEPTIONS = 16
+_RESERVED = (8, 9, 10, 13)
+"""Words of the table that no exception uses."""
+_MOST_VECTORS = 496
+"""Of an Armv8-M processor, the exceptions included."""
+_LEAST_ALIGNMENT = 128
+_LINK = "correct the addresses in the linker script"
+
+
+def vectors(program: Program, *, sets_stack: bool = False) -> Iterator[Finding]:
+    """Check the vector table that the processor starts from.
+
+    Args:
+        program: the ELF.
+        sets_stack: whether start-up sets the stack pointer before it uses it; the table's then matters less.
+    """
+    boot = program.soc.boot
+    stack, reset = program.word(boot), program.word(boot + 4)
+    if stack is None or reset is None:
+        yield Finding(
+            VECTORS,
+            ERROR,
+            f"nothing is loaded there, where a {program.soc.name} reads its vector table",
+            f"0x{boot:08x}",
+            "link the vector table there, or take the ELF for this board",
+        )
+        return
+    table = f"the vector table at 0x{boot:08x}"
+    memory = program.memory_at((stack - 4) & 0xFFFFFFFF)
+    if memory is None or memory.read_only:
+        where = "in no memory" if memory is None else f"in the {memory.name}, which cannot be written"
+        severity = WARNING if sets_stack else ERROR
+        yield Finding(VECTORS, severity, f"the initial stack pointer, 0x{stack:08x}, is {where}", table, _LINK)
+    elif stack % 8:
+        yield Finding(VECTORS, WARNING, f"the initial stack pointer, 0x{stack:08x}, is no multiple of 8", table, _LINK)
+    if not reset & 1:
+        yield Finding(
+            VECTORS,
+            ERROR,
+            f"the reset vector, 0x{reset:08x}, is even: the processor would leave Thumb and fault",
+            table,
+            "set bit 0 of the vector, or take the ELF for this board",
+        )
+    elif not program.is_code(reset & ~1):
+        yield Finding(VECTORS, ERROR, f"the reset vector, 0x{reset:08x}, is in no executable segment", table, _LINK)
+    yield from _others(program, table)
+
+
+def _others(program: Program, table: str) -> Iterator[Finding]:
+    boot = program.soc.boot
+    count = table_words(program)
+    wrong: dict[str, list[int]] = {}
+    for number in range(2, count):
+        word = program.word(boot + 4 * number)
+        if not word or number in _RESERVED:
+            continue
+        if not word & 1:
+            wrong.setdefault("even: taking it would fault", []).append(number)
+        elif not program.is_code(word & ~1):
+            wrong.setdefault("in no executable segment", []).append(number)
+    for what, numbers in wrong.items():
+        some = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+        which = f"the vector of exception {some} is" if len(numbers) == 1 else f"the vectors of exceptions {some} are"
+        yield Finding(VECTORS, WARNING, f"{which} {what}", table, "give it a handler, or zero")
+    size = aligned_size(4 * count)
+    if boot % size:
+        yield Finding(
+            VECTORS,
+            ERROR,
+            f"its {count} vectors need an address that is a multiple of {size}",
+            table,
+            "a shorter table, or another address",
+        )
+
+
+def table_words(program: Program) -> int:
+    """Return the number of words in the vector table: what its symbol says, or those of the core's exceptions."""
+    words = program.size_at(program.soc.boot) // 4
+    return min(words, _MOST_VECTORS) if words >= _EXCEPTIONS else _EXCEPTIONS
+
+
+def aligned_size(size: int) -> int:
+    """Return what the address of a vector table of `size` bytes must be a multiple of."""
+    return max(_LEAST_ALIGNMENT, 1 << (size - 1).bit_length())
+
+
+def placement(program: Program, emulated: Sequence[Window] = ()) -> Iterator[Finding]:
+    """Check that a part has memory for every segment, and that they do not disturb one another.
+
+    Args:
+        program: the ELF.
+        emulated: memory that the virtual board has for it, which may be more than the part's.
+    """
+    for number, segment in enumerate(program.segments):
+        yield from _memory(program, number, segment, emulated)
+    yield from _order(program)
+    yield from _overlaps(program)
+
+
+def _memory(program: Program, number: int, segment: Segment, emulated: Sequence[Window]) -> Iterator[Finding]:
+    extents = {(segment.address, segment.memory_size): "runs"}
+    if segment.file_size and segment.load_address != segment.address:
+        extents[(segment.load_address, segment.file_size)] = "is loaded"
+    for (address, size), does in extents.items():
+        place = _named(program, number, address)
+        missing = _missing(program, address, size, emulated)
+        if missing is not None:
+            severity, text = missing
+            yield Finding(SEGMENTS, severity, f"it {does} at 0x{address:08x}..0x{address + size - 1:08x}: {text}",
+                          place, _LINK)  # fmt: skip
+            continue
+        memory = program.memory_at(address)
+        assert memory is not None
+        if memory.read_only and does == "runs" and segment.writable:
+            zeroed = segment.memory_size > segment.file_size
+            what = "begins as zero, which start-up has to write" if zeroed else "may be written"
+            yield Finding(SEGMENTS, ERROR if zeroed else WARNING,
+                          f"it {what}, but only the board writes the {memory.name}", place, _LINK)  # fmt: skip
+
+
+def _missing(program: Program, address: int, size: int, emulated: Sequence[Window]) -> tuple[Severity, str] | None:
+    """Return how bad it is that the part has no memory for all of `size` bytes, and why; None if it has."""
+    name = program.soc.name
+    memory = program.memory_at(address)
+    if memory is not None and memory.holds(address, size):
+        return None
+    only = (
+        "; the virtual board has memory there, the part does not"
+        if any(each.holds(address, size) for each in emulated)
+        else ""
+    )
+    larger = next((each for each in program.soc.memories if _larger(each).holds(address, size)), None)
+    if larger is not None:
+        return WARNING, f"the {larger.name} has {_kib(larger.most)} on some boards, {_kib(larger.size)} on others"
+    if memory is None:
+        return ERROR, f"a {name} has no memory there{only}"
+    return ERROR, f"the {memory.name} of a {name} has {_kib(memory.size)}{only}"
+
+
+def _larger(memory: Memory) -> Window:
+    return Window(memory.base, memory.most, memory.alias)
+
+
+def _kib(size: int) -> str:
+    return f"{size >> 10:,} KiB"
+
+
+def _order(program: Program) -> Iterator[Finding]:
+    for number, (one, following) in enumerate(pairwise(program.segments), start=1):
+        if following.address < one.address:
+            yield Finding(
+                SEGMENTS,
+                WARNING,
+                f"it comes after a segment at 0x{one.address:08x}: an ELF has them in ascending order, which loaders "
+                "may rely on",
+                _named(program, number, following.address),
+                "order PHDRS, or the sections, by address",
+            )
+
+
+def _overlaps(program: Program) -> Iterator[Finding]:
+    """Find segments that share memory. That two of them are loaded to one place, `segments` refuses."""
+    placed = sorted(enumerate(program.segments), key=lambda item: item[1].address)
+    for (_, one), (number, following) in pairwise(placed):
+        if following.address >= one.address + one.memory_size:
+            continue
+        sure = bool(following.file_size) and following.address < one.address + one.file_size
+        yield Finding(
+            SEGMENTS,
+            ERROR if sure else WARNING,
+            f"it overlaps the segment at 0x{one.address:08x}..0x{one.address + one.memory_size - 1:08x}",
+            _named(program, number, following.address),
+            _LINK,
+        )
+    for number, segment in enumerate(program.segments):
+        if not segment.file_size or segment.load_address == segment.address:
+            continue
+        begin, end = segment.load_address, segment.load_address + segment.file_size
+        for other in program.segments:
+            zero = other.address + other.file_size, other.address + other.memory_size
+            if other is not segment and zero[0] < end and begin < zero[1]:
+                yield Finding(
+                    SEGMENTS,
+                    WARNING,
+                    f"its initial data, at 0x{begin:08x}, are loaded to memory that a segment at "
+                    f"0x{other.address:08x} uses as variables: a reset without another load loses them",
+                    _named(program, number, segment.address),
+                    _LINK,
+                )
+
+
+def _named(program: Program, number: int, address: int) -> str:
+    section = program.section(address)
+    return f"segment {number}" + (f", section {section}" if section is not None else "")

@@ -1,0 +1,80 @@
+"""All checks of an ELF for a system on chip, and their rows in the table of `ethos-hil preflight`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ethos_hil.harness.image.lint.finding import ACCESSES, CHECKS, FP_ENABLED, TCM_WORDS, Finding, Severity
+from ethos_hil.harness.image.lint.layout import placement, vectors
+from ethos_hil.harness.image.lint.program import Program
+from ethos_hil.harness.image.lint.start_up import Walk, walk
+from ethos_hil.harness.socs.soc import Soc, Window
+from ethos_hil.results.record import Check
+
+_STATUS = {Severity.ERROR: "fail", Severity.WARNING: "note"}
+_FOLLOWED = (FP_ENABLED, TCM_WORDS, ACCESSES)
+"""Checks of what was executed."""
+
+
+@dataclass(frozen=True)
+class LintReport:
+    """What the checks say of an ELF.
+
+    Attributes:
+        findings: what is wrong, in the order of `CHECKS`.
+        walk: the way from reset to `main`; None where it could not even begin.
+    """
+
+    findings: tuple[Finding, ...]
+    walk: Walk | None
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """What surely fails."""
+        return tuple(each for each in self.findings if each.severity is Severity.ERROR)
+
+    @property
+    def rows(self) -> tuple[Check, ...]:
+        """Return a row for each check that finds nothing, and one for each finding."""
+        rows: list[Check] = []
+        for name, needed in CHECKS.items():
+            found = [each for each in self.findings if each.check == name]
+            rows += [
+                Check(name, needed, f"{each.place}: {each.message}", _STATUS[each.severity], each.remedy)
+                for each in found
+            ]
+            if not found:
+                rows.append(self._row(name, needed))
+        return tuple(rows)
+
+    def _row(self, name: str, needed: str) -> Check:
+        if name not in _FOLLOWED:
+            return Check(name, needed, "", "ok")
+        if self.walk is None:
+            return Check(name, needed, "not followed: there is no reset vector", "note")
+        left = "; not known: " + ", ".join(self.walk.left_open[:3]) if self.walk.left_open else ""
+        followed = f"followed to {self.walk.end}" if self.walk.complete else f"followed until {self.walk.end}"
+        return Check(name, needed, followed + left, "ok" if self.walk.complete else "note")
+
+
+def lint(elf: bytes, soc: Soc, emulated: Sequence[Window] = ()) -> LintReport:
+    """Check an ELF for a system on chip.
+
+    Args:
+        elf: a firmware or a runner.
+        soc: where it is to run.
+        emulated: memory that the virtual board has for it, which may be more than the part's.
+
+    Raises:
+        ElfError: it is none that a Cortex-M can run.
+    """
+    program = Program(elf, soc)
+    way = walk(program)
+    found = (
+        *vectors(program, sets_stack=way is not None and way.sets_stack),
+        *placement(program, emulated),
+        *(way.findings if way is not None else ()),
+    )
+    order = list(CHECKS)
+    return LintReport(tuple(sorted(found, key=lambda each: order.index(each.check))), way)

@@ -1,0 +1,130 @@
+"""An ELF as a part would get it: its bytes in memory, and names for its addresses."""
+
+from __future__ import annotations
+
+import bisect
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from ethos_hil.harness.image.segments import Segment, segments
+from ethos_hil.harness.image.symbols import Symbols
+from ethos_hil.harness.socs.soc import Memory, Soc
+
+_MOST_SECTIONS = 10_000
+_MOST_SYMBOLS = 500_000
+
+
+@dataclass(frozen=True)
+class Named:
+    """A symbol of the ELF."""
+
+    name: str
+    address: int
+    size: int
+
+
+class Program:
+    """An ELF for a system on chip.
+
+    Attributes:
+        soc: the system.
+        segments: what is loaded, in the order of the file.
+    """
+
+    def __init__(self, elf: bytes, soc: Soc) -> None:
+        """Read an ELF.
+
+        Raises:
+            ElfError: it is none that a Cortex-M can run.
+        """
+        self.soc = soc
+        file = io.BytesIO(elf)
+        self.segments: Sequence[Segment] = segments(file)
+        self._loaded = [(segment.load_address, segment.read(file)) for segment in self.segments if segment.file_size]
+        self._symbols = Symbols(elf)
+        self._sections, self._named = _names(elf)
+        self._starts = [each.address for each in self._named]
+
+    def loaded(self) -> Sequence[tuple[int, bytes]]:
+        """Return the bytes that a loader puts into memory, with their addresses."""
+        return self._loaded
+
+    def word(self, address: int) -> int | None:
+        """Return the word that is loaded to `address` or to its alias, or None where nothing is."""
+        for at in self.aliases(address):
+            for begin, data in self._loaded:
+                if begin <= at and at + 4 <= begin + len(data):
+                    return int.from_bytes(data[at - begin : at - begin + 4], "little")
+        return None
+
+    def aliases(self, address: int) -> tuple[int, ...]:
+        """Return all addresses of the byte at `address`."""
+        for memory in self.soc.memories:
+            offset = memory.offset_of(address)
+            if offset is not None:
+                return tuple(base + offset for base in memory.bases)
+        return (address,)
+
+    def memory_at(self, address: int) -> Memory | None:
+        """Return the memory of the part that has `address`, or None."""
+        return next((memory for memory in self.soc.memories if memory.offset_of(address) is not None), None)
+
+    def is_code(self, address: int) -> bool:
+        """Return whether `address`, or an alias of it, is in a segment that may be executed."""
+        return any(
+            segment.executable and segment.address <= at < segment.address + segment.memory_size
+            for at in self.aliases(address)
+            for segment in self.segments
+        )
+
+    def named(self, *names: str) -> int | None:
+        """Return the address of the first of the symbols that there is, without the Thumb bit."""
+        found = {each.name: each.address for each in self._named}
+        return next((found[name] for name in names if name in found), None)
+
+    def name_at(self, address: int) -> str | None:
+        """Return the name of a symbol that is exactly at `address`."""
+        index = bisect.bisect_left(self._starts, address)
+        return self._named[index].name if index < len(self._starts) and self._starts[index] == address else None
+
+    def size_at(self, address: int) -> int:
+        """Return the largest size that a symbol states for what begins at `address` or its alias, or 0."""
+        places = self.aliases(address)
+        return max((each.size for each in self._named if each.address in places), default=0)
+
+    def section(self, address: int) -> str | None:
+        """Return the name of the section that has `address`, or None."""
+        return next((name for name, begin, size in self._sections if begin <= address < begin + size), None)
+
+    def place(self, address: int) -> str:
+        """Return "section .text, main at 0x10000400 (main.cc:12)", or what of it is known. It may take a second."""
+        known, section = self._symbols.describe(address), self.section(address)
+        return known if section is None else f"section {section}, {known}"
+
+
+def _names(elf: bytes) -> tuple[list[tuple[str, int, int]], list[Named]]:
+    """Return the sections that are in memory (name, address, size), and the symbols in the order of their addresses."""
+    sections: list[tuple[str, int, int]] = []
+    named: list[Named] = []
+    try:
+        file = ELFFile(io.BytesIO(elf))
+        if file["e_shentsize"] != 40 or file.num_sections() > _MOST_SECTIONS:
+            return sections, named
+        for section in file.iter_sections():
+            if section["sh_flags"] & 2:  # SHF_ALLOC
+                sections.append((section.name, section["sh_addr"], section["sh_size"]))
+        table = file.get_section_by_name(".symtab")
+        if isinstance(table, SymbolTableSection) and table.num_symbols() <= _MOST_SYMBOLS:
+            for symbol in table.iter_symbols():
+                kind = symbol["st_info"]["type"]
+                if kind in ("STT_FUNC", "STT_OBJECT") and symbol["st_shndx"] != "SHN_UNDEF":
+                    address = symbol["st_value"] & (~1 if kind == "STT_FUNC" else ~0)
+                    named.append(Named(symbol.name, address, symbol["st_size"]))
+    except (ELFError, ValueError, KeyError, IndexError, OverflowError, AttributeError):  # only the names are lost
+        pass
+    return sections, sorted(named, key=lambda each: (each.address, each.name))
