@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.lint.lint import lint
 from ethos_hil.harness.image.preflight import FAIL, Destination, examine
+from ethos_hil.harness.image.segments import ElfError
 from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Runner, describe
 from ethos_hil.harness.run_data import RunData
+from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.results.record import Check, TargetInfo
@@ -51,8 +58,7 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
     request.check_numbers()
     board = make_target(request.target, npu)
     firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
-    if request.runner is not None:
-        Runner.read(request.runner)
+    linted = () if request.runner is None else lint_rows(Runner.read(request.runner), board.soc)
     data = RunData.read(request)
     what = f"Lowering {request.label} for {npu}"
     reporter.stage(what)
@@ -76,4 +82,32 @@ def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
         asked=None if request.setup is None else request.setup.mode,
         delegation=request.delegation,
     )
-    return Survey(describe(board), checks, artifact.placement)
+    return Survey(describe(board), (*checks, *linted), artifact.placement)
+
+
+def survey_runner(path: Path, target: str, npu: str) -> Survey:
+    """Check a runner against a target, without a model and without running anything.
+
+    Args:
+        path: its ELF.
+        target, npu: where it is to run.
+
+    Raises:
+        UsageError, ToolError: it is no ELF that a Cortex-M can run, or the target is not there.
+    """
+    board = make_target(target, NpuName.parse(npu))
+    return Survey(describe(board), lint_rows(Runner.read(path), board.soc))
+
+
+def lint_rows(runner: Runner, soc: str) -> tuple[Check, ...]:
+    """Return what the checks of an ELF say of a runner.
+
+    Raises:
+        UsageError: it is no ELF that a Cortex-M can run.
+    """
+    try:
+        return lint(runner.elf, find_soc(soc), RAMS).rows
+    except ElfError as error:
+        raise UsageError(
+            f"--runner {runner.path} cannot be loaded: {error}", hint="give the ELF of an arm_executor_runner"
+        ) from error

@@ -106,6 +106,16 @@ def test_segments_are_in_the_memories_for_them(elf: ELFFile, board: Board) -> No
     assert kinds == {READ | EXECUTE, READ | WRITE}, "no segment is both writable and executable"
 
 
+def test_segments_are_in_the_order_of_their_addresses(elf: ELFFile) -> None:
+    """As the ELF specification has them: a loader may rely on it, so one of a real board may drop what comes late."""
+    assert ascending([segment.header.p_vaddr for segment in elf.iter_segments("PT_LOAD")])
+    assert not ascending([0x11000000, 0x31000000, 0x30000000]), "as a stack that is linked last would be"
+
+
+def ascending(addresses: list[int]) -> bool:
+    return addresses == sorted(addresses)
+
+
 def test_no_segments_overlap(elf: ELFFile) -> None:
     for kind in ("p_vaddr", "p_paddr"):
         places = sorted(

@@ -24,6 +24,7 @@ from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from ethos_hil.harness.run import Report
+    from ethos_hil.harness.survey import Survey
 
 PREFLIGHT_SCHEMA_VERSION = 1
 _STDOUT = Path("-")
@@ -118,16 +119,35 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     prepare_torch()
     with Live() as live, never_exiting():
         live.stage(f"Loading {request.label}")
-        from ethos_hil.harness.artifact_info import cpu_ops
         from ethos_hil.harness.survey import survey
 
         found = survey(request, reporter=live)
+    return _show_checks(found, request.label, str(request.npu_name), json_file)
+
+
+def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | None) -> int:
+    """Show what is wrong with a runner for a target. Return the exit status.
+
+    Raises:
+        EthosHilError: the runner cannot be used, or the target is missing.
+    """
+    from ethos_hil.harness.cli.destinations import check_distinct, check_files
+    from ethos_hil.harness.survey import survey_runner
+
+    check_files([json_file])
+    check_distinct({"--json": json_file}, {"--runner": runner})
+    return _show_checks(survey_runner(runner, target, npu), None, npu, json_file)
+
+
+def _show_checks(found: Survey, model: str | None, npu: str, json_file: Path | None) -> int:
+    from ethos_hil.harness.artifact_info import cpu_ops
+
     if json_file is not None:
         document = {
             "schema_version": PREFLIGHT_SCHEMA_VERSION,
             "verdict": "ok" if found.ok else "failed",
-            "model": request.label,
-            "npu": str(request.npu_name),
+            "model": model,
+            "npu": npu,
             "target": vars(found.target),
             "checks": [vars(check) for check in found.checks],
             "delegated": found.placement.delegated,

@@ -29,6 +29,7 @@ from ethos_hil.harness.cli.model_options import (
     MEMORY_MODE,
     METHOD,
     MODEL,
+    MODEL_OR_NONE,
     NPU,
     REQUIRE_DELEGATED,
     RUNNER,
@@ -211,7 +212,7 @@ def lower(
 
 @app.command()
 def preflight(
-    model: MODEL,
+    model: MODEL_OR_NONE = None,
     npu: NPU = "ethos-u55-128",
     target: TARGET = "virtual",
     memory_mode: MEMORY_MODE = None,
@@ -241,6 +242,9 @@ def preflight(
 ) -> None:
     """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
 
+    With --runner, also whether that ELF would boot on the part: vectors, memories, what its start-up code does. Without
+    MODEL, only that.
+
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
     from ethos_hil.harness.cli import commands
@@ -249,6 +253,22 @@ def preflight(
     from ethos_hil.harness.request import RunRequest
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
+    if model is None:
+        about_model = {
+            "--memory-mode": memory_mode,
+            "--inputs": inputs,
+            "--method": method,
+            "--leave": leave,
+            "--require-delegated": require_delegated,
+            "--max-cpu-ops": max_cpu_ops,
+            "--calibrate": calibrate,
+        }
+        for name, value in (*about_model.items(), *((each, True) for each in vela.given)):
+            if value:
+                raise UsageError(f"{name} is about a model, and there is none", hint="give MODEL")
+        if runner is None:
+            raise UsageError("there is nothing to check", hint="give MODEL, or an ELF with --runner")
+        raise typer.Exit(commands.preflight_runner(runner, target, npu, json_file=json_file))
     request = RunRequest(
         model,
         npu,

@@ -11,14 +11,14 @@ from ethos_hil.harness.cli import completion
 
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
-MODEL = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="file.py:function or package.module:function, returning (module, example_inputs) or "
-        "(module, example_inputs, calibration_inputs), or a dictionary of these by method name; a .pt2; a .pte; "
-        "or a .bpte, which has inputs and expected outputs.",
-    ),
+_MODEL = (
+    "file.py:function or package.module:function, returning (module, example_inputs) or "
+    "(module, example_inputs, calibration_inputs), or a dictionary of these by method name; a .pt2; a .pte; "
+    "or a .bpte, which has inputs and expected outputs."
+)
+MODEL = Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL)]
+MODEL_OR_NONE = Annotated[
+    str | None, typer.Argument(metavar="[MODEL]", help=f"{_MODEL} Without one, only the ELF of --runner is checked.")
 ]
 TRUST_MODEL = Annotated[
     bool,

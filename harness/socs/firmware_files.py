@@ -69,8 +69,15 @@ def _grouped(number: int) -> str:
     return f"{number:,}".replace(",", "'")
 
 
+_SEGMENTS = {"boot": ("boot", 5), "code": ("code", 5), "data": ("data", 6), "zero": ("data", 6), "stack": ("stack", 6)}
+"""The firmware's loadable segments: whose memory each is in, and its flags (5: read, execute; 6: read, write)."""
+
+
 def _memory(soc: Soc) -> str:
-    """Return the memories of the firmware, and which part of it goes into each."""
+    """Return the memories of the firmware, which part of it goes into each, and its segments.
+
+    An ELF has its segments in the order of their addresses (System V ABI, chapter 5), which differs between boards.
+    """
     board = soc.firmware
     lines = [f"/* {_origin(soc)} */", "MEMORY", "{"]
     for name in dict.fromkeys((board.boot, board.code, board.data, board.stack, board.pool)):
@@ -79,6 +86,9 @@ def _memory(soc: Soc) -> str:
     lines += [_region("PACKAGE", board.package.base, board.package.size, "rw"), "}"]
     for part in ("boot", "code", "data", "stack", "pool"):
         lines.append(f'REGION_ALIAS("{part.upper()}", {_word(getattr(board, part))})')
+    ordered = sorted(_SEGMENTS, key=lambda name: soc.memory(getattr(board, _SEGMENTS[name][0])).base)
+    lines += ["PHDRS", "{", *(f"  {name} PT_LOAD FLAGS({_SEGMENTS[name][1]});" for name in ordered)]
+    lines += ["  note PT_NOTE FLAGS(4);", "}"]
     return "\n".join([*lines, ""])
 
 

@@ -17,6 +17,8 @@ import pytest
 import typer
 
 from ethos_hil.harness.cli import main
+from ethos_hil.harness.image.firmware_file import firmware_path
+from ethos_hil.harness.image.lint.flaw import CHECKS
 
 MODEL = """
 import torch
@@ -242,6 +244,40 @@ def test_preflight_of_a_program_for_another_npu_and_memory_mode_shows_both(ethos
 def test_preflight_counts_input_sets(ethos_hil: Run, here: Path) -> None:
     np.savez(here / "x.npz", np.zeros((5, 1, 2, 8, 8), np.float32))
     assert "(5 input sets)" in ethos_hil("preflight", "net.py:net", "--inputs", "x.npz").out
+
+
+def test_preflight_of_a_runner_alone_needs_no_model(ethos_hil: Run, here: Path) -> None:
+    elf = str(firmware_path("corstone-300"))
+    result = ethos_hil("preflight", "--runner", elf, "--json", "p.json")
+    assert result.status == 0, result.err
+    document = json.loads((here / "p.json").read_text())
+    assert (document["verdict"], document["model"], document["target"]["soc"]) == ("ok", None, "corstone-300")
+    assert {check["name"]: check["status"] for check in document["checks"]} == dict.fromkeys(CHECKS, "ok")
+    wrong = ethos_hil("preflight", "--runner", elf, "--npu", "ethos-u85-256", "--json", "-")
+    assert wrong.status == 1
+    assert "where a corstone-320 reads its vector table" in json.loads(wrong.out)["checks"][0]["available"]
+
+
+def test_preflight_of_a_model_with_a_runner_shows_both(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("preflight", "net.py:net", "--runner", str(firmware_path("corstone-300")), "--json", "-")
+    names = [check["name"] for check in json.loads(result.out)["checks"]]
+    assert result.status == 0
+    assert names[-len(CHECKS) - 1 :] == ["runner", *CHECKS]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["nothing to check", "give MODEL"]),
+        (["--runner", "net.py"], ["net.py cannot be loaded", "not a 32-bit"]),
+        (["--runner", "net.py", "--inputs", "x.npz"], ["--inputs is about a model"]),
+    ],
+)
+def test_preflight_of_nothing_is_one_clear_line(
+    ethos_hil: Run, here: Path, arguments: list[str], words: list[str]
+) -> None:
+    result = ethos_hil("preflight", *arguments)
+    assert_one_clear_line(result, 2, *words)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ computed from it. Semantics: Armv8-M Architecture Reference Manual (DDI 0553), C
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,7 +15,7 @@ MASK = 0xFFFFFFFF
 Value = int | None
 
 
-class Memory(Protocol):
+class CoreMemory(Protocol):
     """What the processor is connected to."""
 
     def load(self, address: int, size: int, strict: bool) -> Value:
@@ -71,7 +70,7 @@ class Core:
         unsure: whether it has passed an instruction whose condition is not known.
     """
 
-    def __init__(self, memory: Memory, stack: int, entry: int) -> None:
+    def __init__(self, memory: CoreMemory, stack: int, entry: int) -> None:
         """Put a core at `entry`, with `stack` as its main stack pointer."""
         self.state = Registers([None] * 13 + [stack & ~3, MASK, entry & ~1], special={})
         self.memory = memory

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ethos_hil.harness.image.lint.finding import SEGMENTS, VECTORS, Finding, Severity
-from ethos_hil.harness.image.lint.program import Program
+from ethos_hil.harness.image.lint.flaw import SEGMENTS, VECTORS, Flaw, Severity
+from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.image.segments import Segment
 from ethos_hil.harness.socs.soc import Memory, Window
 
@@ -25,7 +25,7 @@ _LEAST_ALIGNMENT = 128
 _LINK = "correct the addresses in the linker script"
 
 
-def vectors(program: Program, *, sets_stack: bool = False) -> Iterator[Finding]:
+def vectors(program: ElfProgram, *, sets_stack: bool = False) -> Iterator[Flaw]:
     """Check the vector table that the processor starts from.
 
     Args:
@@ -35,7 +35,7 @@ def vectors(program: Program, *, sets_stack: bool = False) -> Iterator[Finding]:
     boot = program.soc.boot
     stack, reset = program.word(boot), program.word(boot + 4)
     if stack is None or reset is None:
-        yield Finding(
+        yield Flaw(
             VECTORS,
             ERROR,
             f"nothing is loaded there, where a {program.soc.name} reads its vector table",
@@ -48,11 +48,11 @@ def vectors(program: Program, *, sets_stack: bool = False) -> Iterator[Finding]:
     if memory is None or memory.read_only:
         where = "in no memory" if memory is None else f"in the {memory.name}, which cannot be written"
         severity = WARNING if sets_stack else ERROR
-        yield Finding(VECTORS, severity, f"the initial stack pointer, 0x{stack:08x}, is {where}", table, _LINK)
+        yield Flaw(VECTORS, severity, f"the initial stack pointer, 0x{stack:08x}, is {where}", table, _LINK)
     elif stack % 8:
-        yield Finding(VECTORS, WARNING, f"the initial stack pointer, 0x{stack:08x}, is no multiple of 8", table, _LINK)
+        yield Flaw(VECTORS, WARNING, f"the initial stack pointer, 0x{stack:08x}, is no multiple of 8", table, _LINK)
     if not reset & 1:
-        yield Finding(
+        yield Flaw(
             VECTORS,
             ERROR,
             f"the reset vector, 0x{reset:08x}, is even: the processor would leave Thumb and fault",
@@ -60,15 +60,14 @@ def vectors(program: Program, *, sets_stack: bool = False) -> Iterator[Finding]:
             "set bit 0 of the vector, or take the ELF for this board",
         )
     elif not program.is_code(reset & ~1):
-        yield Finding(VECTORS, ERROR, f"the reset vector, 0x{reset:08x}, is in no executable segment", table, _LINK)
+        yield Flaw(VECTORS, ERROR, f"the reset vector, 0x{reset:08x}, is in no executable segment", table, _LINK)
     yield from _others(program, table)
 
 
-def _others(program: Program, table: str) -> Iterator[Finding]:
+def _others(program: ElfProgram, table: str) -> Iterator[Flaw]:
     boot = program.soc.boot
-    count = table_words(program)
     wrong: dict[str, list[int]] = {}
-    for number in range(2, count):
+    for number in range(2, table_words(program)):
         word = program.word(boot + 4 * number)
         if not word or number in _RESERVED:
             continue
@@ -79,19 +78,10 @@ def _others(program: Program, table: str) -> Iterator[Finding]:
     for what, numbers in wrong.items():
         some = ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
         which = f"the vector of exception {some} is" if len(numbers) == 1 else f"the vectors of exceptions {some} are"
-        yield Finding(VECTORS, WARNING, f"{which} {what}", table, "give it a handler, or zero")
-    size = aligned_size(4 * count)
-    if boot % size:
-        yield Finding(
-            VECTORS,
-            ERROR,
-            f"its {count} vectors need an address that is a multiple of {size}",
-            table,
-            "a shorter table, or another address",
-        )
+        yield Flaw(VECTORS, WARNING, f"{which} {what}", table, "give it a handler, or zero")
 
 
-def table_words(program: Program) -> int:
+def table_words(program: ElfProgram) -> int:
     """Return the number of words in the vector table: what its symbol says, or those of the core's exceptions."""
     words = program.size_at(program.soc.boot) // 4
     return min(words, _MOST_VECTORS) if words >= _EXCEPTIONS else _EXCEPTIONS
@@ -102,7 +92,7 @@ def aligned_size(size: int) -> int:
     return max(_LEAST_ALIGNMENT, 1 << (size - 1).bit_length())
 
 
-def placement(program: Program, emulated: Sequence[Window] = ()) -> Iterator[Finding]:
+def placement(program: ElfProgram, emulated: Sequence[Window] = ()) -> Iterator[Flaw]:
     """Check that a part has memory for every segment, and that they do not disturb one another.
 
     Args:
@@ -115,7 +105,7 @@ def placement(program: Program, emulated: Sequence[Window] = ()) -> Iterator[Fin
     yield from _overlaps(program)
 
 
-def _memory(program: Program, number: int, segment: Segment, emulated: Sequence[Window]) -> Iterator[Finding]:
+def _memory(program: ElfProgram, number: int, segment: Segment, emulated: Sequence[Window]) -> Iterator[Flaw]:
     extents = {(segment.address, segment.memory_size): "runs"}
     if segment.file_size and segment.load_address != segment.address:
         extents[(segment.load_address, segment.file_size)] = "is loaded"
@@ -124,7 +114,7 @@ def _memory(program: Program, number: int, segment: Segment, emulated: Sequence[
         missing = _missing(program, address, size, emulated)
         if missing is not None:
             severity, text = missing
-            yield Finding(SEGMENTS, severity, f"it {does} at 0x{address:08x}..0x{address + size - 1:08x}: {text}",
+            yield Flaw(SEGMENTS, severity, f"it {does} at 0x{address:08x}..0x{address + size - 1:08x}: {text}",
                           place, _LINK)  # fmt: skip
             continue
         memory = program.memory_at(address)
@@ -132,11 +122,11 @@ def _memory(program: Program, number: int, segment: Segment, emulated: Sequence[
         if memory.read_only and does == "runs" and segment.writable:
             zeroed = segment.memory_size > segment.file_size
             what = "begins as zero, which start-up has to write" if zeroed else "may be written"
-            yield Finding(SEGMENTS, ERROR if zeroed else WARNING,
+            yield Flaw(SEGMENTS, ERROR if zeroed else WARNING,
                           f"it {what}, but only the board writes the {memory.name}", place, _LINK)  # fmt: skip
 
 
-def _missing(program: Program, address: int, size: int, emulated: Sequence[Window]) -> tuple[Severity, str] | None:
+def _missing(program: ElfProgram, address: int, size: int, emulated: Sequence[Window]) -> tuple[Severity, str] | None:
     """Return how bad it is that the part has no memory for all of `size` bytes, and why; None if it has."""
     name = program.soc.name
     memory = program.memory_at(address)
@@ -163,10 +153,10 @@ def _kib(size: int) -> str:
     return f"{size >> 10:,} KiB"
 
 
-def _order(program: Program) -> Iterator[Finding]:
+def _order(program: ElfProgram) -> Iterator[Flaw]:
     for number, (one, following) in enumerate(pairwise(program.segments), start=1):
         if following.address < one.address:
-            yield Finding(
+            yield Flaw(
                 SEGMENTS,
                 WARNING,
                 f"it comes after a segment at 0x{one.address:08x}: an ELF has them in ascending order, which loaders "
@@ -176,14 +166,14 @@ def _order(program: Program) -> Iterator[Finding]:
             )
 
 
-def _overlaps(program: Program) -> Iterator[Finding]:
+def _overlaps(program: ElfProgram) -> Iterator[Flaw]:
     """Find segments that share memory. That two of them are loaded to one place, `segments` refuses."""
     placed = sorted(enumerate(program.segments), key=lambda item: item[1].address)
     for (_, one), (number, following) in pairwise(placed):
         if following.address >= one.address + one.memory_size:
             continue
         sure = bool(following.file_size) and following.address < one.address + one.file_size
-        yield Finding(
+        yield Flaw(
             SEGMENTS,
             ERROR if sure else WARNING,
             f"it overlaps the segment at 0x{one.address:08x}..0x{one.address + one.memory_size - 1:08x}",
@@ -197,7 +187,7 @@ def _overlaps(program: Program) -> Iterator[Finding]:
         for other in program.segments:
             zero = other.address + other.file_size, other.address + other.memory_size
             if other is not segment and zero[0] < end and begin < zero[1]:
-                yield Finding(
+                yield Flaw(
                     SEGMENTS,
                     WARNING,
                     f"its initial data, at 0x{begin:08x}, are loaded to memory that a segment at "
@@ -207,6 +197,6 @@ def _overlaps(program: Program) -> Iterator[Finding]:
                 )
 
 
-def _named(program: Program, number: int, address: int) -> str:
+def _named(program: ElfProgram, number: int, address: int) -> str:
     section = program.section(address)
     return f"segment {number}" + (f", section {section}" if section is not None else "")

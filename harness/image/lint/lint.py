@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ethos_hil.harness.image.lint.finding import ACCESSES, CHECKS, FP_ENABLED, TCM_WORDS, Finding, Severity
+from ethos_hil.harness.image.lint.flaw import ACCESSES, CHECKS, FP_ENABLED, TCM_WORDS, Flaw, Severity
 from ethos_hil.harness.image.lint.layout import placement, vectors
-from ethos_hil.harness.image.lint.program import Program
+from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.image.lint.start_up import Walk, walk
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.results.record import Check
@@ -26,11 +26,11 @@ class LintReport:
         walk: the way from reset to `main`; None where it could not even begin.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Flaw, ...]
     walk: Walk | None
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[Flaw, ...]:
         """What surely fails."""
         return tuple(each for each in self.findings if each.severity is Severity.ERROR)
 
@@ -69,7 +69,7 @@ def lint(elf: bytes, soc: Soc, emulated: Sequence[Window] = ()) -> LintReport:
     Raises:
         ElfError: it is none that a Cortex-M can run.
     """
-    program = Program(elf, soc)
+    program = ElfProgram(elf, soc)
     way = walk(program)
     found = (
         *vectors(program, sets_stack=way is not None and way.sets_stack),

@@ -12,9 +12,9 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from ethos_hil.harness.image.lint.core import MASK, Value
-from ethos_hil.harness.image.lint.finding import ACCESSES, TCM_WORDS, VECTORS, Severity
+from ethos_hil.harness.image.lint.flaw import ACCESSES, TCM_WORDS, VECTORS, Severity
 from ethos_hil.harness.image.lint.layout import aligned_size, table_words
-from ethos_hil.harness.image.lint.program import Program
+from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.socs.soc import Memory
 
 VTOR, CPACR = 0xE000ED08, 0xE000ED88
@@ -35,13 +35,18 @@ class PartMemory:
         lost: how many of its stores went to addresses that are not known.
     """
 
-    def __init__(self, program: Program, report: Report) -> None:
+    def __init__(self, program: ElfProgram, report: Report) -> None:
         """Load a program; `report` is called with what it does wrong, while it does so."""
         self.cpacr: Value = 0
         self.words: dict[int, Value] = {}
         self.lost = 0
         self._program = program
         self._report = report
+        self._ranges = [
+            (base, base + memory.size, memory.base - base, memory)
+            for memory in program.soc.memories
+            for base in memory.bases
+        ]
         self._near: tuple[int, int, int, Memory] | None = None
         chunks = sorted((self._secure(address), data) for address, data in program.loaded())
         self._begins = [begin for begin, _ in chunks]
@@ -151,11 +156,10 @@ class PartMemory:
         near = self._near
         if near is not None and near[0] <= address < near[1]:
             return near[3]
-        for memory in self._program.soc.memories:
-            for base in memory.bases:
-                if base <= address < base + memory.size:
-                    self._near = (base, base + memory.size, memory.base - base, memory)
-                    return memory
+        for each in self._ranges:
+            if each[0] <= address < each[1]:
+                self._near = each
+                return each[3]
         return None
 
     def _secure(self, address: int) -> int:

@@ -28,7 +28,7 @@ class Named:
     size: int
 
 
-class Program:
+class ElfProgram:
     """An ELF for a system on chip.
 
     Attributes:

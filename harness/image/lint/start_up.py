@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.image.lint.core import NotFollowed, Registers, Undecided, Value
-from ethos_hil.harness.image.lint.finding import FP_ENABLED, Finding, Severity
+from ethos_hil.harness.image.lint.flaw import FP_ENABLED, Flaw, Severity
 from ethos_hil.harness.image.lint.instruction import PC, Instruction
 from ethos_hil.harness.image.lint.part_memory import PartMemory
 from ethos_hil.harness.image.lint.processor import Processor
-from ethos_hil.harness.image.lint.program import Program
+from ethos_hil.harness.image.lint.program import ElfProgram
 
-_MOST_STEPS = 5_000_000
-_SECONDS = 10.0
+_MOST_STEPS = 3_000_000
+_SECONDS = 60.0
 _MOST_CHOICES = 100
 _ROUNDS = 2
 """Of a loop that waits for a device, before the other way is taken."""
@@ -39,7 +39,7 @@ class Walk:
         sets_stack: whether it sets the stack pointer itself.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Flaw, ...]
     steps: int
     end: str
     complete: bool
@@ -59,8 +59,8 @@ class _Choice:
 
 @dataclass
 class _Walker:
-    program: Program
-    findings: list[Finding] = field(default_factory=list)
+    program: ElfProgram
+    findings: list[Flaw] = field(default_factory=list)
     choices: list[_Choice] = field(default_factory=list)
     seen: set[tuple[str, str, str | None]] = field(default_factory=set)
     rounds: Counter[int] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ class _Walker:
         main = self.program.named("main")
         goals = self.program.aliases(main) if main is not None else ()
         deadline = Deadline(_SECONDS)
-        first: tuple[list[Finding], str] | None = None
+        first: tuple[list[Flaw], str] | None = None
         steps = 0
         while True:
             try:
@@ -161,7 +161,7 @@ class _Walker:
         if kind in self.seen:
             return
         self.seen.add(kind)
-        self.findings.append(Finding(check, Severity.WARNING if self.unsure else severity, message, place, remedy))
+        self.findings.append(Flaw(check, Severity.WARNING if self.unsure else severity, message, place, remedy))
 
     def _done(self, processor: Processor, steps: int, end: str, complete: bool) -> Walk:
         left = list(self.open)
@@ -170,7 +170,7 @@ class _Walker:
         return Walk(tuple(self.findings), steps, end, complete, tuple(left), processor.sets_stack)
 
 
-def walk(program: Program) -> Walk | None:
+def walk(program: ElfProgram) -> Walk | None:
     """Follow a program from its reset vector to `main`; None where it has no reset vector that can be followed."""
     stack, reset = (program.word(program.soc.boot + offset) for offset in (0, 4))
     if stack is None or reset is None or not reset & 1 or not program.is_code(reset & ~1):

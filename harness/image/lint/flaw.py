@@ -16,7 +16,7 @@ class Severity(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Flaw:
     """Something in an ELF that a part does not do.
 
     Attributes:
