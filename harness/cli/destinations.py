@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ethos_hil.lowering.errors import UsageError
@@ -50,12 +50,25 @@ def model_file(model: str) -> Path | None:
     return Path(name) if name.endswith((".py", *_FILES)) else None
 
 
-def check_folder(folder: Path, written: Mapping[str, Path | None]) -> None:
-    """Check that the folder of artefacts can be replaced without a loss.
+def listed_files(folder: Path) -> frozenset[str]:
+    """Return the files that the manifest in a folder of artefacts lists; none if it is another program's."""
+    return _listed(folder / MANIFEST)
+
+
+def check_folder(
+    folder: Path,
+    written: Mapping[str, Path | None],
+    *,
+    option: str = "--artifacts",
+    listed: Callable[[Path], frozenset[str]] = listed_files,
+) -> None:
+    """Check that a folder that the command replaces can be replaced without a loss.
 
     Args:
         folder: the folder, or a link to it; it may be missing.
         written: the files that the command writes beside it, as for `check_distinct`.
+        option: what names the folder on the command line.
+        listed: returns the names of the files in a folder that we wrote.
 
     Raises:
         UsageError: it has other files than those that we wrote there, or others are to be written there; or it cannot
@@ -67,23 +80,21 @@ def check_folder(folder: Path, written: Mapping[str, Path | None]) -> None:
     for name, path in written.items():
         if path is not None and path != _STDOUT and place.is_relative_to(_place(path)):
             raise UsageError(
-                f"--artifacts {folder} lies in {path}, which is the file that {name} names",
+                f"{option} {folder} lies in {path}, which is the file that {name} names",
                 hint=f"if a folder is meant, end it in /: {name} {path}/",
             )
         if path is not None and path != _STDOUT and _place(path).is_relative_to(place):
             raise UsageError(
-                f"{name} {path} lies in the folder --artifacts {folder}, which is replaced as a whole",
+                f"{name} {path} lies in the folder {option} {folder}, which is replaced as a whole",
                 hint=f"name another place for {name}; the program is there as model.pte in any case",
             )
     if Path.cwd().is_relative_to(place) or place.is_mount():
         what = "a mounted file system" if place.is_mount() else "the working directory, or has it inside"
-        raise UsageError(
-            f"--artifacts {folder} is replaced as a whole, and it is {what}", hint="name a new folder in it"
-        )
-    foreign = _foreign(place)
+        raise UsageError(f"{option} {folder} is replaced as a whole, and it is {what}", hint="name a new folder in it")
+    foreign = _foreign(place, listed)
     if foreign is not None:
         raise UsageError(
-            f"--artifacts {folder} has files that were not written by ethos-hil, such as {foreign}",
+            f"{option} {folder} has files that were not written by ethos-hil, such as {foreign}",
             hint="name an empty or a new folder",
         )
     _check_can_be_made(folder)
@@ -149,10 +160,10 @@ def _place(path: Path) -> Path:
     return path.parent.resolve() / path.name
 
 
-def _foreign(folder: Path) -> str | None:
-    """Return the name of something in a folder that its manifest does not list, or None."""
+def _foreign(folder: Path, listed: Callable[[Path], frozenset[str]]) -> str | None:
+    """Return the name of something in a folder that we did not write there, or None."""
     found = sorted(folder.iterdir()) if folder.is_dir() else []
-    ours = _listed(folder / MANIFEST) if found else frozenset()
+    ours = listed(folder) if found else frozenset()
     return next((path.name for path in found if path.name not in ours or not path.is_file()), None)
 
 

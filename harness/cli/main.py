@@ -19,6 +19,7 @@ import typer
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
 from ethos_hil.harness.cli.cache import cache
 from ethos_hil.harness.cli.evaluate import evaluate
+from ethos_hil.harness.cli.image import image
 from ethos_hil.harness.cli.model_options import (
     ALLOW_CPU_ONLY,
     AS_UPSTREAM,
@@ -69,6 +70,7 @@ app = typer.Typer(
 
 app.add_typer(cache, name="cache")
 app.command()(evaluate)
+app.command()(image)
 
 
 @app.callback()

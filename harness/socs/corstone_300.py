@@ -5,11 +5,25 @@ where AN547 and AN552 differ in a size, the smaller one, and the other as `most`
 targets/corstone-300 (timing adapters), the notes AN547 and AN552 (clocks), ExecuTorch's runner_utils.py and run_fvp.sh
 (FVPs and their instance paths), Arm's ml-embedded-evaluation-kit, docs/sections/deployment.md (MACs of an FVP by
 default).
+
+Where the board's controller writes to: images.txt of the same kit, scripts/mps3/sse-300; TF-M's README of AN547 has the
+same address for the BRAM.
 """
 
 from __future__ import annotations
 
-from ethos_hil.harness.socs.soc import KIB, MIB, FirmwareBoard, Fvp, Memory, NpuChoice, Soc, Window
+from ethos_hil.harness.socs.soc import (
+    KIB,
+    MIB,
+    CardWindow,
+    FirmwareBoard,
+    Fvp,
+    ImageCard,
+    Memory,
+    NpuChoice,
+    Soc,
+    Window,
+)
 
 _PATHS = ("cpu0", "ethosu", "mps3_board")
 
@@ -48,4 +62,16 @@ SOC = Soc(
         package=Window(0x70000000, 256 * MIB),
     ),
     virtual=True,
+    card=ImageCard(
+        "AN547 or AN552",
+        "AUTO",
+        8,
+        (
+            CardWindow(0x10000000, 512 * KIB, 0x00000000, controller=0x00000000),
+            CardWindow(0x11000000, 1 * MIB, 0x01000000, controller=0x02000000),
+            # How large these two are is what fits between them.
+            CardWindow(0x60000000, 64 * MIB, controller=0x08000000),
+            CardWindow(0x70000000, 64 * MIB, controller=0x0C000000),
+        ),
+    ),
 )

@@ -4,11 +4,25 @@ Sources: Zephyr's mps3_corstone310 device trees (memories, NPU and its interrupt
 processor starts from), CMSIS's system_SSE310MPS3.c (clocks), Arm's ml-embedded-evaluation-kit,
 docs/sections/deployment.md (MACs by default, instance paths), MLIA's backend/corstone/performance.py (the FVPs, and
 that their NPU has no timing adapters).
+
+Where the board's controller writes to: TF-M's README of AN555, which was tried on an MPS3. The kit's images.txt for
+SSE-310 has other addresses, those of AN547.
 """
 
 from __future__ import annotations
 
-from ethos_hil.harness.socs.soc import KIB, MIB, FirmwareBoard, Fvp, Memory, NpuChoice, Soc, Window
+from ethos_hil.harness.socs.soc import (
+    KIB,
+    MIB,
+    CardWindow,
+    FirmwareBoard,
+    Fvp,
+    ImageCard,
+    Memory,
+    NpuChoice,
+    Soc,
+    Window,
+)
 
 _PATHS = ("cpu0", "ethosu", "mps3_board")
 
@@ -46,4 +60,14 @@ SOC = Soc(
         package=Window(0x70000000, 256 * MIB),
     ),
     virtual=True,
+    card=ImageCard(
+        "AN555",
+        "RAM",
+        12,
+        (
+            CardWindow(0x11000000, 2 * MIB, 0x01000000, controller=0x010011000000),
+            # Not in TF-M's text; by the same rule.
+            CardWindow(0x60000000, 2048 * MIB, controller=0x010060000000),
+        ),
+    ),
 )

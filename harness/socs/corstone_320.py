@@ -5,11 +5,25 @@ clock), Arm's core_platform, targets/corstone-320 (timing adapters), ExecuTorch'
 FVP, its instance paths and parameters), Arm's ml-embedded-evaluation-kit, docs/sections/deployment.md (MACs by
 default). About the UART's address sources disagree: 0x59303000 according to CMSIS and to code that runs on an MPS4,
 0x58203000 according to Zephyr's device tree and Arm's board support package.
+
+Where the board's controller writes to: images.txt of Kwon-GiHwan/mps4_prototyping_board, from a board in use, and Arm's
+learning path zephyr_cs320_mps4. The kit's images.txt for SSE-320 has port 1 for the boot memory as well.
 """
 
 from __future__ import annotations
 
-from ethos_hil.harness.socs.soc import KIB, MIB, FirmwareBoard, Fvp, Memory, NpuChoice, Soc, Window
+from ethos_hil.harness.socs.soc import (
+    KIB,
+    MIB,
+    CardWindow,
+    FirmwareBoard,
+    Fvp,
+    ImageCard,
+    Memory,
+    NpuChoice,
+    Soc,
+    Window,
+)
 
 _BOARD = "mps4_board"
 
@@ -64,4 +78,15 @@ SOC = Soc(
         package=Window(0x70000000, 256 * MIB),
     ),
     virtual=True,
+    card=ImageCard(
+        "FI101",
+        "RAM",
+        8,
+        (
+            CardWindow(0x11000000, 128 * KIB, controller=0x11000000, port=2),
+            CardWindow(0x12000000, 2 * MIB, controller=0x12000000, port=1),
+            CardWindow(0x31000000, 4 * MIB, controller=0x31000000, port=1),
+            CardWindow(0x60000000, 2048 * MIB, controller=0x60000000, port=1),
+        ),
+    ),
 )

@@ -104,6 +104,36 @@ class NpuChoice:
 
 
 @dataclass(frozen=True)
+class CardWindow(Window):
+    """A part of the address space that the controller of an MPS board writes to.
+
+    Attributes:
+        controller: the controller's address of its beginning.
+        port: the number that IMAGEnPORT of images.txt has for it; None on boards without.
+    """
+
+    controller: int = field(kw_only=True)
+    port: int | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class ImageCard:
+    """How the controller of an MPS board loads images, as images.txt on its memory card tells it.
+
+    Attributes:
+        fpga: the FPGA images that the windows are those of, as the board's folders call them: "AN547 or AN552".
+        update: IMAGEnUPDATE: "AUTO" or "RAM".
+        digits: hexadecimal digits of an address, in groups of four if there are more than eight.
+        windows: where it can write.
+    """
+
+    fpga: str
+    update: str
+    digits: int
+    windows: tuple[CardWindow, ...]
+
+
+@dataclass(frozen=True)
 class FirmwareBoard:
     """How the firmware is built for a system, and where its parts go. Each place is the name of a memory.
 
@@ -156,6 +186,7 @@ class Soc:
         secure_bit: the bit of an address that is set in those of secure code, as in all of Arm's Corstones; other parts
             have it the other way round.
         virtual: whether the virtual board can be it: QEMU's machine has the memories that its firmware needs.
+        card: how its board loads images; None where that is not known.
     """
 
     name: str
@@ -174,6 +205,7 @@ class Soc:
     timing_adapter_ports: tuple[int, ...] = ()
     secure_bit: int = 1 << 28
     virtual: bool = False
+    card: ImageCard | None = None
 
     def memory(self, name: str) -> Memory:
         """Return the memory called `name`.

@@ -1,0 +1,90 @@
+"""`ethos-hil image` writes the image that a run would boot, whole or not at all, never over a file of the user's."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.formats import PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME
+from ethos_hil.harness.virtual.tests.programs import DATA
+
+__all__ = ["ethos_hil", "here"]
+
+
+@pytest.fixture(autouse=True)
+def _program(here: Path) -> None:
+    (here / "add.pte").write_bytes((DATA / "add.pte").read_bytes())
+
+
+def test_the_elf_is_the_image_that_would_run(ethos_hil: Run, here: Path) -> None:
+    result = ethos_hil("image", "add.pte", "add.elf", "--repeat", "3")
+    assert (result.status, result.out) == (0, "add.elf\n")
+    elf = (here / "add.elf").read_bytes()
+    package = ELFFile(io.BytesIO(elf)).get_section_by_name(SECTION_NAME).data()
+    header = PackageHeader.unpack(package)
+    assert (header["repeat"], header["input_set_count"]) == (3, 1)
+    program = (DATA / "add.pte").read_bytes()
+    assert package[header["program_offset"] :][: len(program)] == program
+    assert Firmware.read(elf).start == Firmware.read(find_firmware("corstone-300")).start
+
+
+@pytest.mark.parametrize(("soc", "address"), [("corstone-300", "0x0c000000"), ("corstone-310", "0x01_00_7000_0000")])
+def test_the_card_is_for_the_system_that_is_asked_for(ethos_hil: Run, here: Path, soc: str, address: str) -> None:
+    result = ethos_hil("image", "add.pte", "card", "--format", "mps", "--soc", soc)
+    assert result.status == 0, result.err
+    names = sorted(path.name for path in (here / "card").iterdir())
+    assert names == ["HIL0.BIN", "HIL1.BIN", "HIL2.BIN", "HIL3.BIN", "images.txt"]
+    assert sorted(result.out.split()) == [f"card/{name}" for name in names]
+    assert f"IMAGE3ADDRESS: {address} " in (here / "card/images.txt").read_text()
+    assert ethos_hil("image", "add.pte", "card", "--format", "mps").status == 0, "ours is replaced"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["add.pte", "x", "--format", "hex"], ["'hex'", "elf, mps"]),
+        (["add.pte", "x", "--soc", "corstone-320"], ["corstone-320 cannot have", "ethos-u85-128"]),
+        (["add.pte", "x", "--soc", "corstone-999"], ["corstone-999"]),
+        (["add.pte", "add.pte"], ["OUTPUT and MODEL are the same file"]),
+        (["add.pte", "no/x"], ["cannot write no/x"]),
+        (["add.pte", ".", "--format", "mps"], ["the working directory"]),
+        (["add.pte", "mine", "--format", "mps"], ["not written by ethos-hil, such as thesis.txt"]),
+        (["mine/add.pte", "mine", "--format", "mps"], ["mine"]),
+        (["add.pte", "add.pte/x", "--format", "mps"], ["cannot write"]),
+        (["add.pte", "x", "--npu", "ethos-u55-99"], ["ethos-u55-99"]),
+        (["absent.pte", "x"], ["absent.pte"]),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_nothing_is_written(
+    ethos_hil: Run, here: Path, arguments: list[str], words: list[str]
+) -> None:
+    (here / "mine").mkdir()
+    (here / "mine/thesis.txt").write_text("years of work")
+    before = sorted(here.rglob("*"))
+    result = ethos_hil("image", *arguments)
+    assert_one_clear_line(result, 3 if "corstone-999" in arguments else 2, *words)
+    assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wait", [0.2, 0.6, 1.0])
+def test_ctrl_c_leaves_no_half_written_folder(here: Path, wait: float) -> None:
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "image", "net.py:net", "card", "--format", "mps"]
+    process = subprocess.Popen(command, cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(wait)
+    process.send_signal(signal.SIGINT)
+    status = process.wait(60)
+    card = here / "card"
+    assert (status == 0) == card.exists()
+    assert not card.exists() or len(list(card.iterdir())) == 5
+    assert [path.name for path in here.iterdir() if path.name.startswith(".card")] == []

@@ -1,0 +1,197 @@
+"""Images for a board's memory card: the files and images.txt together are the image, byte for byte, and it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import struct
+
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from ethos_hil.harness.image.card import card_files, our_files
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.socs.registry import SOCS, find_soc
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.tests.programs import Recorded, load
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.files import write_folder
+
+# The controllers' addresses, written down here a second time, from the sources that harness/socs names: where a range
+# of them begins, and the processor's (secure) address of the same byte.
+RANGES = {
+    "corstone-300": (
+        (0x00000000, 0x10000000),
+        (0x02000000, 0x11000000),
+        (0x08000000, 0x60000000),
+        (0x0C000000, 0x70000000),
+    ),
+    "corstone-310": ((0x010000000000, 0),),
+    "corstone-320": ((0, 0),),
+}
+PORTS = {0x11000000: 2, 0x31000000: 1, 0x70000000: 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """What images.txt says of one file."""
+
+    address: int
+    update: str
+    file: str
+    port: int | None
+
+
+def entries(text: str) -> list[Entry]:
+    """Read images.txt, in our own words: keys and values, comments behind a semicolon."""
+    values: dict[str, str] = {}
+    for line in text.split("\r\n"):
+        key, colon, value = line.partition(";")[0].partition(":")
+        if colon:
+            values[key.strip()] = value.strip()
+    found = []
+    for number in range(int(values["TOTALIMAGES"])):
+        port = values.get(f"IMAGE{number}PORT")
+        found.append(
+            Entry(
+                int(values[f"IMAGE{number}ADDRESS"].replace("_", ""), 16),
+                values[f"IMAGE{number}UPDATE"],
+                values[f"IMAGE{number}FILE"],
+                None if port is None else int(port),
+            )
+        )
+    assert f"IMAGE{len(found)}ADDRESS" not in values
+    return found
+
+
+def processor_address(soc: str, address: int) -> int:
+    begin, base = max(each for each in RANGES[soc] if each[0] <= address)
+    return base + address - begin
+
+
+def memory_of_card(soc: Soc, files: dict[str, bytes]) -> dict[int, bytes]:
+    """Put the files where images.txt says. Return bytes by the processor's address."""
+    memory = {}
+    for entry in entries(files["images.txt"].decode("ascii")):
+        name = re.fullmatch(r"\\SOFTWARE\\([A-Z0-9]{1,8}\.[A-Z]{3})", entry.file)
+        assert name, "a short name (8.3): the controller reads no other"
+        memory[processor_address(soc.name, entry.address)] = files[name[1]]
+    assert len(memory) == len(files) - 1, "every file is named once"
+    return memory
+
+
+def memory_of_elf(elf: bytes) -> dict[int, bytes]:
+    loads = ELFFile(io.BytesIO(elf)).iter_segments("PT_LOAD")
+    return {segment["p_paddr"]: segment.data() for segment in loads if segment["p_filesz"]}
+
+
+def image(soc: Soc, program: Recorded) -> Image:
+    plan = RunPlan(1, len(program.inputs))
+    return pack(find_firmware(soc.name), program.pte, [program.inputs], plan)
+
+
+@pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
+def test_the_files_at_their_addresses_are_what_the_elf_loads(soc: Soc) -> None:
+    packed = image(soc, load("add"))
+    files = dict(card_files(packed.elf, soc))
+    assert memory_of_card(soc, files) == memory_of_elf(packed.elf)
+    assert len(files) == 5, "vectors and code, further code, initial data, and the package; nothing that begins as zero"
+    assert {entry.update for entry in entries(files["images.txt"].decode())} == {"AUTO" if soc.number == 300 else "RAM"}
+
+
+def test_the_boot_memory_of_an_mps4_has_a_port_of_its_own() -> None:
+    soc = find_soc("corstone-320")
+    files = card_files(image(soc, load("add")).elf, soc)
+    for entry in entries(files["images.txt"].decode()):
+        assert entry.port == PORTS[max(base for base in PORTS if base <= entry.address)], entry
+    for name in ("corstone-300", "corstone-310"):
+        other = find_soc(name)
+        assert b"PORT" not in card_files(image(other, load("add")).elf, other)["images.txt"]
+
+
+def test_an_image_that_the_controller_cannot_load_is_refused() -> None:
+    soc = find_soc("corstone-300")
+    large = pack(find_firmware(soc.name), bytes(65 << 20), [(b"",)], RunPlan(1, 1)).elf
+    with pytest.raises(UsageError, match=r"bytes at 0x70000000; .* writes 67,108,864 bytes from 0x70000000 on"):
+        card_files(large, soc)
+    with pytest.raises(UsageError, match="does not write there"):
+        card_files(image(find_soc("corstone-320"), load("add")).elf, soc)
+    with pytest.raises(UsageError, match="is not known"):
+        card_files(large, dataclasses.replace(soc, card=None))
+
+
+def test_only_our_own_folder_is_known_as_ours(tmp_path: object) -> None:
+    folder = tmp_path / "card"  # type: ignore[operator]
+    soc = find_soc("corstone-320")
+    files = card_files(image(soc, load("add")).elf, soc)
+    write_folder(folder, files)
+    assert our_files(folder) == frozenset(files)
+    (folder / "images.txt").write_text("[IMAGES]\nIMAGE0FILE: \\SOFTWARE\\THESIS.BIN\n")
+    assert our_files(folder) == frozenset()
+    assert our_files(folder / "absent") == frozenset()
+
+
+# --- On the virtual boards. ---
+
+_EHDR, _PHDR = struct.Struct("<16sHHIIIIIHHHHHH"), struct.Struct("<IIIIIIII")
+
+
+def raw_elf(memory: dict[int, bytes]) -> bytes:
+    """Return an ELF of nothing but bytes at addresses: no symbols, no memory that begins as zero."""
+    offset = _EHDR.size + len(memory) * _PHDR.size
+    headers, body = b"", b""
+    for address, data in memory.items():
+        headers += _PHDR.pack(1, offset + len(body), address, address, len(data), len(data), 7, 1)
+        body += data
+    identity = b"\x7fELF\x01\x01\x01".ljust(16, b"\0")
+    return (
+        _EHDR.pack(identity, 2, 40, 1, 0, _EHDR.size, 0, 0, _EHDR.size, _PHDR.size, len(memory), 0, 0, 0)
+        + headers
+        + body
+    )
+
+
+def run_card(soc: Soc, npu: str, packed: Image) -> list[np.ndarray]:
+    memory = memory_of_card(soc, dict(card_files(packed.elf, soc)))
+    board = VirtualTarget(npu, soc=soc)
+    board.load(dataclasses.replace(packed, elf=raw_elf(memory)))
+    try:
+        return list(board.run(timeout=60).runs[0].outputs)
+    finally:
+        board.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["corstone-300", "corstone-310"])
+def test_the_files_alone_run_and_give_the_right_answer(name: str) -> None:
+    """Start-up copies initial data from where the controller put them, and fills the rest: the card has no zeros."""
+    soc, program = find_soc(name), load("convolutions")
+    outputs = run_card(soc, "ethos-u55-128", image(soc, program))
+    assert all(np.array_equal(one, other) for one, other in zip(outputs, program.outputs, strict=True))
+
+
+@pytest.mark.slow
+def test_the_files_for_an_mps4_run_and_give_the_right_answer() -> None:
+    import torch
+
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.npu_name import NpuName
+    from ethos_hil.lowering.oracle.reference import Reference
+
+    torch.manual_seed(0)
+    example = (torch.randn(1, 3, 8, 8),)
+    artifact = lower(from_module(torch.nn.Conv2d(3, 4, 3).eval(), example, [example]), NpuName.parse("ethos-u85-256"))
+    inputs = tuple(
+        tensor.to_bytes(value)
+        for tensor, value in zip(artifact.plan.input_tensors, artifact.example_inputs, strict=True)
+    )
+    soc = find_soc("corstone-320")
+    packed = pack(find_firmware(soc.name), artifact.pte, [inputs], RunPlan(1, len(inputs)))
+    outputs = run_card(soc, "ethos-u85-256", packed)
+    right = Reference(artifact).run(artifact.example_inputs).outputs
+    assert all(np.array_equal(one, other) for one, other in zip(outputs, right, strict=True))
