@@ -41,8 +41,19 @@ enum { TCM_RULE = 1, UART_RULE = 2, BUS_RULE = 4, PART_RULE = 8, RESET_RULE = 16
 enum { MISSING = 1, READ_ONLY = 2, TCM = 4, SECOND_TCM = 8 };
 enum { STATE_READ = 1, CONTROL_WRITTEN = 2, DIVIDER_WRITTEN = 4 };
 enum { CPACR_WRITTEN = 1, CPDLPSTATE_WRITTEN = 2 };
-enum { UNALIGNED = 1, TOO_LARGE, EXCLUSIVE, EXECUTED, NOT_WRITTEN, PARTLY_WRITTEN, NO_MEMORY, NO_WRITE, NOT_READY,
-       NOT_ENABLED, NO_FLOATING_POINT };
+enum {
+  UNALIGNED = 1,
+  TOO_LARGE,
+  EXCLUSIVE,
+  EXECUTED,
+  NOT_WRITTEN,
+  PARTLY_WRITTEN,
+  NO_MEMORY,
+  NO_WRITE,
+  NOT_READY,
+  NOT_ENABLED,
+  NO_FLOATING_POINT
+};
 enum { MOST_BREACHES = 8, PAGES = 1 << 18, TCMS = 2, TCM_BYTES = 1 << 19, STORE = 1 << 8 };
 
 struct Breach {
@@ -184,8 +195,8 @@ static int uses_exclusive(uint32_t first, uint32_t second) {
 }
 
 static int uses_floating_point(uint32_t first, uint32_t second) {
-  if ((first & 0xEC00u) != 0xEC00u) { /* not a coprocessor's instruction */
-    return 0;
+  if ((first & 0xEC00u) != 0xEC00u) {
+    return (first & 0xFFC0u) == 0xF000u && second == 0xE801u; /* VCTP; the others are no coprocessor's */
   }
   const uint32_t coprocessor = second >> 8 & 0xFu;
   return (first & 0xEF00u) == 0xEF00u || (coprocessor >= 8 && coprocessor <= 11) || coprocessor >= 14;

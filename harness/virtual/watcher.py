@@ -56,7 +56,7 @@ _KINDS = {
     1: (Rule.BUS, "{access} is not aligned, and this is Device memory"),
     2: (Rule.BUS, "{access} is more than a word, and this is Device memory"),
     3: (Rule.BUS, "{access} is exclusive, and this is Device memory"),
-    4: (Rule.BUS, "0x{address:08x} is executed, and this is Device memory"),
+    4: (Rule.BUS, "{access}, and this is Device memory"),
     5: (Rule.TCM_ECC, "{access}, where nothing was written since the TCM has power: its ECC is not valid"),
     6: (
         Rule.TCM_ECC,
@@ -64,11 +64,8 @@ _KINDS = {
     ),
     7: (Rule.PART_MEMORIES, "{access}, where this system has no memory"),
     8: (Rule.PART_MEMORIES, "{access}, where this system's memory is read-only"),
-    9: (
-        Rule.UART,
-        "{access} is a byte for the UART before it was set up (CTRL and BAUDDIV)",
-    ),
-    10: (Rule.UART, "{access} is a byte for the UART, and STATE was not read since the last one: it may be lost"),
+    9: (Rule.UART, "{access} is a byte for the UART, and STATE was not read since the last one: it may be lost"),
+    10: (Rule.UART, "{access} is a byte for the UART before it was set up (CTRL and BAUDDIV)"),
     11: (
         Rule.RESET_STATE,
         "a floating-point or MVE instruction is executed before CPACR and CPDLPSTATE (0xE001E300) allow it",
@@ -138,8 +135,8 @@ class Watcher:
         rule, what = _KINDS[kind]
         verb = "stored to" if access & _STORE else "loaded from"
         size = access & (_STORE - 1)
-        done = f"{size} byte{'s' * (size != 1)} {verb} 0x{address:08x}"
-        return Breach(rule, what.format(access=done, address=address), pc)
+        done = f"{size} byte{'s' * (size != 1)} {verb} 0x{address:08x}" if size else f"0x{address:08x} is executed"
+        return Breach(rule, what.format(access=done), pc)
 
     def close(self) -> None:
         """Give the file back. May be called again."""

@@ -25,6 +25,8 @@ U85 = Configuration.parse("ethos-u85-256")
 # Sends r4 as four bytes, least significant first, and goes on. Changes r5 to r7.
 SEND = """
     ldr r5, =0x59303000
+    movs r6, #16
+    str r6, [r5, #16]
     movs r6, #1
     str r6, [r5, #8]
     movs r7, #4
