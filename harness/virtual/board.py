@@ -58,6 +58,7 @@ class QemuBoard:
         soc: the system on chip.
         rules: what a real part may not forgive, and this board does not either.
         fittings: its devices.
+        seed: of everything that is random on it. It is made from the image, so a run that fails fails again.
         qemu, gdb, qtest, qmp: the process and its connections.
         blocks: its memory.
         elf: the image in it.
@@ -92,6 +93,7 @@ class QemuBoard:
         self.rules = frozenset(rules)
         self.fittings = fittings or Fittings.of(soc, rules)
         self.qemu = qemu or Qemu(plugins=self.fittings.plugins(soc), watcher=watcher(soc, rules, self.fittings))
+        self.seed = 0
         self._used = False
         self._guards = _guards(soc, self.fittings) if guarded else []
         self.constants = constants(soc) if foreign else {}
@@ -124,7 +126,7 @@ class QemuBoard:
 
         Args:
             elf: the image.
-            seed: of the bytes that other memory holds, with the rule "memory-pattern".
+            seed: see `QemuBoard`.
 
         Raises:
             TargetNotAvailable: QEMU fails to do so.
@@ -132,6 +134,7 @@ class QemuBoard:
         deadline = Deadline(_START_SECONDS)
         image = _contents(elf)
         self.elf = elf
+        self.seed = seed
         self.code = _code(elf)
         parts = [range(address, address + len(data)) for address, data in image.items()]
         warm = self._used and Rule.WARM_RESTART in self.rules
@@ -145,7 +148,7 @@ class QemuBoard:
                     self._empty(kept, deadline)
             self._used = True
             if Rule.MEMORY_PATTERN in self.rules:
-                self._fill_with_noise(parts, seed, deadline)
+                self._fill_with_noise(parts, deadline)
             self._fill(image, deadline)
             self._watch(parts, deadline, power_up=not warm)
         except (GdbError, QtestError, QmpError, TimeoutError) as error:
@@ -190,11 +193,12 @@ class QemuBoard:
 
     def _take_over(self, deadline: Deadline) -> None:
         """Put the memories around the image that QEMU has loaded into their state at the start."""
+        self.seed = zlib.crc32(self.elf)
         parts = [range(address, address + len(data)) for address, data in _contents(self.elf).items()]
         parts += [range(at, at + path.stat().st_size) for path, at in self.qemu.data]
         parts = [range(_secure(part.start), _secure(part.start) + len(part)) for part in parts]
         if Rule.MEMORY_PATTERN in self.rules:
-            self._fill_with_noise(parts, zlib.crc32(self.elf), deadline)
+            self._fill_with_noise(parts, deadline)
         self._watch(parts, deadline, power_up=True)
         self._used = True
 
@@ -239,7 +243,7 @@ class QemuBoard:
         self.qemu.release_ddr()
         self.blocks.forget_writes()
 
-    def _fill_with_noise(self, parts: Sequence[range], seed: int, deadline: Deadline) -> None:
+    def _fill_with_noise(self, parts: Sequence[range], deadline: Deadline) -> None:
         """Fill all RAM outside of `parts` with random bytes; of the DDR the part that a program uses first.
 
         QEMU has emptied that memory before, or executed nothing yet, so it has no translation of what was there.
@@ -248,11 +252,11 @@ class QemuBoard:
         ends = [part.stop for part in parts if part.start in _DDR] or [DDR.base, self.soc.firmware.package.base]
         for begin in sorted(ends):
             for hole in _outside(range(begin, min(begin + _DDR_NOISE, _DDR.stop)), parts):
-                for address, data in noise(seed, hole.start, len(hole)):
+                for address, data in noise(self.seed, hole.start, len(hole)):
                     self.qemu.ddr[address - _DDR.start : address - _DDR.start + len(data)] = data
         for ram in _RAMS:
             for hole in _outside(ram, parts):
-                for address, data in noise(seed, hole.start, len(hole)):
+                for address, data in noise(self.seed, hole.start, len(hole)):
                     if not self.blocks.overwrite(address, data, deadline):
                         self.qtest.write(address, bytes(data), deadline)
 

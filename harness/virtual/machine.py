@@ -10,7 +10,6 @@ import math
 import select
 import signal
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -341,7 +340,7 @@ class Machine:
         rules = self._board.rules & NPU_RULES
         if not rules:
             return Device(configuration, self.engine)
-        return StrictDevice(configuration, self.engine, self._board.soc, rules, zlib.crc32(self._board.elf))
+        return StrictDevice(configuration, self.engine, self._board.soc, rules, self._board.seed)
 
     def _end_job(self) -> float:
         """End the NPU's job if its time has come. Return the seconds until then."""
