@@ -10,6 +10,7 @@ from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.lowered_request import lowered_request
+from ethos_hil.harness.npu_time_limit import npu_time_limit
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import image_of
@@ -74,7 +75,8 @@ def packed_model(request: RunRequest, soc: str | None = None, *, reporter: Repor
     checks = examine(artifact, destination, footprint, input_sets=len(input_sets), delegation=request.delegation)
     raise_if_failed(checks, info(artifact))
     reporter.stage("Packing the image")
-    image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat)
+    limit = npu_time_limit(artifact, request.npu, place, request.timeout, modelled=True)
+    image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat, npu_timeout_ms=limit)
     doubt = destination.firmware.doubt if destination.firmware is not None else None
     notes = (*((doubt,) if doubt is not None else ()), *found.said(artifact.method), *said, *artifact.notes)
     return PackedModel(image, artifact, place, tuple(dict.fromkeys(notes)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,16 +14,18 @@ from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.link_choice import run_image
 from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
+from ethos_hil.harness.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.references import references_of
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run_data import RunData
+from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
@@ -285,13 +288,22 @@ def _run_artifact(
         else:
             watch.begin("packing")
             reporter.stage("Packing the image")
-            image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat)
+            limit = npu_time_limit(
+                artifact, board.npu, find_soc(board.soc), request.timeout, modelled=board.kind != "virtual"
+            )
+            make = functools.partial(
+                image_of,
+                artifact,
+                footprint,
+                firmware,
+                input_sets,
+                repeat=repeat,
+                npu_timeout_ms=limit,
+                clocks=board.clocks,
+            )
+            image, in_text = make(), functools.partial(make, printable=True)
             watch.begin("running")
             tell = _follow(board, f"Running {request.label}: on {board.name} {board.soc}", reporter)
-
-            def in_text() -> Image:
-                return image_of(artifact, footprint, firmware, input_sets, repeat=repeat, printable=True)
-
             outcome = run_image(board, image, in_text, timeout=request.timeout, progress=reporter.step, tell=tell)
     finally:
         board.reset()
@@ -340,6 +352,8 @@ def image_of(
     input_sets: Sequence[InputSet],
     *,
     repeat: int = 1,
+    npu_timeout_ms: int = LEAST_MS,
+    clocks: Clocks = OWN_CLOCKS,
     printable: bool = False,
 ) -> Image:
     """Return the image of an artifact. Equal arguments give equal images, except for the run's id."""
@@ -350,6 +364,8 @@ def image_of(
         memory_mode=memory_mode(artifact, footprint, Firmware.read(firmware).sram),
         fast_scratch_bytes=footprint.fast_scratch,
         method=artifact.method,
+        npu_timeout_ms=npu_timeout_ms,
+        clocks=clocks,
         printable=printable,
     )
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan)

@@ -287,3 +287,42 @@ def test_a_fault_in_the_report_of_a_fault_parks_the_cpu() -> None:
     assert "board::park" in caught.value.message
     unguarded = Change("boards/armv8m/fault.cc", "if (fault_is_reported == FAULT_IS_REPORTED)", "if (false)")
     assert error_of(U55, frozenset(), TRAP, again, unguarded).kind == "crashed"
+
+
+@pytest.mark.slow
+def test_a_job_that_takes_long_ends_within_its_limit_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The board's clock runs while the NPU works: the limit is counted in its ticks."""
+    monkeypatch.setattr(machine, "_JOB_SECONDS", 0.3)
+    recorded = load("add")
+
+    def run(limit: int) -> Outcome:
+        target = VirtualTarget(U55, rules=frozenset({Rule.NPU_TIME}))
+        plan = RunPlan(1, len(recorded.inputs), npu_timeout_ms=limit)
+        target.load(pack(find_firmware("corstone-300"), recorded.pte, [recorded.inputs], plan))
+        return target.run(timeout=30)
+
+    assert run(limit=10_000).runs[0].cycles > 0
+    with pytest.raises(TargetError) as caught:
+        run(limit=20)
+    assert caught.value.kind == "timeout"
+    assert "the NPU did not finish within 20 ms of the board's own time: STATUS 0x" in caught.value.message
+
+
+@pytest.mark.slow
+def test_scratch_that_does_not_fit_the_sram_is_reached_through_the_port_of_the_ddr() -> None:
+    """So its cycles are those of the slower memory."""
+
+    class Wide(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x) + 1.0
+
+    example = (torch.randn(1, 64, 128, 128),)
+    artifact = lower(from_module(Wide(), example), NpuName.parse(U55))
+    board = VirtualTarget(U55, rules=NPU_RULES)
+    done = run_artifact(artifact, board, RunRequest("wide", timeout=120))
+    assert done.record.verdict == "verified", done.record.failure
+    (call,) = done.outcome.runs[0].delegates
+    assert done.outcome.memory["sram_used"] < max(delegate.blob.scratch_size for delegate in artifact.delegates)
+    _, read_0, write_0, read_1 = call.events[:4]
+    assert read_0 == write_0 == 0, "nothing goes through the SRAM's port"
+    assert read_1

@@ -52,6 +52,10 @@ class Clocks:
     baud: int = 0
 
 
+OWN_CLOCKS = Clocks()
+"""Those that the firmware has by itself."""
+
+
 @dataclass(frozen=True)
 class RunPlan:
     """What the firmware does with the program.
@@ -60,7 +64,7 @@ class RunPlan:
         input_set_count: input sets, executed one after the other.
         inputs_per_set: tensors in each.
         repeat: executions of each input set.
-        npu_timeout_ms: bound on the wait for one NPU job.
+        npu_timeout_ms: bound on the wait for one NPU job, in the board's own time.
         send_delegate_outputs: also send every delegate's outputs, not only the method's.
         events: PMU event number for each of the NPU's event counters, at most EVENT_COUNTERS; an Ethos-U55 or U65
             counts the first four. The defaults are idle cycles, read and write beats on AXI0 and read beats on AXI1
@@ -82,7 +86,7 @@ class RunPlan:
     memory_mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
     fast_scratch_bytes: int = 0
     printable: bool = False
-    clocks: Clocks = Clocks()
+    clocks: Clocks = OWN_CLOCKS
 
     @property
     def executions(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ethos_hil.harness.errors import StateError, TargetNotAvailable
-from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.errors import ToolError
@@ -62,6 +62,8 @@ class Target(abc.ABC):
     """Provenance of cycle counts, one of CYCLE_PROVENANCES."""
     version: str = ""
     """What its simulator says of itself, if it was asked."""
+    clocks: Clocks = OWN_CLOCKS
+    """Of its board and its link, where the firmware has others by itself."""
 
     _state = TargetState.IDLE
     _image: Image | None = None

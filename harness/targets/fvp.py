@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
-from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Ended, Outcome, Progress
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_fvp
@@ -42,6 +42,8 @@ from ethos_hil.results.verdict import FailureKind
 
 LAUNCHER_MARK = "ethos-hil"
 """A word in the version text of our launchers, and of no other FVP."""
+LEAST_BAUD_DIVIDER = 16
+"""Of a CMSDK APB UART (Arm Cortex-M System Design Kit TRM, "APB UART")."""
 _POLL_SECONDS = 0.005
 """Between two looks at the UART's file: an FVP does not say when it writes."""
 _SPARE_SECONDS = 5
@@ -132,6 +134,8 @@ class FvpTarget(Target):
         self.name = soc
         self.soc = soc
         self.npu = npu.name
+        # Frames go into a file, which keeps up with any speed; the processor waits for the UART in simulated time.
+        self.clocks = Clocks(baud=find_soc(soc).peripheral_hz // LEAST_BAUD_DIVIDER)
         self.cycle_provenance = "modelled" if self.launcher else "fvp"
         self._macs = npu.macs
         self._fast = fast
