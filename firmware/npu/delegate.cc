@@ -113,6 +113,8 @@ JobCounters Delegate::run(std::uint32_t timeout_ms, std::uint32_t instruction) c
   board::clean_cache(stream_.data, stream_.size);
   board::clean_cache(weights_.data, weights_.size);
   board::clean_cache(scratch_, scratch_size_);
+  // Only the NPU uses it, but a line that the CPU wrote before may still be on its way there.
+  board::clean_cache(fast_scratch_, fast_scratch_size_);
   const JobCounters counters = npu::run({stream_, {weights_.data, scratch_, fast_scratch_}}, timeout_ms, instruction);
   board::invalidate_cache(scratch_, scratch_size_);
   return counters;

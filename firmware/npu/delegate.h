@@ -20,7 +20,10 @@ class Delegate {
 
   std::uint32_t scratch_size() const { return scratch_size_; }
   void set_scratch(std::uint8_t* scratch) { scratch_ = scratch; }
-  void set_fast_scratch(std::uint8_t* fast_scratch) { fast_scratch_ = fast_scratch; }
+  void set_fast_scratch(std::uint8_t* fast_scratch, std::uint32_t size) {
+    fast_scratch_ = fast_scratch;
+    fast_scratch_size_ = size;
+  }
 
   // Copies command stream and weights to SRAM. Ends in ERROR OUT_OF_MEMORY.
   void move_constants(Memory& memory);
@@ -43,6 +46,7 @@ class Delegate {
   std::uint32_t scratch_size_ = 0;
   std::uint8_t* scratch_ = nullptr;
   std::uint8_t* fast_scratch_ = nullptr;
+  std::uint32_t fast_scratch_size_ = 0;
   BlobIoList inputs_;
   BlobIoList outputs_;
 };

@@ -60,7 +60,7 @@ void Method::load_fast_scratch(Memory& memory, std::uint32_t size) {
   if (size == 0 || delegate_count() == 0) return;
   const std::uint32_t used_before = memory.used();
   std::uint8_t* fast_scratch = memory.allocate(size, "fast scratch of the NPU", Place::SRAM);
-  for (std::uint32_t i = 0; i < delegate_count(); ++i) delegates_[i].set_fast_scratch(fast_scratch);
+  for (std::uint32_t i = 0; i < delegate_count(); ++i) delegates_[i].set_fast_scratch(fast_scratch, size);
   fast_scratch_bytes_ = size;
   npu_bytes_ += memory.used() - used_before;
 }

@@ -67,8 +67,8 @@ class RunPlan:
         npu_timeout_ms: bound on the wait for one NPU job, in the board's own time.
         send_delegate_outputs: also send every delegate's outputs, not only the method's.
         events: PMU event number for each of the NPU's event counters, at most EVENT_COUNTERS; an Ethos-U55 or U65
-            counts the first four. The defaults are idle cycles, read and write beats on AXI0 and read beats on AXI1
-            (numbers from Arm's core driver, ethosu_pmu.h).
+            counts the first four. The defaults are idle cycles, read and write beats on AXI0, and read and write beats
+            on AXI1 (numbers from Arm's core driver, ethosu_pmu.h).
         method: execution plan to run.
         memory_mode: the memory mode the program was compiled for.
         fast_scratch_bytes: with DEDICATED_SRAM, the bytes of SRAM that the compiler could use; otherwise 0.
@@ -81,7 +81,7 @@ class RunPlan:
     repeat: int = 1
     npu_timeout_ms: int = 10_000
     send_delegate_outputs: bool = True
-    events: tuple[int, ...] = (32, 130, 135, 386)
+    events: tuple[int, ...] = (32, 130, 135, 386, 391)
     method: str = "forward"
     memory_mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
     fast_scratch_bytes: int = 0

@@ -1,6 +1,6 @@
-// Data cache maintenance by address. The caches are off after reset and this firmware leaves them off: a benchmark of
-// the NPU does not need them, and does not measure the CPU's part of a run. These two functions keep the driver correct
-// on a board that turns them on.
+// Data cache maintenance by address. The data cache is off after reset and this firmware leaves it off: a benchmark of
+// the NPU does not need it, and does not measure the CPU's part of a run. These two functions keep the driver correct
+// on a board that turns it on.
 #include "boards/armv8m/core.h"
 #include "boards/board.h"
 

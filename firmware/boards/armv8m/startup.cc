@@ -43,9 +43,14 @@ using namespace ethos_hil::core;
 void enable_core() {
   reg(VTOR) = reinterpret_cast<std::uintptr_t>(vector_table);
   // The power states must allow FP and MVE before CPACR gives access to them.
-  reg(CPDLPSTATE) = (reg(CPDLPSTATE) & ~(CPDLPSTATE_CLPSTATE | CPDLPSTATE_ELPSTATE)) | CPDLPSTATE_ELPSTATE_RET;
+  constexpr std::uint32_t STATES = CPDLPSTATE_CLPSTATE | CPDLPSTATE_ELPSTATE | CPDLPSTATE_RLPSTATE;
+  reg(CPDLPSTATE) = (reg(CPDLPSTATE) & ~STATES) | CPDLPSTATE_ELPSTATE_RET;
   reg(CPACR) = reg(CPACR) | CPACR_CP10_CP11;
-  reg(CCR) = reg(CCR) | CCR_LOB | CCR_BP;
+  // Whoever loaded the image wrote past the instruction cache. Without it, code outside of the TCM takes seconds for
+  // the hash of a package on an FPGA.
+  reg(ICIALLU) = 0;
+  barrier();
+  reg(CCR) = reg(CCR) | CCR_LOB | CCR_BP | CCR_IC;
   // Each fault gets its own exception number instead of escalating to HardFault.
   reg(SHCSR) = reg(SHCSR) | SHCSR_FAULTS_ENABLED;
   barrier();
