@@ -60,6 +60,7 @@ def run(
     repeat: int | None = None,
     timeout: float = 120.0,
     strict: bool = False,
+    strict_board: bool = False,
     fast: bool = False,
     min_sqnr: float | None = None,
     expected: Inputs | None = None,
@@ -97,6 +98,7 @@ def run(
         repeat: executions of each input set; by default what the model asks for (`Method.repeat`), usually 1.
         timeout: wall seconds for the run on the target.
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
+        strict_board: fail where the program does what a real board may not forgive; TargetError of kind "board-rule".
         fast: let an FVP leave out the NPU's timing.
         min_sqnr: fail where the SQNR of an output against the float model in PyTorch is below this number of dB.
         expected: the outputs that are right, in the forms of `inputs`: one set for each input set. They are compared
@@ -143,6 +145,7 @@ def run(
         repeat=repeat,
         timeout=timeout,
         strict=strict,
+        strict_board=strict_board,
         fast=fast,
         min_sqnr=min_sqnr,
         as_upstream=as_upstream,
@@ -333,11 +336,13 @@ def evaluate(
 class OpenTarget:
     """A target that stays up between runs. `target` makes one."""
 
-    def __init__(self, name: str, npu: str, pool: BoardPool | None, *, strict: bool, fast: bool) -> None:
+    def __init__(
+        self, name: str, npu: str, pool: BoardPool | None, *, strict: bool, strict_board: bool, fast: bool
+    ) -> None:
         self.name = name
         self.npu = npu
         self._pool = pool
-        self._options: dict[str, Any] = {"strict": strict, "fast": fast}
+        self._options: dict[str, Any] = {"strict": strict, "strict_board": strict_board, "fast": fast}
 
     def run(
         self,
@@ -397,7 +402,12 @@ class OpenTarget:
 
 @contextmanager
 def target(
-    name: str = DEFAULT_TARGET, *, npu: str = DEFAULT_NPU, strict: bool = False, fast: bool = False
+    name: str = DEFAULT_TARGET,
+    *,
+    npu: str = DEFAULT_NPU,
+    strict: bool = False,
+    strict_board: bool = False,
+    fast: bool = False,
 ) -> Iterator[OpenTarget]:
     """Return a target for many runs: a virtual board starts once and stays up between them.
 
@@ -408,7 +418,7 @@ def target(
     Args:
         name: name of the target.
         npu: NPU of the target; models are compiled for it.
-        strict, fast: as for `run`.
+        strict, strict_board, fast: as for `run`.
 
     Raises:
         UsageError: there is no such target, or it does not support this NPU.
@@ -419,12 +429,12 @@ def target(
     from ethos_hil.harness.virtual.pool import BoardPool
     from ethos_hil.lowering.npu_name import NpuName
 
-    board = make_target(name, NpuName.parse(npu), strict=strict, fast=fast)
+    board = make_target(name, NpuName.parse(npu), strict=strict, strict_board=strict_board, fast=fast)
     if Capability.STAYS_UP not in board.capabilities():
-        yield OpenTarget(name, npu, None, strict=strict, fast=fast)
+        yield OpenTarget(name, npu, None, strict=strict, strict_board=strict_board, fast=fast)
         return
     with BoardPool() as pool:
-        yield OpenTarget(name, npu, pool, strict=strict, fast=fast)
+        yield OpenTarget(name, npu, pool, strict=strict, strict_board=strict_board, fast=fast)
 
 
 def _texts(leave: Sequence[str]) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ class RunRequest:
         repeat: executions of each input set; None for as many as the model asks for, which is usually 1.
         timeout: wall seconds for the run on the target.
         strict: fail where the NPU's command stream lacks a wait, even if the answer is right.
+        strict_board: fail where the program does what a real board may not forgive (docs/targets.md).
         fast: let an FVP leave out the NPU's timing; no cycles are reported then.
         runner: an ELF to run in place of our firmware.
         trust_elf: let that ELF reach every file that the user reaches, and run commands, by semihosting.
@@ -70,6 +71,7 @@ class RunRequest:
     repeat: int | None = None
     timeout: float = 120.0
     strict: bool = False
+    strict_board: bool = False
     fast: bool = False
     runner: Path | None = None
     trust_elf: bool = False

@@ -170,6 +170,7 @@ def run(
         strict=request.strict,
         fast=request.fast,
         trust_elf=request.trust_elf,
+        strict_board=request.strict_board,
         pool=pool,
         tell=reporter.stage,
     )

@@ -21,6 +21,10 @@ STRICT = Annotated[
     bool,
     typer.Option("--strict", help="Fail where the NPU's command stream lacks a wait, even if the answer is right."),
 ]
+STRICT_BOARD = Annotated[
+    bool,
+    typer.Option("--strict-board", help="Fail where the program does what a real board may not forgive."),
+]
 TRACE = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),

@@ -124,7 +124,12 @@ def _serve(connection: Connection, artifact: Artifact, request: RunRequest, pare
             try:
                 if board is None:
                     board = make_target(
-                        request.target, request.npu_name, strict=request.strict, fast=request.fast, pool=pool
+                        request.target,
+                        request.npu_name,
+                        strict=request.strict,
+                        strict_board=request.strict_board,
+                        fast=request.fast,
+                        pool=pool,
                     )
                 said: DeviceAnswers | EthosHilError = _run(artifact, board, request, chunk)
             except EthosHilError as error:

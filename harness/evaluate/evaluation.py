@@ -132,7 +132,7 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     request.check()
     run = request.run
     npu, _ = run.npu_name, run.setup  # either may be one that cannot be
-    board = make_target(run.target, npu, strict=run.strict, fast=run.fast)
+    board = make_target(run.target, npu, strict=run.strict, strict_board=run.strict_board, fast=run.fast)
     jobs = request.jobs or ((os.cpu_count() or 1) if board.kind == "virtual" else 1)
     data = DataSet.load(request.data) if isinstance(request.data, str) else request.data
     metric = ItemMetric.parse(request.metric) if isinstance(request.metric, str) else request.metric

@@ -15,8 +15,8 @@ from ethos_hil.harness.fvp_stand_in import parameters
 from ethos_hil.harness.fvp_stand_in.options import OPTIONS, Option
 from ethos_hil.harness.fvp_stand_in.parameters import MAX_COMMAND_LINE, ParameterError, Treatment
 from ethos_hil.harness.socs.fvps import FvpModel
-from ethos_hil.harness.virtual.rules import Rule
-from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting, trusts_elf
+from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD_VARIABLE, Rule
+from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting, says_yes, trusts_elf
 from ethos_hil.lowering.errors import UsageError
 
 _MASK = 0xFFFFFFFF
@@ -140,6 +140,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
     try:
         values = parameters.check(texts, model)
         trusted = "trust-elf" in flags or trusts_elf()
+        strict_board = "strict-board" in flags or says_yes(STRICT_BOARD_VARIABLE)
     except (ParameterError, UsageError) as error:
         raise CommandLineError(str(error)) from None
     if len(applications) != 1:
@@ -164,6 +165,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
         simulated=simulated,
         quiet="quiet" in flags,
         statistics="stat" in flags,
+        rules=FOREIGN_BOARD if strict_board else frozenset(),
     )
 
 

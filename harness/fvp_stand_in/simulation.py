@@ -225,7 +225,7 @@ def _machine(
     # The model uses one thread for matrix products; creating more costs 33 ms of CPU at every start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     soc = replace(settings.model.soc, boot=settings.boot)
-    fittings = Fittings.of(soc, settings.rules)
+    fittings = Fittings.of(soc, settings.rules, foreign=True)
     plugins = fittings.plugins(soc, image.added)
     watcher = None
     if settings.rules:

@@ -72,7 +72,7 @@ def boot(
     answered = semihosting.answered(file, loaded)
     places = [(part.address, part.memory_size) for part in loaded]
     places += [(part.load_address, part.file_size) for part in loaded]
-    fittings = Fittings.of(soc, rules)
+    fittings = Fittings.of(soc, rules, foreign=True)
     qemu = Qemu(
         elf,
         semihosting=semihosting,

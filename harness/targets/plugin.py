@@ -27,6 +27,9 @@ class TargetOption(enum.StrEnum):
     TRUST_ELF = "trust-elf"
     """`--trust-elf`: a runner reaches every file that the user reaches, and may run commands. Without it a target keeps
     a runner to the folder it is given (an FVP of Arm's cannot)."""
+    STRICT_BOARD = "strict-board"
+    """`--strict-board`: the board forgives nothing that a real part may not forgive (docs/targets.md). What a program
+    does against one of its rules ends in a TargetError of kind "board-rule"."""
     POOL = "pool"
     """A BoardPool is used for Capability.STAYS_UP. It only saves time, so other targets ignore it."""
 
@@ -39,6 +42,7 @@ class TargetSettings:
         strict: see TargetOption.STRICT.
         fast: see TargetOption.FAST.
         trust_elf: see TargetOption.TRUST_ELF.
+        strict_board: see TargetOption.STRICT_BOARD.
         pool: see TargetOption.POOL.
         tell: gets what is being done while the target is made, before something takes time; or None.
     """
@@ -46,6 +50,7 @@ class TargetSettings:
     strict: bool = False
     fast: bool = False
     trust_elf: bool = False
+    strict_board: bool = False
     pool: BoardPool | None = None
     tell: Callable[[str], None] | None = None
 

@@ -18,6 +18,7 @@ TARGETS = PluginGroup("ethos_hil.targets", TargetPlugin, "target")
 _REFUSALS = {
     TargetOption.STRICT: "{flag} needs to see into the NPU, which --target {name} does not allow",
     TargetOption.FAST: "{flag} is for FVPs; --target {name} has one speed",
+    TargetOption.STRICT_BOARD: "{flag} is for the virtual board; --target {name} forgives what it forgives",
     TargetOption.TRUST_ELF: "{flag} is for targets that run other ELFs; --target {name} does not",
 }
 
@@ -94,6 +95,7 @@ def make_target(
     strict: bool = False,
     fast: bool = False,
     trust_elf: bool = False,
+    strict_board: bool = False,
     pool: BoardPool | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Target:
@@ -102,7 +104,7 @@ def make_target(
     Args:
         name: as registered; `ethos-hil targets` lists them.
         npu: what it must have.
-        strict, fast, trust_elf: what is asked of it (`TargetOption`).
+        strict, fast, trust_elf, strict_board: what is asked of it (`TargetOption`).
         pool: where boards wait between runs; a target that cannot use it is made without.
         tell: gets what is being done, before something takes time.
 
@@ -112,7 +114,12 @@ def make_target(
         ToolError: its plug-in cannot be used, or the target is not what its plug-in says.
     """
     plugin = find_plugin(name)
-    wanted = {TargetOption.STRICT: strict, TargetOption.FAST: fast, TargetOption.TRUST_ELF: trust_elf}
+    wanted = {
+        TargetOption.STRICT: strict,
+        TargetOption.FAST: fast,
+        TargetOption.TRUST_ELF: trust_elf,
+        TargetOption.STRICT_BOARD: strict_board,
+    }
     for option, asked in wanted.items():
         if asked:
             check_option(plugin, option, f"--{option}")
@@ -121,7 +128,9 @@ def make_target(
     if missing is not None:
         raise missing
     kept = pool if TargetOption.POOL in plugin.options else None
-    asked_for = TargetSettings(strict=strict, fast=fast, trust_elf=trust_elf, pool=kept, tell=tell)
+    asked_for = TargetSettings(
+        strict=strict, fast=fast, trust_elf=trust_elf, strict_board=strict_board, pool=kept, tell=tell
+    )
     try:
         board = plugin.make(npu, asked_for)
     except EthosHilError:

@@ -26,7 +26,7 @@ from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Machine
 from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
-from ethos_hil.harness.virtual.rules import Rule
+from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
@@ -161,7 +161,7 @@ class VirtualTarget(Target):
             engine=self._engine,
             strict=self._strict,
             memories=self._memories,
-            rules=self._rules,
+            rules=self._rules & FOREIGN_BOARD,
         )
 
     def _reset(self) -> None:
@@ -244,7 +244,13 @@ def _find(npu: NpuName) -> TargetNotAvailable | None:
 
 
 def _make(npu: NpuName, settings: TargetSettings) -> VirtualTarget:
-    return VirtualTarget(npu.name, strict=settings.strict, trust_elf=settings.trust_elf, pool=settings.pool)
+    return VirtualTarget(
+        npu.name,
+        strict=settings.strict,
+        trust_elf=settings.trust_elf,
+        pool=settings.pool,
+        rules=STRICT_BOARD if settings.strict_board else (),
+    )
 
 
 PLUGIN = TargetPlugin(
@@ -255,5 +261,5 @@ PLUGIN = TargetPlugin(
     npus=tuple(dict.fromkeys(name for soc in SOCS if soc.virtual for name in soc.npu_names)),
     make=_make,
     find=_find,
-    options=frozenset({TargetOption.STRICT, TargetOption.TRUST_ELF, TargetOption.POOL}),
+    options=frozenset({TargetOption.STRICT, TargetOption.STRICT_BOARD, TargetOption.TRUST_ELF, TargetOption.POOL}),
 )

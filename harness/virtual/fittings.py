@@ -46,10 +46,13 @@ class Fittings:
     full_polls: int = 0
 
     @classmethod
-    def of(cls, soc: Soc, rules: Collection[Rule]) -> Fittings:
-        """Return those of a board that keeps `rules`, unless a test wants others."""
+    def of(cls, soc: Soc, rules: Collection[Rule], *, foreign: bool = False) -> Fittings:
+        """Return those of a board that keeps `rules`, unless a test wants others.
+
+        A foreign program was written for one of the UART's addresses, and no source says that it is the wrong one.
+        """
         if Rule.ABSENT_ABORT in rules:
-            return cls(soc.uarts[:1], Adapters.ABORT)
+            return cls(soc.uarts if foreign else soc.uarts[:1], Adapters.ABORT)
         return cls(soc.uarts)
 
     @property

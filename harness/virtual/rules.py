@@ -54,6 +54,16 @@ NPU_RULES = frozenset(rule for rule in Rule if rule.startswith("npu-"))
 """Those that the NPU's registers keep (harness/virtual/strict_device.py)."""
 
 
+STRICT_BOARD = frozenset(Rule) - {Rule.WARM_RESTART}
+"""The rules of `--strict-board`. WARM_RESTART is left out because a restarted board is no other program's beginning."""
+
+FOREIGN_BOARD = STRICT_BOARD - {Rule.TCM_ECC}
+"""The rules of `--strict-board` for other people's programs. A C program stores its first byte to a stack in TCM before
+it wrote a word there, which is no fault of it where the part, or what runs before it, sees to the ECC."""
+STRICT_BOARD_VARIABLE = "ETHOS_HIL_STRICT_BOARD"
+"""Set to 1, a launcher's board keeps them."""
+
+
 class RuleBroken(Exception):
     """A device found a rule broken. The message says what was done, without the place in the program."""
 

@@ -43,9 +43,18 @@ def trusts_elf() -> bool:
     Raises:
         UsageError: the variable is neither 0 nor 1.
     """
-    value = os.environ.get(TRUST_VARIABLE, "")
+    return says_yes(TRUST_VARIABLE)
+
+
+def says_yes(variable: str) -> bool:
+    """Return whether a variable of the environment is 1.
+
+    Raises:
+        UsageError: it is neither 0 nor 1.
+    """
+    value = os.environ.get(variable, "")
     if value not in ("", "0", "1"):
-        raise UsageError(f"{TRUST_VARIABLE} is {value!r}", hint="set it to 1, or to 0, or unset it")
+        raise UsageError(f"{variable} is {value!r}", hint="set it to 1, or to 0, or unset it")
     return value == "1"
 
 

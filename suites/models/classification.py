@@ -69,6 +69,7 @@ def classify(
     memory_mode: str | None = None,
     *,
     strict: bool = False,
+    strict_board: bool = False,
     reporter: Reporter | None = None,
 ) -> Classification:
     """Classify all photographs; the arguments are those of a `RunRequest`.
@@ -85,7 +86,7 @@ def classify(
     with torch.no_grad():
         floating = [source.module(torch.from_numpy(image)).numpy() for image in images]
     inputs = tuple((image,) for image in images)
-    request = RunRequest(source, str(npu), target, memory_mode, inputs=inputs, strict=strict)
+    request = RunRequest(source, str(npu), target, memory_mode, inputs=inputs, strict=strict, strict_board=strict_board)
     report = run(request, reporter=reporter)
     answers = zip(PHOTOGRAPHS, floating, report.references, report.outcome.runs, strict=True)
     return Classification(

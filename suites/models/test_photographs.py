@@ -68,7 +68,9 @@ def check_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
     from ethos_hil.suites.models.classification import classify
 
     assert settings.target is not None
-    classification = classify(npu, settings.target, settings.memory_mode, strict=settings.strict)
+    classification = classify(
+        npu, settings.target, settings.memory_mode, strict=settings.strict, strict_board=settings.strict_board
+    )
     assert classification.record.verdict == Verdict.VERIFIED, classification.record.failure
     for answers in classification.answers:
         assert answers.device == answers.reference, answers

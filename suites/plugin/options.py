@@ -28,6 +28,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--memory-mode": {"metavar": "MODE", "help": "by Vela's name; by default ExecuTorch's for the NPU"},
     "--target": {"metavar": "TARGET", "help": "where NPU profiles run; `ethos-hil targets` lists them"},
     "--strict-waits": {"action": "store_true", "help": "fail where a command stream lacks a wait"},
+    "--strict-board": {"action": "store_true", "help": "fail where a program does what a board may not forgive"},
     "--compile-only": {"action": "store_true", "help": "run nothing; no test is verified then"},
     "--one-in": {"type": int, "metavar": "N", "help": "run every Nth case of each file only"},
     "--artifacts": {"metavar": "DIR", "help": "keep all that is known of a test that fails"},
@@ -136,6 +137,8 @@ class Options:
         check_name(target)
         if given("--strict-waits"):
             check_option(find_plugin(target), TargetOption.STRICT, "--strict-waits")
+        if given("--strict-board"):
+            check_option(find_plugin(target), TargetOption.STRICT_BOARD, "--strict-board")
         if given("--record") and given("--replay"):
             raise UsageError("--record runs tests and --replay does not", hint="give one of them")
         if given("--compile-only") and (given("--record") or given("--replay")):
@@ -154,6 +157,7 @@ class Options:
                 target=None if given("--compile-only") else target,
                 memory_mode=None if mode is None else MemoryMode.parse(mode).name,
                 strict=bool(given("--strict-waits")),
+                strict_board=bool(given("--strict-board")),
                 record=_folder(given("--record")),
                 replay=replay,
                 root=_root(config),

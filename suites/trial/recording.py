@@ -253,7 +253,7 @@ def accept(fresh: Path) -> None:
     fresh.replace(fresh.with_name(fresh.name.removesuffix(".new")))
 
 
-def question(name: str, key: tuple[str, ...], target: str, *, strict: bool) -> dict[str, Any]:
+def question(name: str, key: tuple[str, ...], target: str, *, strict: bool, strict_board: bool) -> dict[str, Any]:
     """Return a test's question, apart from the files that its model is made from.
 
     Args:
@@ -261,9 +261,11 @@ def question(name: str, key: tuple[str, ...], target: str, *, strict: bool) -> d
         key: the properties of its target that decide the artifact.
         target: the target that runs it.
         strict: whether the test fails on hazards.
+        strict_board: whether it fails on what a real board may not forgive. Recordings without it do not say so.
     """
     compared = {name: version for name, version in versions().items() if name not in _NOT_COMPARED}
-    return {"test": name, "program": list(key), "target": target, "strict": strict, **compared}
+    asked = {"strict": strict} | ({"strict_board": True} if strict_board else {})
+    return {"test": name, "program": list(key), "target": target, **asked, **compared}
 
 
 def _check_version(path: Path, version: object) -> None:

@@ -129,7 +129,9 @@ class Trial:
             from ethos_hil.harness.image.preflight import check_firmware
             from ethos_hil.harness.targets.registry import make_target
 
-            self.board = make_target(settings.target, npu, strict=settings.strict, pool=self._pool)
+            self.board = make_target(
+                settings.target, npu, strict=settings.strict, strict_board=settings.strict_board, pool=self._pool
+            )
             check_firmware(find_firmware(self.board.soc), self.board.soc)
         found = self.test.lower(settings.memory_mode, self._cache or Cache())
         self.artifact, self.unknown = found.artifact, found.made_from.unknown
@@ -209,7 +211,8 @@ class Trial:
         settings, test = self.settings, self.test
         target = _HOST if test.profile.npu is None else str(settings.target)
         name = place(test, Path(), settings.root).as_posix()
-        return question(name, test.key(settings.memory_mode), target, strict=settings.strict)
+        key = test.key(settings.memory_mode)
+        return question(name, key, target, strict=settings.strict, strict_board=settings.strict_board)
 
     def _write(self, recording: Recording, folder: Path) -> None:
         path = self._archive(folder)
