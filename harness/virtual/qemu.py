@@ -110,7 +110,6 @@ class Qemu:
         self.watcher = watcher
         self.data = tuple(data)
         plugins = [*plugins, *([watcher.plugin] if watcher is not None else [])]
-        codes = [plugin.code() for plugin in plugins]
         self._elf = elf
         self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
@@ -136,9 +135,7 @@ class Qemu:
                 write_all(image, elf)
             kernel = Path(f"/proc/self/fd/{image}") if isinstance(elf, bytes) else elf
             options = _loader_options(kernel, data) + (semihosting.arguments() if semihosting is not None else [])
-            for plugin, code, file in zip(plugins, codes, plugin_files, strict=True):
-                write_all(file, code)
-                options += plugin.options(file)
+            options += _plugin_options(plugins, plugin_files)
             if semihosting is not None and not trusted and _has_sandbox(executable):
                 options += _SANDBOX
             output = console_end if semihosting is not None else self._messages
@@ -321,6 +318,13 @@ def unavailable(what: str, qemu: Qemu) -> TargetNotAvailable:
         outcome = f"it exited with status {status}"
     hint = QEMU_REMEDY if Path("/proc/self/fd").is_dir() else "mount /proc: QEMU is given its memories through it"
     return TargetNotAvailable(f"QEMU did not start the machine {MACHINE}: {outcome}: {reason}", hint=hint)
+
+
+def _plugin_options(plugins: Sequence[Plugin], files: Sequence[int]) -> list[str]:
+    """Write the plug-ins to their memory files, and return the options that load them."""
+    for plugin, file in zip(plugins, files, strict=True):
+        write_all(file, plugin.code())
+    return [option for plugin, file in zip(plugins, files, strict=True) for option in plugin.options(file)]
 
 
 def _loader_options(kernel: Path | None, data: Sequence[tuple[Path, int]]) -> list[str]:

@@ -116,6 +116,7 @@ def test_a_recording_of_another_target_or_memory_mode_is_stale(replay: Callable[
     assert failure_of(replay("U55_BI", target="corstone-300"))[0] == "stale-recording"
     assert failure_of(replay("U55_BI", memory_mode="Sram_Only"))[0] == "stale-recording"
     assert failure_of(replay("U55_BI", strict=True))[0] == "stale-recording"
+    assert failure_of(replay("U55_BI", strict_board=True))[0] == "stale-recording"
 
 
 def rewritten(path: Path, member: str, change: Callable[[bytes], bytes]) -> None:

@@ -59,6 +59,9 @@ def test_options_are_refused_by_what_a_target_declares() -> None:
     with pytest.raises(UsageError, match="--fast is for FVPs; --target virtual has one speed") as caught:
         make_target("virtual", U55, fast=True)
     assert caught.value.hint == f"use --target {' or '.join(FVPS)}, or leave out --fast"
+    with pytest.raises(UsageError, match="--strict-board is for the virtual board; --target corstone-300") as caught:
+        make_target("corstone-300", U55, strict_board=True)
+    assert caught.value.hint == "use --target virtual, or leave out --strict-board"
     # The same target with another declaration.
     deaf = dataclasses.replace(find_plugin("virtual"), name="deaf", options=frozenset())
     with pytest.raises(UsageError, match="--strict-waits needs to see into the NPU, which --target deaf"):

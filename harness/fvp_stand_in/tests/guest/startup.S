@@ -26,6 +26,10 @@ reset:
     ldr r0, =0xE000ED08 /* VTOR */
     ldr r1, =__vectors
     str r1, [r0]
+    ldr r0, =0xE001E300 /* CPDLPSTATE: core and EPU stay on */
+    ldr r1, [r0]
+    bic r1, r1, #0x33
+    str r1, [r0]
     ldr r0, =0xE000ED88 /* CPACR: floating point and vectors */
     ldr r1, [r0]
     orr r1, r1, #(0xF << 20)

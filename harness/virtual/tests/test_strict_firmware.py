@@ -1,0 +1,96 @@
+"""Our firmware on the strict board: it keeps every rule on every system, and a firmware that does not is found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.fvp_stand_in.tests.jobs import DATA
+from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.run import find_firmware
+from ethos_hil.harness.socs.registry import find_soc
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.fittings import Adapters, Fittings
+from ethos_hil.harness.virtual.pool import BoardPool
+from ethos_hil.harness.virtual.rules import STRICT_BOARD, Rule
+from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.harness.virtual.tests.programs import load
+from ethos_hil.harness.virtual.tests.test_pool import comparable
+
+NPUS = {"corstone-300": "ethos-u55-128", "corstone-310": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
+TIMEOUT = 60.0
+PAINT = bytes.fromhex("40f8042b")  # str r2, [r0], #4
+NO_PAINT = bytes.fromhex("043000bf")  # adds r0, #4; nop
+
+
+def image(soc: str, name: str = "add", firmware: bytes | None = None) -> Image:
+    recorded = load(name, DATA) if soc == "corstone-320" else load(name)
+    plan = RunPlan(1, len(recorded.inputs), repeat=2)
+    return pack(firmware or find_firmware(soc), recorded.pte, [recorded.inputs], plan)
+
+
+def target(
+    soc: Soc | str, fittings: Fittings | None = None, pool: BoardPool | None = None, *rules: Rule
+) -> VirtualTarget:
+
+    return VirtualTarget(NPUS[soc], soc=soc, rules=STRICT_BOARD, fittings=fittings, pool=pool)
+
+
+@pytest.fixture
+def pool() -> Iterator[BoardPool]:
+    with BoardPool() as made:
+        yield made
+    assert qemu_processes(os.getpid()) == set()
+
+
+@pytest.mark.parametrize("soc", NPUS)
+def test_it_keeps_the_rules_and_gives_the_same_answers(soc: str, pool: BoardPool) -> None:
+    """Also on a board that was used before, by the same program and by others: one QEMU runs them all."""
+    strict, seen = target(soc, None, pool), set()
+    for name in ("add", "convolutions", "add", "add"):
+        packed = image(soc, name)
+        lenient = VirtualTarget(NPUS[soc], soc=soc)
+        lenient.load(packed)
+        expected = lenient.run(timeout=TIMEOUT)
+        strict.load(packed)
+        assert comparable(strict.run(timeout=TIMEOUT)) == comparable(expected)
+        seen |= qemu_processes(os.getpid())
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("soc", NPUS)
+def test_a_firmware_that_does_not_write_its_stack_first_is_found(soc: str) -> None:
+    firmware = find_firmware(soc)
+    assert firmware.count(PAINT) >= 1
+    start = firmware.index(bytes.fromhex("72b6"))  # cpsid i
+    at = firmware.index(PAINT, start)
+    packed = image(soc, firmware=firmware[:at] + NO_PAINT + firmware[at + 4 :])
+    lenient = VirtualTarget(NPUS[soc], soc=soc)
+    lenient.load(packed)
+    lenient.run(timeout=TIMEOUT)
+    strict = target(soc)
+    strict.load(packed)
+    with pytest.raises(TargetError, match=r"rule tcm-ecc of the strict board: .* its ECC is not valid, in ") as caught:
+        strict.run(timeout=TIMEOUT)
+    assert caught.value.kind == "board-rule"
+
+
+@pytest.mark.parametrize("adapters", Adapters)
+@pytest.mark.parametrize("soc", NPUS)
+def test_it_runs_with_and_without_timing_adapters(soc: str, adapters: Adapters) -> None:
+    board = target(soc, Fittings(find_soc(soc).uarts[:1], adapters))
+    board.load(image(soc))
+    assert len(board.run(timeout=TIMEOUT).runs) == 2
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("full_polls", [0, 2])
+def test_it_finds_the_only_uart_of_a_corstone_320(index: int, full_polls: int) -> None:
+    uart = find_soc("corstone-320").uarts[index]
+    board = target("corstone-320", Fittings((uart,), Adapters.ABORT, full_polls=full_polls))
+    board.load(image("corstone-320"))
+    assert len(board.run(timeout=TIMEOUT).runs) == 2
