@@ -22,6 +22,8 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.virtual.cache import CACHE_WINDOWS
+from ethos_hil.harness.virtual.device import Device
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
 from ethos_hil.harness.virtual.memory import RamBlocks
@@ -63,6 +65,7 @@ class QemuBoard:
         blocks: its memory.
         elf: the image in it.
         code: the addresses of the image's own code.
+        npu: the NPU's registers of the run before; with the rule "warm-restart" they outlive it.
         constants: registers of further devices, by window, for a foreign program.
     """
 
@@ -94,6 +97,7 @@ class QemuBoard:
         self.fittings = fittings or Fittings.of(soc, rules)
         self.qemu = qemu or Qemu(plugins=self.fittings.plugins(soc), watcher=watcher(soc, rules, self.fittings))
         self.seed = 0
+        self.npu: Device | None = None
         self._used = False
         self._guards = _guards(soc, self.fittings) if guarded else []
         self.constants = constants(soc) if foreign else {}
@@ -225,7 +229,8 @@ class QemuBoard:
 
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)
-        for window in (*self.fittings.served(self.soc), *self.constants):
+        cached = CACHE_WINDOWS if Rule.CACHE in self.rules else ()
+        for window in (*self.fittings.served(self.soc), *self.constants, *cached):
             for base in window.bases:
                 self.gdb.watch(base, window.size, deadline)
         for guard in self._guards:

@@ -21,6 +21,7 @@ from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
+from ethos_hil.harness.virtual.cache import CachedEngine, DataCache
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.file_calls import INTERRUPTED, FileCall, FileServer
@@ -139,7 +140,8 @@ class Machine:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict, system=memories), self._memory)
-            self.device = self._npu(configuration)
+            self._cache = None if self._qemu.watcher is None else DataCache(self._qemu.watcher)
+            self.device = board.npu = self._npu(configuration)
             self.adapters = TimingAdapters()
             self._bus = PeripheralBus(self._peripherals())
             self._call_memory: ProcessorMemory | None = None
@@ -334,13 +336,18 @@ class Machine:
         peripherals |= dict.fromkeys(fittings.served_uarts(), self._uart)
         peripherals |= dict.fromkeys(fittings.dead, AbsentDevice())
         peripherals[soc.npu_registers] = self.device
+        if Rule.CACHE in self._board.rules and self._cache is not None:
+            peripherals |= self._cache.peripherals
         return peripherals
 
     def _npu(self, configuration: Configuration) -> Device:
         rules = self._board.rules & NPU_RULES
+        jobs: JobEngine = self.engine
+        if Rule.CACHE in self._board.rules and self._cache is not None:
+            jobs = CachedEngine(jobs, self._cache)
         if not rules:
-            return Device(configuration, self.engine)
-        return StrictDevice(configuration, self.engine, self._board.soc, rules, self._board.seed)
+            return Device(configuration, jobs)
+        return StrictDevice(configuration, jobs, self._board.soc, rules, self._board.seed)
 
     def _end_job(self) -> float:
         """End the NPU's job if its time has come. Return the seconds until then."""

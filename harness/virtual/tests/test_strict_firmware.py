@@ -12,7 +12,6 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import DATA
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.pool import BoardPool
@@ -33,10 +32,7 @@ def image(soc: str, name: str = "add", firmware: bytes | None = None) -> Image:
     return pack(firmware or find_firmware(soc), recorded.pte, [recorded.inputs], plan)
 
 
-def target(
-    soc: Soc | str, fittings: Fittings | None = None, pool: BoardPool | None = None, *rules: Rule
-) -> VirtualTarget:
-
+def target(soc: str, fittings: Fittings | None = None, pool: BoardPool | None = None) -> VirtualTarget:
     return VirtualTarget(NPUS[soc], soc=soc, rules=STRICT_BOARD, fittings=fittings, pool=pool)
 
 
@@ -93,4 +89,48 @@ def test_it_finds_the_only_uart_of_a_corstone_320(index: int, full_polls: int) -
     uart = find_soc("corstone-320").uarts[index]
     board = target("corstone-320", Fittings((uart,), Adapters.ABORT, full_polls=full_polls))
     board.load(image("corstone-320"))
+    assert len(board.run(timeout=TIMEOUT).runs) == 2
+
+
+CACHE_ON = bytes.fromhex("42f45022")  # orr.w r2, r2, #0xd0000: branch prediction, low-overhead loops and the data cache
+CACHE_OFF = bytes.fromhex("42f44022")
+CLEAN_A_LINE = bytes.fromhex("c2f8683f")  # str.w r3, [r2, #0xf68]
+INVALIDATE_A_LINE = bytes.fromhex("c2f85c3f")
+NOTHING = bytes.fromhex("00bf00bf")
+
+
+def changed(firmware: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+    """Return a firmware with instructions replaced that it has once."""
+    for old, new in changes:
+        assert firmware.count(old) == 1
+        firmware = firmware.replace(old, new)
+    return firmware
+
+
+@pytest.mark.parametrize("soc", NPUS)
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        (None, ""),
+        (CLEAN_A_LINE, "they were written and not cleaned, in "),
+        (INVALIDATE_A_LINE, ", where the NPU has written since: the data cache may hold older bytes, in "),
+    ],
+)
+def test_with_the_data_cache_on_it_cleans_and_invalidates(soc: str, without: bytes | None, said: str) -> None:
+    """The firmware leaves the cache off; here it is on, and its maintenance is left out."""
+    firmware = changed(find_firmware(soc), (CACHE_OFF, CACHE_ON), *([(without, NOTHING)] if without else []))
+    board = VirtualTarget(NPUS[soc], soc=soc, rules=STRICT_BOARD | {Rule.CACHE})
+    board.load(image(soc, "convolutions", firmware))
+    if not said:
+        assert len(board.run(timeout=TIMEOUT).runs) == 2
+        return
+    with pytest.raises(TargetError, match="rule cache of the strict board: ") as caught:
+        board.run(timeout=TIMEOUT)
+    assert said in caught.value.message
+
+
+def test_with_the_data_cache_off_nothing_needs_cleaning() -> None:
+    firmware = changed(find_firmware(), (CLEAN_A_LINE, NOTHING), (INVALIDATE_A_LINE, NOTHING))
+    board = VirtualTarget(NPUS["corstone-300"], rules=STRICT_BOARD | {Rule.CACHE})
+    board.load(image("corstone-300", firmware=firmware))
     assert len(board.run(timeout=TIMEOUT).runs) == 2
