@@ -136,6 +136,14 @@ static void cached_access(const void* instruction, uint32_t address, uint32_t si
   }
 }
 
+/* Whether this word of a TCM and the next one were written, which is nearly always the case. `written` is not the
+ * state's last field, so to look behind its end does no harm. */
+static int was_written(uint8_t page, uint32_t address) {
+  uint16_t both;
+  memcpy(&both, &state->written[(page & SECOND_TCM) != 0][address % TCM_BYTES / 4], sizeof both);
+  return both == 0x0101u;
+}
+
 static void low_access(uint8_t page, const void* instruction, uint32_t address, uint32_t size, int store) {
   if (page & MISSING) {
     report(NO_MEMORY, instruction, address, size, store);
@@ -194,7 +202,7 @@ static void on_access(unsigned int cpu, uint32_t info, uint64_t virtual_address,
   const uint32_t address = (uint32_t)virtual_address;
   if (address < LIMIT_OF_PAGES) {
     const uint8_t page = state->pages[address >> 12];
-    if (page != 0) {
+    if (page != 0 && !(page & TCM && was_written(page, address))) {
       low_access(page, instruction, address, 1u << qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info));
     }
   } else if (address < NORMAL_BEGIN || address >= NORMAL_END) {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.tests.jobs import DATA
@@ -134,3 +137,27 @@ def test_with_the_data_cache_off_nothing_needs_cleaning() -> None:
     board = VirtualTarget(NPUS["corstone-300"], rules=STRICT_BOARD | {Rule.CACHE})
     board.load(image("corstone-300", firmware=firmware))
     assert len(board.run(timeout=TIMEOUT).runs) == 2
+
+
+def undefined_at(firmware: bytes, function: str) -> bytes:
+    """Return a firmware with an undefined instruction at the beginning of a function."""
+    elf = ELFFile(io.BytesIO(firmware))
+    symbols = elf.get_section_by_name(".symtab")
+    assert isinstance(symbols, SymbolTableSection)
+    (address,) = {symbol["st_value"] & ~1 for symbol in symbols.iter_symbols() if function in symbol.name}
+    (at,) = (
+        address - part["p_vaddr"] + part["p_offset"]
+        for part in elf.iter_segments("PT_LOAD")
+        if part["p_vaddr"] <= address < part["p_vaddr"] + part["p_filesz"]
+    )
+    return firmware[:at] + bytes.fromhex("00de") + firmware[at + 2 :]
+
+
+@pytest.mark.parametrize("soc", NPUS)
+def test_the_report_of_a_fault_keeps_the_rules_too(soc: str) -> None:
+    """It has a stack of its own, and reads what the exception pushed."""
+    board = target(soc)
+    board.load(image(soc, firmware=undefined_at(find_firmware(soc), "3npu10initialise")))
+    with pytest.raises(TargetError, match=r"UsageFault \(UNDEFINSTR\) in ethos_hil::npu::initialise") as caught:
+        board.run(timeout=TIMEOUT)
+    assert caught.value.kind == "fault"
