@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in import install as launchers_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
-from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
+from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
 from ethos_hil.harness.virtual.tests.programs import Recorded
 
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
@@ -41,6 +41,7 @@ done
 """
 
 Fake = Callable[..., Path]
+Install = Callable[..., Path]
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def processes_with(text: str) -> list[int]:
 def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of our launchers."""
     folder = tmp_path_factory.mktemp("launchers")
-    install(folder)
+    launchers_of.install(folder)
     return folder
 
 
@@ -105,6 +106,19 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
         return path
 
     return make
+
+
+@pytest.fixture
+def install(tmp_path: Path, launchers: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Lets targets find a variant, and returns the file that has the arguments of its last run."""
+
+    def put(variant: FvpVariant, model: FvpModel = MODELS["corstone-300"]) -> Path:
+        folder = tmp_path / "fvps"
+        variant.install(folder, model, launchers)
+        monkeypatch.setenv(FVP_PATH_VARIABLE, str(folder))
+        return folder / "arguments"
+
+    return put
 
 
 def image_of(recorded: Recorded, soc: str = "corstone-300", repeat: int = 1, *, printable: bool = False) -> Image:

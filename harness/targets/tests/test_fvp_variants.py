@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +19,11 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link_choice import run_image
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
 from ethos_hil.harness.targets import fvp, fvp_description
 from ethos_hil.harness.targets.contract_programs import endless
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.tests.conftest import MODELS, image_of
-from ethos_hil.harness.targets.tests.variants import RUN, FvpVariant
+from ethos_hil.harness.targets.tests.conftest import MODELS, Install, image_of
+from ethos_hil.harness.targets.tests.variants import OBEYS_DC4, RUN, FvpVariant
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.npu_name import NpuName
 
@@ -33,20 +31,6 @@ pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 U55 = NpuName("u55", 128)
 BOARD = "mps3_board"
-Install = Callable[..., Path]
-
-
-@pytest.fixture
-def install(tmp_path: Path, launchers: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Lets targets find a variant, and returns the file that has the arguments of its last run."""
-
-    def put(variant: FvpVariant, model: FvpModel = MODELS["corstone-300"]) -> Path:
-        folder = tmp_path / "fvps"
-        variant.install(folder, model, launchers)
-        monkeypatch.setenv(FVP_PATH_VARIABLE, str(folder))
-        return folder / "arguments"
-
-    return put
 
 
 def run(image: Image, timeout: float = 60.0) -> Outcome:
@@ -200,13 +184,6 @@ def test_the_list_of_another_corstone_says_that_it_is(
 
 
 # --- UARTs that are no plain wire. ---
-
-
-OBEYS_DC4 = FvpVariant(
-    (f"{BOARD}.uart0.enable_dc4",),
-    body=f'echo run >> "$here/runs"; exec "$launcher" "$@" -C {BOARD}.uart0.enable_dc4=1',
-)
-"""An FVP that lists no enable_dc4, and obeys the byte all the same."""
 
 
 @pytest.fixture

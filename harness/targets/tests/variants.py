@@ -82,3 +82,10 @@ class FvpVariant:
         path.write_text(script)
         path.chmod(0o755)
         return path
+
+
+OBEYS_DC4 = FvpVariant(
+    ("mps3_board.uart0.enable_dc4",),
+    body='echo run >> "$here/runs"; exec "$launcher" "$@" -C mps3_board.uart0.enable_dc4=1',
+)
+"""An FVP that lists no enable_dc4, and obeys the byte all the same."""
