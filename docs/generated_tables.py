@@ -59,6 +59,12 @@ def _fvp_options() -> str:
     return tables.options()
 
 
+def _fvp_settings() -> str:
+    from ethos_hil.harness.targets import fvp_parameter_table
+
+    return fvp_parameter_table.markdown()
+
+
 def _kernels() -> str:
     import kernel_table
 
@@ -117,6 +123,7 @@ TABLES: dict[str, Callable[[], str]] = {
     },
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,
+    "fvp-settings": _fvp_settings,
     "kernels": _kernels,
     "npu-operations": _npu_operations,
     "npu-forms": _npu_forms,

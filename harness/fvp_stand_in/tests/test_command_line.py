@@ -154,6 +154,14 @@ def test_the_output_of_list_params_is_a_configuration_file(tmp_path: Path) -> No
         assert settings(model, f"-f {config} x") == settings(model, "x")
 
 
+def test_a_setting_after_a_list_of_parameters_counts(tmp_path: Path) -> None:
+    """Of two parameters for one address, the list sets both."""
+    config = tmp_path / "parameters.txt"
+    config.write_text(listing(CORSTONE_320))
+    setting = "-C mps4_board.subsystem.iotss3_systemcontrol.INITSVTOR_RST=0x10000000"
+    assert settings(CORSTONE_320, f"-f {config} {setting} x").boot == 0x10000000
+
+
 def test_data_has_an_instance_and_a_number() -> None:
     line = settings(CORSTONE_300_U55, "x --data a=b@0x100 -d /some=where/c@256 --data=d@e@16")
     assert line.data == (DataFile(Path("b"), 0x100), DataFile(Path("/some=where/c"), 256), DataFile(Path("d@e"), 16))

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.fvp_stand_in.command_line import UartSettings
 from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.simulation import Screen, UartOutput
 from ethos_hil.harness.fvp_stand_in.tables import options, parameters
 from ethos_hil.harness.socs.fvps import MODELS
 from ethos_hil.lowering.errors import UsageError
@@ -94,3 +96,13 @@ def test_the_documents_tables_have_all_that_a_launcher_takes(launchers: Path, ex
     assert names - in_table == set()
     help_text = ask(launchers, executable, "--help").stdout
     assert set(re.findall(r"--[a-z][a-z-]+", help_text)) <= set(re.findall(r"--[a-z][a-z-]+", options()))
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_dc4_stops_the_output_where_it_is_enabled(tmp_path: Path, size: int) -> None:
+    sent = b"before\x13\x14behind\x14\x04"
+    for dc4, received in ((True, b"before\x13\x14"), (False, sent)):
+        uart = UartOutput(UartSettings(str(tmp_path / "uart"), dc4=dc4), Screen())
+        for start in range(0, len(sent), size):
+            uart.write(sent[start : start + size])
+        assert (tmp_path / "uart").read_bytes() == received
