@@ -64,9 +64,11 @@ def main(
     stdout.print(_table([examination for examination, _ in found]))
     for examination, sessions in found:
         for line in _lines(examination, sessions):
-            stdout.print(line)
+            stdout.print(line, soft_wrap=True)
     kinds = "versions, lists of parameters, command lines, UART bytes, consoles, records, cycles, results of tests"
-    stdout.print(f"{out}: {len(files)} files ({kinds}), without paths and names of this computer: please send it")
+    stdout.print(
+        f"{out}: {len(files)} files ({kinds}), without paths and names of this computer: please send it", soft_wrap=True
+    )
     if not all(examination.well and all(one.well for one in sessions) for examination, sessions in found):
         raise typer.Exit(1)
 
