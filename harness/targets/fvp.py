@@ -52,6 +52,8 @@ _TELLING_SECONDS = 1.0
 """Between two words about how many bytes have come."""
 _STOPPED_SECONDS = 10.0
 """After so long within a frame, behind a byte that a UART may obey, no further byte is waited for."""
+_QUIET_SECONDS = 2.0
+"""An output that had bytes so shortly before the time limit has not stopped: the run is slow."""
 _LATE = "the FVP wrote the last of its UART's output when it was ended at the time limit: it buffers that output"
 
 
@@ -97,9 +99,8 @@ class FvpTarget(Target):
         witness: gets the evidence of each run and boot, before its outcome or its error.
     """
 
-    witness: Callable[[FvpEvidence], None] | None = None
-
     kind = "fvp"
+    witness: Callable[[FvpEvidence], None] | None = None
 
     def __init__(
         self,
@@ -326,7 +327,8 @@ class FvpTarget(Target):
 
 def _refusal(error: TargetError, uart: UartFile) -> TargetError:
     """Return `error`, or that the UART refuses binary frames where its bytes say so."""
-    broken = error.kind == FailureKind.LINK or (error.kind == FailureKind.TIMEOUT and uart.unfinished)
+    stopped = uart.unfinished > 0 and uart.quiet_seconds > _QUIET_SECONDS
+    broken = error.kind == FailureKind.LINK or (error.kind == FailureKind.TIMEOUT and stopped)
     why = refused_binary(bytes(uart.first), uart.last) if broken else None
     if why is None:
         return error

@@ -61,10 +61,14 @@ class UartFile:
         self.unfinished = len(data) - data.rindex(0) - 1 if 0 in data else self.unfinished + len(data)
         return data
 
+    @property
+    def quiet_seconds(self) -> float:
+        """Return how long no byte has come."""
+        return time.monotonic() - self._heard
+
     def stopped_for(self, seconds: float) -> bool:
         """Return whether the output stopped so long ago, within a binary frame and at a byte that a UART may obey."""
-        at = self.unfinished > 0 and self.last in _COMMANDS
-        return at and time.monotonic() > self._heard + seconds
+        return self.unfinished > 0 and self.last in _COMMANDS and self.quiet_seconds > seconds
 
 
 def refused_binary(received: bytes, last: bytes) -> str | None:

@@ -134,6 +134,16 @@ def test_what_an_fvp_has_is_set(install: Install, add_image: Image) -> None:
     }
 
 
+def test_each_file_is_asked_once_and_a_new_one_anew(install: Install) -> None:
+    questions = install(FvpVariant()).parent / "questions"
+    for _ in range(3):
+        FvpTarget("corstone-300", U55)
+    assert questions.read_text().split() == ["--version", "--list-params"]
+    install(FvpVariant((f"{BOARD}.uart0.out_file",)))
+    with pytest.raises(TargetNotAvailable, match="out_file"):
+        FvpTarget("corstone-300", U55)
+
+
 def test_without_a_list_only_the_usual_parameters_are_set(install: Install, add_image: Image) -> None:
     arguments = install(FvpVariant(listing="exit 1"))
     run(add_image)
@@ -296,6 +306,15 @@ def test_a_uart_that_drops_a_byte_is_recognised(install: Install, image: Image) 
     assert isinstance(error, BinaryRefused)
     assert error.kind == "link"
     assert "no byte 0x14 (enable_dc4) is among" in error.message
+
+
+def test_a_run_that_is_only_slow_is_not_taken_for_one(install: Install, image: Image) -> None:
+    """The time limit passes within a frame, while bytes come."""
+    install(FvpVariant(body="""while :; do printf a >> "$uart"; sleep 0.1; done"""))
+    error = fails(image, timeout=1.0)
+    assert error.kind == "timeout"
+    assert not isinstance(error, BinaryRefused)
+    assert "bytes of a frame" in error.message
 
 
 def test_silence_names_the_uarts_that_the_firmware_writes_to(install: Install, add_image: Image) -> None:

@@ -14,6 +14,7 @@ ARMS_VERSION = "Fast Models [11.27.42 (Oct  9 2024)]"
 _SCRIPT = """#!/bin/sh
 here={here}
 launcher={launcher}
+case "$1" in --*) echo "$1" >> "$here/questions" ;; esac
 case "$1" in
   --version) echo {version}; exit 0 ;;
   --list-params) {listing} ;;
