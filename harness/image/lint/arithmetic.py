@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ethos_hil.harness.image.lint.core import MASK, Core, Value, shifted
+from ethos_hil.harness.image.lint.core import MASK, Core, Value, number_operand, register_operand, shifted
 from ethos_hil.harness.image.lint.instruction import PC, Instruction, Shifted
 
 
@@ -12,7 +12,7 @@ def _three(p: Core, i: Instruction, address: int) -> tuple[int, Value, Value]:
     """Return the destination, and the values of both sources, of which the first may be left out."""
     operands = i.operands if len(i.operands) == 3 else (i.operands[0], *i.operands)
     destination = operands[0]
-    assert isinstance(destination, Shifted)
+    destination = register_operand(destination)
     return destination.register, p.value(operands[1], address), p.value(operands[2], address)
 
 
@@ -79,7 +79,7 @@ def _logical(p: Core, i: Instruction, address: int) -> None:
             p.state.c = bool(last >> 31)
     if i.name in ("tst", "teq"):
         return
-    assert isinstance(first, Shifted)
+    first = register_operand(first)
     p.set(first.register, result)
 
 
@@ -111,7 +111,7 @@ def _adr(p: Core, i: Instruction, address: int) -> None:
 
 def _extend(p: Core, i: Instruction, address: int) -> None:
     first, last = i.operands[0], p.value(i.operands[-1], address)
-    assert isinstance(first, Shifted)
+    first = register_operand(first)
     bits = 8 if i.name.endswith("b") else 16
     if last is not None:
         last &= (1 << bits) - 1
@@ -123,10 +123,10 @@ def _extend(p: Core, i: Instruction, address: int) -> None:
 def _bits(p: Core, i: Instruction, address: int) -> None:
     """Carry out UBFX, SBFX, BFI and BFC."""
     first = i.operands[0]
-    assert isinstance(first, Shifted)
+    first = register_operand(first)
     low, width = i.operands[-2], i.operands[-1]
-    assert isinstance(low, int)
-    assert isinstance(width, int)
+    low = number_operand(low)
+    width = number_operand(width)
     mask = (1 << width) - 1
     old = p.state.r[first.register]
     source = 0 if i.name == "bfc" else p.value(i.operands[1], address)
@@ -146,11 +146,11 @@ def _bits(p: Core, i: Instruction, address: int) -> None:
 def _computed(p: Core, i: Instruction, address: int) -> None:
     """Carry out what needs no flags: multiplications, divisions, counts, reversals."""
     first, *rest = i.operands
-    assert isinstance(first, Shifted)
+    first = register_operand(first)
     values = [p.value(each, address) for each in (i.operands if i.name == "mul" and len(rest) == 1 else rest)]
     if i.name in ("umull", "smull", "umlal", "smlal"):
         second = rest[0]
-        assert isinstance(second, Shifted)
+        second = register_operand(second)
         a, b = values[1], values[2]
         product = None if a is None or b is None or i.name.endswith("lal") else _product(i.name, a, b)
         p.set(first.register, None if product is None else product & MASK)
@@ -198,10 +198,10 @@ def _unknown(p: Core, i: Instruction, address: int) -> None:
 def _select(p: Core, i: Instruction, address: int) -> None:
     """Carry out CSEL, CSINC, CSINV and CSNEG; register 15 is zero here."""
     d, n, m, condition = i.operands
-    assert isinstance(d, Shifted)
-    assert isinstance(n, Shifted)
-    assert isinstance(m, Shifted)
-    assert isinstance(condition, int)
+    d = register_operand(d)
+    n = register_operand(n)
+    m = register_operand(m)
+    condition = number_operand(condition)
     passed = p.passed(condition)
     one, other = (0 if each.register == PC else p.state.r[each.register] for each in (n, m))
     if other is not None:

@@ -35,6 +35,20 @@ class NotFollowed(Exception):
     """The processor cannot go on. The message says why."""
 
 
+def register_operand(operand: object) -> Shifted:
+    """Return an operand that has to be a register."""
+    if not isinstance(operand, Shifted):
+        raise NotFollowed("it has an instruction in a form that is not modelled")
+    return operand
+
+
+def number_operand(operand: object) -> int:
+    """Return an operand that has to be a number."""
+    if not isinstance(operand, int):
+        raise NotFollowed("it has an instruction in a form that is not modelled")
+    return operand
+
+
 class Undecided(Exception):
     """Where the program goes on depends on what is not known. `choices` are the addresses."""
 
@@ -98,7 +112,7 @@ class Core:
         """Return the value of a register or immediate operand; shifted, where it says so."""
         if isinstance(operand, int):
             return operand
-        assert isinstance(operand, Shifted)
+        operand = register_operand(operand)
         found = address + 4 if operand.register == PC and address else self.state.r[operand.register]
         return shifted(found, operand.how, operand.amount)[0] if operand.how else found
 
@@ -141,6 +155,14 @@ class Core:
     def store(self, address: Value, size: int, value: Value, strict: bool = False) -> None:
         """Store to memory."""
         self.memory.store(None if address is None else address & MASK, size, value, strict)
+
+    @property
+    def flags(self) -> Value:
+        """The flags as APSR has them."""
+        s = self.state
+        if s.n is None or s.z is None or s.c is None or s.v is None:
+            return None
+        return s.n << 31 | s.z << 30 | s.c << 29 | s.v << 28
 
     def nz(self, value: Value) -> None:
         """Set the flags N and Z."""

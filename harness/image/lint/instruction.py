@@ -184,7 +184,7 @@ def _by_capstone(code: bytes, address: int) -> Instruction:
         len(code),
         condition,
         tuple(operands),
-        found.update_flags,
+        found.update_flags and found.mnemonic.removesuffix(".w").endswith("s"),  # Capstone 5 says so of ADC and SBC too
         found.writeback,
         bool(found.post_index),
         text=f"{found.mnemonic} {found.op_str}".strip(),

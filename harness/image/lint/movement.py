@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ethos_hil.harness.image.lint.core import MASK, Core, NotFollowed, Undecided, Value
+from ethos_hil.harness.image.lint.core import (
+    MASK,
+    Core,
+    NotFollowed,
+    Undecided,
+    Value,
+    number_operand,
+    register_operand,
+)
 from ethos_hil.harness.image.lint.instruction import LR, PC, SP, Instruction, Place, Shifted
 
 _MSP, _PSP, _CONTROL = 8, 9, 20
@@ -36,7 +44,7 @@ def _load(p: Core, i: Instruction, address: int) -> None:
     for operand in i.operands:
         if isinstance(operand, Place):
             break
-        assert isinstance(operand, Shifted)
+        operand = register_operand(operand)
         targets.append(operand.register)
     found = []
     for number in range(len(targets)):
@@ -65,7 +73,7 @@ def _store(p: Core, i: Instruction, address: int) -> None:
         p.store(None if at is None else at + 4 * number, size, value, strict)
     if exclusive:
         status = i.operands[0]
-        assert isinstance(status, Shifted)
+        status = register_operand(status)
         p.set(status.register, 0)
     _writeback(p, i, place, at)
 
@@ -106,7 +114,7 @@ def _floating(p: Core, i: Instruction, address: int) -> None:
             p.state.n = p.state.z = p.state.c = p.state.v = None
         return
     size = i.operands[-1]
-    assert isinstance(size, int)
+    size = number_operand(size)
     if i.name in ("vldr", "vstr"):
         at = p.place(_place_of(i), address)
     else:
@@ -131,7 +139,7 @@ def _branch(p: Core, i: Instruction, address: int) -> None:
 
 def _compare_branch(p: Core, i: Instruction, address: int) -> None:
     value, target = p.value(i.operands[0]), i.operands[1]
-    assert isinstance(target, int)
+    target = number_operand(target)
     if value is None:
         raise Undecided((address + 2, target))
     if (value == 0) == (i.name == "cbz"):
@@ -164,7 +172,7 @@ def _loop(p: Core, i: Instruction, address: int) -> None:
 
 def _it(p: Core, i: Instruction, address: int) -> None:
     code = i.operands[0]
-    assert isinstance(code, int)
+    code = number_operand(code)
     condition, mask = code >> 4, code & 0xF
     found = [condition]
     while mask & 7:
@@ -175,13 +183,16 @@ def _it(p: Core, i: Instruction, address: int) -> None:
 
 def _special(p: Core, i: Instruction, address: int) -> None:
     register, number = i.operands[0], i.operands[-1]
-    assert isinstance(register, Shifted)
-    assert isinstance(number, int)
+    register = register_operand(register)
+    number = number_operand(number)
     special = p.state.special
     assert special is not None
     on_process_stack = bool((special.get(_CONTROL) or 0) & 2)
     current = _PSP if on_process_stack else _MSP
     if i.name == "mrs":
+        if number <= 3:  # APSR, with others that read as zero in a program
+            p.set(register.register, p.flags)
+            return
         default = 0 if number in (_CONTROL, 16, 17, 19) else None
         p.set(register.register, p.state.r[SP] if number == current else special.get(number, default))
         return
@@ -201,7 +212,7 @@ def _nothing(p: Core, i: Instruction, address: int) -> None:
 
 def _clear(p: Core, i: Instruction, address: int) -> None:
     for operand in i.operands:
-        assert isinstance(operand, Shifted)
+        operand = register_operand(operand)
         p.set(operand.register, 0)
 
 
