@@ -18,7 +18,7 @@ from ethos_hil.harness.image.lint.processor import Processor
 from ethos_hil.harness.image.lint.program import ElfProgram
 
 _MOST_STEPS = 3_000_000
-_SECONDS = 60.0
+_SECONDS = 30.0
 _MOST_CHOICES = 100
 _ROUNDS = 2
 """Of a loop that waits for a device, before the other way is taken."""
