@@ -34,6 +34,7 @@ class ElfProgram:
     Attributes:
         soc: the system.
         segments: what is loaded, in the order of the file.
+        hard_float: whether its functions pass floats in registers of the FPU (e_flags, EF_ARM_ABI_FLOAT_HARD).
     """
 
     def __init__(self, elf: bytes, soc: Soc) -> None:
@@ -45,6 +46,7 @@ class ElfProgram:
         self.soc = soc
         file = io.BytesIO(elf)
         self.segments: Sequence[Segment] = segments(file)
+        self.hard_float = bool(int.from_bytes(elf[36:40], "little") & 0x400)
         self._loaded = [(segment.load_address, segment.read(file)) for segment in self.segments if segment.file_size]
         self._symbols = Symbols(elf)
         self._sections, self._named = _names(elf)

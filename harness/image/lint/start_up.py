@@ -81,6 +81,7 @@ class _Walker:
                 end = ""
                 address = processor.state.r[PC]
                 if address in goals:
+                    self._at_main(memory)
                     return self._done(processor, steps, f"main, after {steps:,} instructions", True)
                 if steps >= _MOST_STEPS or (steps % 10_000 == 0 and deadline.passed):
                     end = f"after {steps:,} instructions, which is as far as this looks"
@@ -124,6 +125,16 @@ class _Walker:
             processor.unsure = False
             self._left_open()
         return ""
+
+    def _at_main(self, memory: PartMemory) -> None:
+        if self.program.hard_float and not memory.fp_enabled:
+            self.report(
+                FP_ENABLED,
+                Severity.WARNING,
+                "it calls main, whose code is for an FPU, and CPACR (0xE000ED88) gives no access: unless main sets it, "
+                "the first such instruction is a UsageFault",
+                "set CP10 and CP11 in CPACR in start-up",
+            )
 
     def _choose(self, processor: Processor, memory: PartMemory, way: Undecided) -> None:
         self._left_open()

@@ -282,6 +282,14 @@ def test_an_fp_instruction_in_our_own_reset_handler_is_an_error() -> None:
     assert "startup.cc:" in finding.place
 
 
+@pytest.mark.parametrize("enable", ["", ENABLE], ids=["never enabled", "enabled"])
+def test_code_for_an_fpu_that_nobody_enables_is_found(compiler: Compiler, enable: str) -> None:
+    elf = compiler.elf(enable)
+    hard_float = elf[:36] + (int.from_bytes(elf[36:40], "little") | 0x400).to_bytes(4, "little") + elf[40:]
+    assert found(checked(elf)) == []
+    assert found(checked(hard_float)) == ([] if enable else [(FP_ENABLED, WARNING)])
+
+
 def test_what_depends_on_a_device_is_a_warning(compiler: Compiler) -> None:
     body = f"ldr r2, =0x58000000; ldr r3, [r2]; tst r3, #1; bne 1f; vmov s0, r0; 1: {ENABLE}"
     report = checked(compiler.elf(body))
