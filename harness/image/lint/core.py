@@ -16,7 +16,13 @@ Value = int | None
 
 
 class CoreMemory(Protocol):
-    """What the processor is connected to."""
+    """What the processor is connected to.
+
+    Attributes:
+        code_version: another number whenever what `fetch` returned before has changed.
+    """
+
+    code_version: int
 
     def load(self, address: int, size: int, strict: bool) -> Value:
         """Return `size` (1, 2 or 4) bytes, zero-extended, or None where they are not known.

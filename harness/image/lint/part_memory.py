@@ -33,6 +33,7 @@ class PartMemory:
         cpacr: what the program wrote to CPACR; None if that is not known.
         words: what it wrote to memory, by the secure address of each word; None where the value is not known.
         lost: how many of its stores went to addresses that are not known.
+        code_version: how often it has written to what was executed before.
     """
 
     def __init__(self, program: ElfProgram, report: Report) -> None:
@@ -40,6 +41,8 @@ class PartMemory:
         self.cpacr: Value = 0
         self.words: dict[int, Value] = {}
         self.lost = 0
+        self.code_version = 0
+        self._code: set[int] = set()
         self._program = program
         self._report = report
         self._ranges = [
@@ -63,7 +66,9 @@ class PartMemory:
 
     def fetch(self, address: int) -> int | None:
         """Return the halfword of code at `address`, or None where there is none."""
-        word = self._word(self._secure(address) & ~3)
+        at = self._secure(address) & ~3
+        self._code.add(at)
+        word = self._word(at)
         return None if word is None else word >> (16 if address & 2 else 0) & 0xFFFF
 
     def load(self, address: int, size: int, strict: bool) -> Value:
@@ -101,6 +106,7 @@ class PartMemory:
         at = self._secure(address)
         first, last = at & ~3, at + size - 1 & ~3
         for word in range(first, last + 4, 4):
+            self.code_version += word in self._code
             begin, end = max(at, word), min(at + size, word + 4)
             if end - begin == 4:
                 self.words[word] = None if value is None else value >> 8 * (begin - at) & MASK

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ethos_hil.harness.image.lint.arithmetic import ARITHMETIC
-from ethos_hil.harness.image.lint.core import Core, NotFollowed, Undecided
+from ethos_hil.harness.image.lint.core import Core, CoreMemory, NotFollowed, Undecided
 from ethos_hil.harness.image.lint.instruction import PC, Instruction, decode, is_wide
 from ethos_hil.harness.image.lint.movement import MOVEMENT
 
@@ -17,6 +17,12 @@ STEPS = {**ARITHMETIC, **MOVEMENT}
 
 class Processor(Core):
     """One core that executes instructions."""
+
+    def __init__(self, memory: CoreMemory, stack: int, entry: int) -> None:
+        """Put a core at `entry`, with `stack` as its main stack pointer."""
+        super().__init__(memory, stack, entry)
+        self._decoded: dict[int, Instruction] = {}
+        self._version = memory.code_version
 
     def next(self) -> Instruction:
         """Return the instruction that is executed next.
@@ -27,11 +33,18 @@ class Processor(Core):
         address = self.state.r[PC]
         if address is None:
             raise NotFollowed("it jumps to an address that is not known before it runs")
+        if self._version != self.memory.code_version:
+            self._version = self.memory.code_version
+            self._decoded.clear()
+        known = self._decoded.get(address)
+        if known is not None:
+            return known
         first = self.memory.fetch(address)
         if first is None:
             raise NotFollowed(f"there is no code at 0x{address:08x}")
         second = self.memory.fetch(address + 2) if is_wide(first) else 0
-        return decode(first, second or 0, address)
+        found = self._decoded[address] = decode(first, second or 0, address)
+        return found
 
     def step(self, instruction: Instruction) -> None:
         """Execute an instruction, which `next` returned.

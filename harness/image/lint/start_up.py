@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.image.lint.core import NotFollowed, Registers, Undecided, Value
 from ethos_hil.harness.image.lint.flaw import FP_ENABLED, Flaw, Severity
 from ethos_hil.harness.image.lint.instruction import PC, Instruction
@@ -18,8 +17,10 @@ from ethos_hil.harness.image.lint.processor import Processor
 from ethos_hil.harness.image.lint.program import ElfProgram
 
 _MOST_STEPS = 3_000_000
-_SECONDS = 30.0
+"""A quarter of a minute of CPU time. Arm's runner of ExecuTorch for an SSE-300 takes two millions."""
 _MOST_CHOICES = 100
+_MOST_NAMED = 5
+"""Places that are looked up for the report."""
 _ROUNDS = 2
 """Of a loop that waits for a device, before the other way is taken."""
 _SYS_EXIT, _SYS_HEAPINFO, _SYS_EXIT_EXTENDED = 0x18, 0x16, 0x20
@@ -64,7 +65,7 @@ class _Walker:
     choices: list[_Choice] = field(default_factory=list)
     seen: set[tuple[str, str, str | None]] = field(default_factory=set)
     rounds: Counter[int] = field(default_factory=Counter)
-    open: dict[str, None] = field(default_factory=dict)
+    open: dict[int, None] = field(default_factory=dict)
     here: int = 0
     unsure: bool = False
 
@@ -73,7 +74,6 @@ class _Walker:
         processor = Processor(memory, stack, entry)
         main = self.program.named("main")
         goals = self.program.aliases(main) if main is not None else ()
-        deadline = Deadline(_SECONDS)
         first: tuple[list[Flaw], str] | None = None
         steps = 0
         while True:
@@ -83,7 +83,7 @@ class _Walker:
                 if address in goals:
                     self._at_main(memory)
                     return self._done(processor, steps, f"main, after {steps:,} instructions", True)
-                if steps >= _MOST_STEPS or (steps % 10_000 == 0 and deadline.passed):
+                if steps >= _MOST_STEPS:
                     end = f"after {steps:,} instructions, which is as far as this looks"
                 else:
                     steps += 1
@@ -93,11 +93,12 @@ class _Walker:
             if not end:
                 continue
             first = first or (list(self.findings), end)
-            if not self.choices or steps >= _MOST_STEPS or deadline.passed:
+            if not self.choices or steps >= _MOST_STEPS:
                 self.findings = first[0]
                 return self._done(processor, steps, first[1], False)
             choice = self.choices.pop()
             processor.state, memory.words, memory.cpacr = choice.state, choice.words, choice.cpacr
+            memory.code_version += 1
             del self.findings[choice.found :]
 
     def _step(self, processor: Processor, memory: PartMemory) -> str:
@@ -148,7 +149,7 @@ class _Walker:
 
     def _left_open(self) -> None:
         self.unsure = True
-        self.open[f"a condition at {self.program.place(self.here)}"] = None
+        self.open[self.here] = None
 
     def _semihosting(self, processor: Processor, instruction: Instruction) -> str:
         """Go on after a call of semihosting, whose answer is not known."""
@@ -167,6 +168,10 @@ class _Walker:
 
     def report(self, check: str, severity: Severity, message: str, remedy: str) -> None:
         """Keep a finding; of each kind the first one in a function."""
+        here = (check, remedy, str(self.here))
+        if here in self.seen:
+            return
+        self.seen.add(here)
         place = self.program.place(self.here)
         kind = (check, remedy, place.partition(" at ")[0])
         if kind in self.seen:
@@ -175,7 +180,9 @@ class _Walker:
         self.findings.append(Flaw(check, Severity.WARNING if self.unsure else severity, message, place, remedy))
 
     def _done(self, processor: Processor, steps: int, end: str, complete: bool) -> Walk:
-        left = list(self.open)
+        left = [f"a condition at {self.program.place(address)}" for address in list(self.open)[:_MOST_NAMED]]
+        if len(self.open) > _MOST_NAMED:
+            left.append(f"{len(self.open) - _MOST_NAMED} more conditions")
         if isinstance(processor.memory, PartMemory) and processor.memory.lost:
             left.append(f"{processor.memory.lost} stores to addresses that are not known")
         return Walk(tuple(self.findings), steps, end, complete, tuple(left), processor.sets_stack)

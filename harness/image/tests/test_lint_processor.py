@@ -147,6 +147,15 @@ def test_it_computes_what_qemu_computes(tmp_path: Path, seed: int) -> None:
     assert known > 0.95 * len(here), "nearly everything is known"
 
 
+def test_code_that_was_overwritten_is_read_again(tmp_path: Path) -> None:
+    """Start-up may copy code over other code."""
+    call = "str r1, [r0]; orr r2, r0, #1; blx r2; str r3, [r4], #4"
+    returns = [f"ldr r1, =0x4770{0x2300 | value:04x}; {call}" for value in (1, 2)]  # movs r3, #value; bx lr
+    elf = Compiler(tmp_path).elf(f"ldr r0, =0x{SCRATCH:x}; ldr r4, =0x{RESULTS:x}; {'; '.join(returns)}")
+    words = followed(elf).words
+    assert [words[RESULTS], words[RESULTS + 4]] == [1, 2]
+
+
 def test_no_instruction_makes_it_fail(tmp_path: Path) -> None:
     """Whatever the code, it is executed, or not followed: any ELF may be asked about."""
     elf = Compiler(tmp_path).elf(ENABLE)
