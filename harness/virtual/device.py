@@ -68,16 +68,21 @@ class Device:
     """Registers of one NPU.
 
     Attributes:
+        configuration: the NPU's.
         fault: the Fault that ended the last job, until the next reset.
     """
 
     def __init__(self, configuration: Configuration, engine: JobEngine) -> None:
-        self._configuration = configuration
+        self.configuration = configuration
         self._layout = LAYOUTS[configuration.generation]
         self._engine = engine
         self._protection = 0
         self.fault: Fault | None = None
         self._reset()
+
+    def go_on_with(self, engine: JobEngine) -> None:
+        """Keep all registers for another program, whose jobs `engine` runs: the processor alone was reset."""
+        self._engine = engine
 
     @property
     def irq(self) -> bool:
@@ -103,8 +108,8 @@ class Device:
         if counted is not None:
             return counted
         values = {
-            "ID": self._configuration.id_word,
-            "CONFIG": self._configuration.config_word,
+            "ID": self.configuration.id_word,
+            "CONFIG": self.configuration.config_word,
             "CMD": self._power,
             "QREAD": self._queue_read,
             "PROT": self._protection,

@@ -41,7 +41,7 @@ from ethos_hil.harness.virtual.peripherals import (
 from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
-from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken
+from ethos_hil.harness.virtual.rules import NPU_RULES, STOPPING_BYTES, Rule, RuleBroken, broken
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.harness.virtual.strict_device import StrictDevice
 from ethos_hil.results.verdict import FailureKind
@@ -141,7 +141,8 @@ class Machine:
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict, system=memories), self._memory)
             self._cache = None if self._qemu.watcher is None else DataCache(self._qemu.watcher)
-            self.device = board.npu = self._npu(configuration)
+            self.device = board.npu = self._npu(configuration, board.npu)
+            self._follow_irq()
             self.adapters = TimingAdapters()
             self._bus = PeripheralBus(self._peripherals())
             self._call_memory: ProcessorMemory | None = None
@@ -247,7 +248,19 @@ class Machine:
         """
         console, self._console = self._console + self._qemu.read_console(), b""
         output = GuestOutput(self.drain(), console)
+        if Rule.WIRE in self._board.rules:
+            self._check_wire(output.uart)
         return output if output.uart or output.console else None
+
+    def _check_wire(self, sent: bytes) -> None:
+        stopping = next((byte for byte in sent if byte in STOPPING_BYTES), None)
+        if stopping is not None:
+            where = self.where() or "an unknown place"
+            raise broken(
+                Rule.WIRE,
+                f"byte 0x{stopping:02x} was sent, which a UART may take for a command; the program is in {where}",
+                hint="send text",
+            )
 
     def where(self) -> str | None:
         """Stop the guest and return the function and line of its program counter, or None when QEMU does not answer."""
@@ -340,7 +353,11 @@ class Machine:
             peripherals |= self._cache.peripherals
         return peripherals
 
-    def _npu(self, configuration: Configuration) -> Device:
+    def _npu(self, configuration: Configuration, before: Device | None) -> Device:
+        """Return the NPU's registers, those of the run `before` where they outlive it."""
+        if before is not None and Rule.WARM_RESTART in self._board.rules and before.configuration == configuration:
+            before.go_on_with(self.engine)
+            return before
         rules = self._board.rules & NPU_RULES
         jobs: JobEngine = self.engine
         if Rule.CACHE in self._board.rules and self._cache is not None:

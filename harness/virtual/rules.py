@@ -50,13 +50,16 @@ class Rule(enum.StrEnum):
     """Memories and the NPU's registers keep what the run before left in them. In place of MEMORY_PATTERN."""
 
 
+STOPPING_BYTES = b"\x04\x14"
+"""EOT, which ends an FVP's run with `shutdown_on_eot`, and DC4, which stops the output of a UART with `enable_dc4`."""
 NPU_RULES = frozenset(rule for rule in Rule if rule.startswith("npu-"))
 """Those that the NPU's registers keep (harness/virtual/strict_device.py)."""
 
 
-STRICT_BOARD = frozenset(Rule) - {Rule.CACHE, Rule.WARM_RESTART}
+STRICT_BOARD = frozenset(Rule) - {Rule.CACHE, Rule.WARM_RESTART, Rule.WIRE}
 """The rules of `--strict-board`. CACHE is left out since our firmware leaves the cache off, and to look at each use of
-its registers stops the program; WARM_RESTART since it takes the place of MEMORY_PATTERN. Tests use both."""
+its registers stops the program; WARM_RESTART since it takes the place of MEMORY_PATTERN; WIRE since only a
+printable link keeps it. Tests use all three."""
 
 FOREIGN_BOARD = STRICT_BOARD - {Rule.TCM_ECC}
 """The rules of `--strict-board` for other people's programs. A C program stores its first byte to a stack in TCM before

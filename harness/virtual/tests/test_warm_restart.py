@@ -76,6 +76,41 @@ def test_our_firmware_gives_its_own_answers_after_another_program(soc: str, pool
     assert len(seen) == 1
 
 
+LEFT_ON = """
+    ldr r0, ={npu}
+    movs r1, #0
+    str r1, [r0, #8]
+    movs r1, #0xFF
+    str r1, [r0, #0x20]
+    {park}
+"""
+READS_IT = (
+    SET_UP
+    + """
+    ldr r0, ={npu}
+    ldr r4, [r0, #0x20]
+"""
+)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_the_npus_registers_keep_what_was_left_there(assemble: Assemble, pool: BoardPool, warm: bool) -> None:
+    rules = frozenset({Rule.WARM_RESTART} if warm else ())
+    npu = CORSTONE_300.npu_registers.base
+    first = assemble(LEFT_ON.format(npu=npu, park="ldr r9, =0x59303000\n movs r1, #1\n str r1, [r9, #8]\n" + PARK))
+    reads = READS_IT.format(uart=0x59303000, npu=npu) + SEND + PARK + ".thumb_func\nabsent:\n b absent\n .ltorg\n"
+    one = Machine(pool.take(CORSTONE_300, first, rules=rules), Configuration.parse(NPUS["corstone-300"]), Deadline(1.0))
+    with pytest.raises(TimeoutError):
+        one.output()
+    kept = one.release()
+    assert kept is not None
+    pool.give(kept)
+    second = pool.take(CORSTONE_300, assemble(reads), rules=rules)
+    assert second is kept
+    with Machine(second, Configuration.parse(NPUS["corstone-300"]), Deadline(10.0)) as other:
+        assert words(other, 1) == [0xFF if warm else 0]
+
+
 @pytest.mark.parametrize("soc", NPUS)
 def test_the_package_of_the_run_before_is_not_taken_for_this_ones(soc: str, pool: BoardPool) -> None:
     """A loader that loses the package: the firmware finds the last one, and its answers never pass."""
