@@ -95,8 +95,8 @@ def test_it_finds_the_only_uart_of_a_corstone_320(index: int, full_polls: int) -
     assert len(board.run(timeout=TIMEOUT).runs) == 2
 
 
-CACHE_ON = bytes.fromhex("42f45022")  # orr.w r2, r2, #0xd0000: branch prediction, low-overhead loops and the data cache
-CACHE_OFF = bytes.fromhex("42f44022")
+CACHE_ON = bytes.fromhex("42f47022")  # orr.w r2, r2, #0xf0000: CCR.LOB, BP, IC, and DC besides
+CACHE_OFF = bytes.fromhex("42f46022")
 CLEAN_A_LINE = bytes.fromhex("c2f8683f")  # str.w r3, [r2, #0xf68]
 INVALIDATE_A_LINE = bytes.fromhex("c2f85c3f")
 NOTHING = bytes.fromhex("00bf00bf")
