@@ -276,36 +276,9 @@ def _run_artifact(
         references, lacking = references_of(artifact, input_sets, repeat, reporter)
     try:
         if isinstance(firmware, Runner):
-            first = artifact.program.plans[0].name
-            if artifact.method != first:  # arm_executor_runner.cpp of executorch 1.4.1: get_method_name(0)
-                raise UsageError(
-                    f"{firmware.path.name} runs a program's first method, {first}, not {artifact.method}",
-                    hint="leave out --runner; our firmware runs any method",
-                )
-            watch.begin("running")
-            _follow(board, f"Running {firmware.path.name}: on {board.name} {board.soc}", reporter)
-            job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, repeat)
-            outcome = run_program(board, firmware.elf, job, timeout=request.timeout, progress=reporter.step)
+            outcome = _run_runner(artifact, board, firmware, request, input_sets, reporter, watch)
         else:
-            watch.begin("packing")
-            reporter.stage("Packing the image")
-            limit = npu_time_limit(
-                artifact, board.npu, find_soc(board.soc), request.timeout, modelled=board.kind != "virtual"
-            )
-            make = functools.partial(
-                image_of,
-                artifact,
-                footprint,
-                firmware,
-                input_sets,
-                repeat=repeat,
-                npu_timeout_ms=limit,
-                clocks=board.clocks,
-            )
-            image, in_text = make(), functools.partial(make, printable=True)
-            watch.begin("running")
-            tell = _follow(board, f"Running {request.label}: on {board.name} {board.soc}", reporter)
-            outcome = run_image(board, image, in_text, timeout=request.timeout, progress=reporter.step, tell=tell)
+            outcome = _run_firmware(artifact, footprint, board, firmware, request, input_sets, reporter, watch)
     finally:
         board.reset()
     watch.begin("verifying")
@@ -322,6 +295,60 @@ def _run_artifact(
         doubts = (own.doubt, *doubts)
     notes = (*doubts, *said, *report.record.notes)
     return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
+
+
+def _run_runner(
+    artifact: Artifact,
+    board: Target,
+    runner: Runner,
+    request: RunRequest,
+    input_sets: Sequence[InputSet],
+    reporter: Reporter,
+    watch: Stopwatch,
+) -> Outcome:
+    """Run an artifact with a runner of the user's."""
+    first = artifact.program.plans[0].name
+    if artifact.method != first:  # arm_executor_runner.cpp of executorch 1.4.1: get_method_name(0)
+        raise UsageError(
+            f"{runner.path.name} runs a program's first method, {first}, not {artifact.method}",
+            hint="leave out --runner; our firmware runs any method",
+        )
+    watch.begin("running")
+    _follow(board, f"Running {runner.path.name}: on {board.name} {board.soc}", reporter)
+    job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, request.repeat or 1)
+    return run_program(board, runner.elf, job, timeout=request.timeout, progress=reporter.step)
+
+
+def _run_firmware(
+    artifact: Artifact,
+    footprint: Footprint,
+    board: Target,
+    firmware: bytes,
+    request: RunRequest,
+    input_sets: Sequence[InputSet],
+    reporter: Reporter,
+    watch: Stopwatch,
+) -> Outcome:
+    """Run an artifact with our firmware."""
+    watch.begin("packing")
+    reporter.stage("Packing the image")
+    # On the virtual board no time passes while the NPU works, so no cycles need to be modelled for a limit of time.
+    modelled = board.kind != "virtual"
+    limit = npu_time_limit(artifact, board.npu, find_soc(board.soc), request.timeout, modelled=modelled)
+    make = functools.partial(
+        image_of,
+        artifact,
+        footprint,
+        firmware,
+        input_sets,
+        repeat=request.repeat or 1,
+        npu_timeout_ms=limit,
+        clocks=board.clocks,
+    )
+    image, in_text = make(), functools.partial(make, printable=True)
+    watch.begin("running")
+    tell = _follow(board, f"Running {request.label}: on {board.name} {board.soc}", reporter)
+    return run_image(board, image, in_text, timeout=request.timeout, progress=reporter.step, tell=tell)
 
 
 def _follow(board: Target, what: str, reporter: Reporter) -> Callable[[str], None]:
