@@ -30,6 +30,8 @@ from ethos_hil.harness.virtual.memory import RamBlocks
 from ethos_hil.harness.virtual.mps3_an547 import (
     DDR,
     DEVICES,
+    INITSVTOR,
+    INITSVTOR_REGISTER,
     RAMS,
     SECURE_ALIAS,
     constants,
@@ -110,7 +112,9 @@ class QemuBoard:
             self.qmp = Qmp(self.qemu.qmp)
             try:
                 self._connect(Deadline(_START_SECONDS))
-            except (GdbError, QtestError, TimeoutError) as error:
+                if Rule.RESET_STATE in self.rules and soc.boot != INITSVTOR:
+                    self._set_vector_table(Deadline(_START_SECONDS))
+            except (GdbError, QtestError, QmpError, TimeoutError) as error:
                 raise unavailable(str(error), self.qemu) from error
         except BaseException:
             self.qemu.stop()
@@ -194,6 +198,11 @@ class QemuBoard:
         """End it. May be called again."""
         self.blocks.close()
         self.qemu.stop()
+
+    def _set_vector_table(self, deadline: Deadline) -> None:
+        """Let VTOR point at the system's own vector table after this and every later reset."""
+        self.qtest.write(INITSVTOR_REGISTER, self.soc.boot.to_bytes(4, "little"), deadline)
+        self.qmp.reset(deadline)
 
     def _take_over(self, deadline: Deadline) -> None:
         """Put the memories around the image that QEMU has loaded into their state at the start."""

@@ -27,6 +27,10 @@ DEVICES = range(0x40000000, 0x60000000)
 """Where there are devices, besides the processor's own."""
 UART0 = Window(0x59303000, 0x1000, 0x49303000)
 TIMING_ADAPTERS = Window(0x58103000, 0x1000, 0x48103000)
+INITSVTOR = 0x10000000
+"""Where the processor finds its vector table, and VTOR points, after a reset."""
+INITSVTOR_REGISTER = 0x58021110
+"""Of the system control: that address. No reset changes it."""
 UNIMPLEMENTED = (Window(0x58102000, 0x1000, 0x48102000), TIMING_ADAPTERS)
 """Registers that read as zero and ignore writes: where a Corstone-300 has its NPU and the timing adapters."""
 

@@ -339,3 +339,18 @@ def test_a_breach_comes_before_the_time_limit(assemble: Assemble) -> None:
     board = machine(elf, CORSTONE_300, rules=TCM, seconds=1.0)
     with board, pytest.raises(TargetError, match="rule tcm-ecc"):
         board.output()
+
+
+@pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
+def test_exceptions_use_the_boot_memorys_vector_table_until_the_program_says_otherwise(
+    assemble: Assemble, soc: Soc
+) -> None:
+    """A program that never writes VTOR. QEMU's machine begins with a Corstone-300's, whatever the system is."""
+    elf = assemble("ldr r1, =0xE000ED08\n ldr r4, [r1]\n svc #0\n" + END, soc)
+    with machine(elf, soc, rules=frozenset({Rule.RESET_STATE}), seconds=1.0) as board:
+        with pytest.raises(TimeoutError):
+            board.output()
+        assert str(board.where()).startswith("unexpected at 0x")
+    if soc is not CORSTONE_300:
+        error = error_of(machine(elf, soc))
+        assert error.kind == "crashed"
