@@ -314,11 +314,11 @@ def _guards(soc: Soc, fittings: Fittings) -> list[range]:
 
 
 def _outside(whole: range, parts: Iterable[range]) -> Iterator[range]:
-    """Yield the parts of `whole` that are in none of `parts`, in order. `parts` must not overlap."""
+    """Yield the parts of `whole` that are in none of `parts`, in order."""
     begin = whole.start
     for part in sorted((part for part in parts if part.start in whole), key=lambda part: part.start):
         if begin < part.start:
             yield range(begin, part.start)
-        begin = part.stop
+        begin = max(begin, part.stop)
     if begin < whole.stop:
         yield range(begin, whole.stop)

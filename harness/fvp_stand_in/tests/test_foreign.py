@@ -197,9 +197,11 @@ def test_a_corstone_320_has_the_memory_of_its_fpga(board320: Board) -> None:
     given, dump = (board320.folder / name for name in ("in.bin", "out.bin"))
     given.write_bytes(os.urandom(1000))
     files = ("--data", f"{given}@0x12180000", "--dump", f"{dump}@0x12180000,1000")
-    ended = board320.run("args one", *files, "-C", "mps4_board.subsystem.cpu0.INITSVTOR=0x12000000")
-    assert (ended.status, "[one]" in ended.stdout) == (0, True), ended
-    assert dump.read_bytes() == given.read_bytes()
+    for strict in ((), ("--strict-board",)):  # with one plug-in that adds it, and with another that watches
+        dump.unlink(missing_ok=True)
+        ended = board320.run("args one", *files, *strict, "-C", "mps4_board.subsystem.cpu0.INITSVTOR=0x12000000")
+        assert (ended.status, "[one]" in ended.stdout) == (0, True), ended
+        assert dump.read_bytes() == given.read_bytes()
 
 
 def test_without_a_compiler_that_memory_is_missing_and_it_says_why(board320: Board) -> None:
