@@ -81,7 +81,7 @@ _HONOURED, _IGNORED, _REFUSED = Treatment.HONOURED, Treatment.IGNORED, Treatment
 _310, _320 = "corstone-310", "corstone-320"
 
 PARAMETERS = (
-    Parameter("{npu}.num_macs", int, "", _HONOURED, "MACs of the NPU; default 128 (U55), 512 (U65), 256 (U85)"),
+    Parameter("{npu}.num_macs", int, "", _HONOURED, "MACs of the NPU; default 256, and 128 for the Corstone-300's U55"),
     Parameter(
         "{npu}.extra_args", str, "", _HONOURED,
         "`--fast` changes nothing, the NPU is always functional; any other word is refused",
@@ -149,8 +149,8 @@ PARAMETERS = (
 """The first row whose pattern matches applies. Where no public source names a default, it is ours."""
 
 
-_DIGITS = {"{board}.uart": "12345", "{board}.telnetterminal": "0125"}
-"""What `#` stands for in lists. UART 0 has rows of its own; the terminals are those of public logs."""
+_DIGITS = {"{board}.uart": "125", "{board}.telnetterminal": "0125"}
+"""What `#` stands for in lists, as in those of real FVPs. UART 0 has rows of its own."""
 _TYPES = {bool: "bool  ", int: "int   ", str: "string"}
 
 

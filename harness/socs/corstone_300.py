@@ -3,8 +3,8 @@
 Sources: ExecuTorch's Corstone-300.ld and Zephyr's mps3_corstone300 device trees (memories, UART, NPU and its interrupt;
 where AN547 and AN552 differ in a size, the smaller one, and the other as `most`), Arm's core_platform,
 targets/corstone-300 (timing adapters), the notes AN547 and AN552 (clocks), ExecuTorch's runner_utils.py and run_fvp.sh
-(FVPs and their instance paths), Arm's ml-embedded-evaluation-kit, docs/sections/deployment.md (MACs of an FVP by
-default).
+(FVPs and their instance paths), lines of real FVPs' lists of parameters in Kwon-GiHwan/mps4_prototyping_board,
+docs/paper/platform_sensitivity/probe_raw/fvp_inventory.json (MACs of an FVP by default).
 
 Where the board's controller writes to: images.txt of the same kit, scripts/mps3/sse-300; TF-M's README of AN547 has the
 same address for the BRAM.
@@ -43,7 +43,7 @@ SOC = Soc(
     ),
     npus=(
         NpuChoice("ethos-u55", (32, 64, 128, 256), 128, Fvp("FVP_Corstone_SSE-300_Ethos-U55", *_PATHS)),
-        NpuChoice("ethos-u65", (256, 512), 512, Fvp("FVP_Corstone_SSE-300_Ethos-U65", *_PATHS)),
+        NpuChoice("ethos-u65", (256, 512), 256, Fvp("FVP_Corstone_SSE-300_Ethos-U65", *_PATHS)),
     ),
     npu_registers=Window(0x58102000, 0x1000, 0x48102000),
     npu_irq=56,

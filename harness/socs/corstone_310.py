@@ -2,8 +2,9 @@
 
 Sources: Zephyr's mps3_corstone310 device trees (memories, NPU and its interrupt, UART) and board.cmake (where the
 processor starts from), CMSIS's system_SSE310MPS3.c (clocks), Arm's ml-embedded-evaluation-kit,
-docs/sections/deployment.md (MACs by default, instance paths), MLIA's backend/corstone/performance.py (the FVPs, and
-that their NPU has no timing adapters).
+docs/sections/deployment.md (instance paths), lines of both FVPs' lists of parameters in
+Kwon-GiHwan/mps4_prototyping_board, docs/paper/platform_sensitivity/probe_raw/fvp_inventory.json (MACs by default),
+MLIA's backend/corstone/performance.py (the FVPs, and that their NPU has no timing adapters).
 
 Where the board's controller writes to: TF-M's README of AN555, which was tried on an MPS3. The kit's images.txt for
 SSE-310 has other addresses, those of AN547.
@@ -42,8 +43,8 @@ SOC = Soc(
         Memory(0x60000000, 2048 * MIB, name="DDR", npu=True),
     ),
     npus=(
-        NpuChoice("ethos-u55", (32, 64, 128, 256), 128, Fvp("FVP_Corstone_SSE-310", *_PATHS)),
-        NpuChoice("ethos-u65", (256, 512), 512, Fvp("FVP_Corstone_SSE-310_Ethos-U65", *_PATHS)),
+        NpuChoice("ethos-u55", (32, 64, 128, 256), 256, Fvp("FVP_Corstone_SSE-310", *_PATHS)),
+        NpuChoice("ethos-u65", (256, 512), 256, Fvp("FVP_Corstone_SSE-310_Ethos-U65", *_PATHS)),
     ),
     npu_registers=Window(0x50004000, 0x1000, 0x40004000),
     npu_irq=16,

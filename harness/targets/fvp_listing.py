@@ -2,12 +2,15 @@
 
 Sources of the form: lists that Arm's own documents quote, in full lines, for FVPs of the Corstone-300
 (ARM-software/AVH, DoxyGen/simulation/src/using.md; MDK-Packs' READMEs, one of them with "cpu_core." before every name),
-for an RTSM on Windows (tianocore's ArmPlatformPkg notes: strings in quotes) and for FVP_Base (a blog's of 2025).
+for an RTSM on Windows (tianocore's ArmPlatformPkg notes: strings in quotes) and for FVP_Base (a blog's of 2025). Lines
+of real lists of six Corstones, of Fast Models 11.22.35 to 11.31.28, are in Kwon-GiHwan/mps4_prototyping_board
+(docs/paper/platform_sensitivity/probe_raw/fvp_inventory.json): strings have no quotes there, and each list has 1,730 to
+1,877 lines.
 All have a heading of lines that begin with "#", and a line for each parameter:
 
     instance.parameter=value       # (type  , init-time) default = 'value' : description : [min..max]
 
-A Corstone-320's of Fast Models 11.27.25 has 1,870 of them (Kwon-GiHwan/mps4_prototyping_board). None was seen in full.
+None was seen in full.
 """
 
 from __future__ import annotations

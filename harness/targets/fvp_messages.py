@@ -11,6 +11,9 @@ Sources of the words:
   (ExecuTorch's backends/arm/scripts/run_fvp.sh and documents), "Simulated time" after --simlimit (logs of the
   Corstone-300 in Zephyr's and Arm's documents) and "Cycle limit" after --cyclelimit (ARM-software/AVH and MDK-Packs).
   No public log shows a wall clock's; any reason with "time" or "limit" in it counts.
+- A value that a parameter cannot have: "parameter error: value is out of range", or "FATAL ERROR: The number of MACs
+  parameter value ... is not valid!" (Kwon-GiHwan/mps4_prototyping_board, docs/paper/platform_sensitivity/
+  FVP_PARAMETER_AUTHORITY.md). An FVP that ends before its first frame is quoted, so these need no words of ours.
 - What says nothing about a failure: "telnetterminal0: Listening for serial connection on port 5000", with "Info:" and
   the FVP's name before it in later releases (Arm's csolution examples); the NPU's three lines "Ethos-U rev ... ---
   ..."; "WARNING: ISAR5.PACBTI parameter is deprecated, ..." (FreeRTOS partner demos); "Warning: Failed to write bytes

@@ -49,6 +49,22 @@ def test_every_form_of_line_is_read_and_no_other_text(end: str) -> None:
     assert FvpListing.parse(LIST.replace("\n", end)).names == NAMES
 
 
+REAL = """
+ethosu.num_macs=128                                   # (int   , init-time) default = '0x80'   : Number of 8x8 MACs
+mps3_board.stub_timing_adapter.failmsg=               # (string, init-time) default = ''       : String if 'fail'=true
+mps3_board.stub_timing_adapter.periph_framesize=-1    # (int   , init-time) default = '0xffffffffffffffff' : (4/64)
+mps3_board.uart0_adapter_rx.diagnostics=0             # (int   , run-time ) default = '0x0'    : Diagnostics
+mps4_board.subsystem.ethosu.num_macs=256              # (int   , init-time) default = '0x100'  : MACs. : [0x100:0x200]
+"""
+"""Of FVPs of Fast Models 11.22.35, 11.24.13 and 11.31.28, shortened; fvp_listing.py names the source."""
+
+
+def test_lines_of_real_lists_are_read() -> None:
+    found = FvpListing.parse(REAL)
+    assert found.names == {line.partition("=")[0] for line in REAL.split("\n") if line}
+    assert found.matching("mps3_board.uart0.diagnostics") == (), "an adapter of the UART is not the UART"
+
+
 def test_what_lists_nothing_is_not_known() -> None:
     for text in ("", "\n\n", "unrecognised option '--list-params'", "# Parameters:\n#-----\n", "\0\xff"):
         assert not FvpListing.parse(text).known
