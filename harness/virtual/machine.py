@@ -355,13 +355,13 @@ class Machine:
 
     def _npu(self, configuration: Configuration, before: Device | None) -> Device:
         """Return the NPU's registers, those of the run `before` where they outlive it."""
-        if before is not None and Rule.WARM_RESTART in self._board.rules and before.configuration == configuration:
-            before.go_on_with(self.engine)
-            return before
-        rules = self._board.rules & NPU_RULES
         jobs: JobEngine = self.engine
         if Rule.CACHE in self._board.rules and self._cache is not None:
             jobs = CachedEngine(jobs, self._cache)
+        if before is not None and Rule.WARM_RESTART in self._board.rules and before.configuration == configuration:
+            before.go_on_with(jobs)
+            return before
+        rules = self._board.rules & NPU_RULES
         if not rules:
             return Device(configuration, jobs)
         return StrictDevice(configuration, jobs, self._board.soc, rules, self._board.seed)
