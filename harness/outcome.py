@@ -34,8 +34,8 @@ class DelegateRun:
         instruction: index of the DelegateCall in the method's chain.
         delegate: index into the method's delegates.
         cycles: the NPU's cycle counter over the job.
-        events: the event counters, in the order of the plan's events; 0 where the NPU has no such counter, None where
-            a counter has wrapped, so that its count is not known.
+        events: the event counters, in the order of the plan's events; None where the NPU has no such counter, or where
+            one has wrapped, so that its count is not known.
         outputs: the delegate's output tensors, in argument order; empty when the plan did not request them.
         op_events: per-operation events when the target has Capability.OP_EVENTS, in stream order; otherwise empty.
     """

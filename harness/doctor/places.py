@@ -16,6 +16,7 @@ from ethos_hil.harness.image.firmware_manifest import MANIFEST_NAME, FirmwareMan
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, QEMU_VARIABLE
+from ethos_hil.harness.virtual.rules import STRICT_BOARD_VARIABLE
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering import byte_size
 from ethos_hil.lowering.cache_contents import CacheContents
@@ -33,6 +34,7 @@ VARIABLES = (
     "ETHOS_HIL_PATCHES",
     QEMU_VARIABLE,
     TRUST_VARIABLE,
+    STRICT_BOARD_VARIABLE,
 )
 """All that are read."""
 _SCARCE, _NOTHING = 10**9, 10**8

@@ -14,6 +14,7 @@ import numpy as np
 from ethos_hil.harness.console_text import ConsoleText
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
+    EVENT_COUNTERS,
     PROTOCOL_VERSION,
     Counters,
     End,
@@ -41,6 +42,10 @@ _MAX_FURTHER = 50
 """Errors after the first that its message lists."""
 _REBUILD = "build the firmware again with `make firmware`"
 
+_PRODUCT_SHIFT, _ETHOS_U85 = 28, 2
+"""CONFIG.product of the NPU (Arm's core driver, ethosu85_interface.h)."""
+_EVENT_COUNTERS_U55 = 4
+"""Of an Ethos-U55 or U65."""
 _Item = TypeVar("_Item")
 
 
@@ -217,7 +222,9 @@ class Collector:
                 + ("END" if done >= plan.executions else f"{expected['input_set']}, repeat {expected['repeat']}"),
                 kind=FailureKind.LINK,
             )
-        self._current = _RunInProgress(begin["input_set"], begin["repeat"])
+        product = self._hello["npu_config"] >> _PRODUCT_SHIFT
+        event_counters = EVENT_COUNTERS if product == _ETHOS_U85 else _EVENT_COUNTERS_U55
+        self._current = _RunInProgress(begin["input_set"], begin["repeat"], event_counters)
 
     def _on_run_end(self, frame: Frame, end: dict[str, int]) -> None:
         current = self._run(frame)
@@ -264,7 +271,8 @@ class Collector:
 class _RunInProgress:
     """One execution, between RUN_BEGIN and RUN_END."""
 
-    def __init__(self, input_set: int, repeat: int) -> None:
+    def __init__(self, input_set: int, repeat: int, event_counters: int) -> None:
+        self._event_counters = event_counters
         self.input_set = input_set
         self.repeat = repeat
         self._outputs: list[np.ndarray] = []
@@ -326,7 +334,7 @@ class _RunInProgress:
                     instruction=instruction,
                     delegate=counters["delegate"],
                     cycles=counters["cycles"],
-                    events=_counted(counters)[: len(plan.events)],
+                    events=_counted(counters, self._event_counters)[: len(plan.events)],
                     outputs=tuple(self._array(output) for output in self._delegate_outputs.get(instruction, ())),
                 )
                 for instruction, counters in self._counters.items()
@@ -370,10 +378,11 @@ class _RunInProgress:
         tensors.append(item)
 
 
-def _counted(counters: dict[str, Any]) -> tuple[int | None, ...]:
-    """Return the event counters, None in place of those that have wrapped."""
+def _counted(counters: dict[str, Any], there_are: int) -> tuple[int | None, ...]:
+    """Return the event counters, None in place of those that have wrapped and those that the NPU has not."""
     return tuple(
-        None if counters["overflows"] >> index & 1 else count for index, count in enumerate(counters["events"])
+        None if index >= there_are or counters["overflows"] >> index & 1 else count
+        for index, count in enumerate(counters["events"])
     )
 
 

@@ -75,7 +75,7 @@ def test_a_complete_conversation_makes_an_outcome() -> None:
         (call,) = run.delegates
         np.testing.assert_array_equal(call.outputs[0], DELEGATE_OUTPUT, strict=True)
         # The plan counts four events; a frame has room for the eight of the largest NPU.
-        assert (call.instruction, call.delegate, call.cycles, call.events) == (5, 0, 1 << 33, (0, 1, 2, 3))
+        assert (call.instruction, call.delegate, call.cycles, call.events) == (5, 0, 1 << 33, (0, 1, 2, 3, None))
         assert run.stack_used == STACK_USED
     assert outcome.console == ("hello", "world")
     assert outcome.npu_config == 0x1807
@@ -139,11 +139,17 @@ def test_a_delegates_output_that_is_not_the_methods_is_noticed(same_as: int, cha
     assert says in failure.message
 
 
+def test_an_ethos_u85_has_eight_event_counters() -> None:
+    messages = [hello(npu_config=0x20000000), loaded(), *execution(0, 0)]
+    (run,) = collect([*messages, end(len(messages), runs=1)], ONE).outcome({}).runs
+    assert run.delegates[0].events == (0, 1, 2, 3, 4)
+
+
 def test_a_counter_that_has_wrapped_has_no_count() -> None:
     body = execution(0, 0)
     body[1] = counters(overflows=0b1001)
     (run,) = collect(one(*body), ONE).outcome({}).runs
-    assert run.delegates[0].events == (None, 1, 2, None)[: len(ONE.plan.events)]
+    assert run.delegates[0].events == (None, 1, 2, None, None)
 
 
 def test_every_prefix_is_incomplete() -> None:
