@@ -83,7 +83,8 @@ def test_the_firmware_keeps_the_rules_of_the_npu(npu: str) -> None:
     assert strict.record.verdict == "verified", strict.record.failure
     calls = [[run.delegates[0].cycles for run in one.outcome.runs] for one in (lenient, strict)]
     assert calls[0] == calls[1]
-    assert all(None not in run.delegates[0].events for run in strict.outcome.runs)
+    there_are = 8 if npu == U85 else 4
+    assert all(None not in run.delegates[0].events[:there_are] for run in strict.outcome.runs)
 
 
 HIGH_WORD = Change(DRIVER, "    at(Register::BASEP0_LOW, 2 * i + 1) = 0;\n")

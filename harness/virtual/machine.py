@@ -55,6 +55,8 @@ _READ_SECONDS = 60.0
 _RESET_SIGNAL = 3
 """SIGQUIT: how QEMU's gdbstub reports a guest that reset itself."""
 _INTERRUPTED = Stop(StopKind.SIGNAL, 2)
+_LOOK_SECONDS = 0.1
+"""Between two looks at what the plug-in has seen of a program that is silent: after a breach it may hang."""
 _JOB_SECONDS = 0.002
 """How long a job takes that takes time: two ticks of the firmware's clock."""
 _MAX_ACCESSES = 10_000
@@ -130,6 +132,7 @@ class Machine:
         self._job_ends: float | None = None
         self.accesses = 0
         self.stopped = 0.0
+        self._look_again = _LOOK_SECONDS if board.qemu.watcher is not None else math.inf
         self._uart = Uart(board.fittings.full_polls)
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
@@ -203,7 +206,7 @@ class Machine:
                 if self._deadline.passed:
                     raise TimeoutError("the deadline has passed")
                 # Output first: the guest wrote it before the access that may be waiting too.
-                wait = 0.0 if self._gdb.pending() else min(self._deadline.remaining, self._end_job())
+                wait = 0.0 if self._gdb.pending() else min(self._deadline.remaining, self._end_job(), self._look_again)
                 sources = [source for source in (self._qemu.uart, self._qemu.console) if source >= 0]
                 ready = select.select([*sources, self._gdb.fileno()], [], [], wait)[0]
                 if any(source in ready for source in sources):
