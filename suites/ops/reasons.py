@@ -23,5 +23,9 @@ U55_STRIDES = "the Ethos-U55 transposes convolutions with strides of 1 or 2, the
 
 FLOAT_ONLY = "TOSA's float profile has it for floats only"
 NO_FLOATS = "a cast from or to float is none that an integer program can do"
+GIVES_INT32 = (
+    "ARGMAX gives int32 in place of int64, and upstream delegates it without the cast behind it "
+    "(https://github.com/pytorch/executorch/pull/20765)"
+)
 NO_INT64 = "TOSA has no int64, and in float programs upstream narrows none"
 NOT_ANNOTATED = "upstream's quantiser does not know it, so it stays float"

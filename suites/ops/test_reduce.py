@@ -9,12 +9,6 @@ from ethos_hil.suites.declare.case import Defect, Operator, call, case, everywhe
 from ethos_hil.suites.ops import reasons
 
 NARROWED = {"dim_order_ops::_to_dim_order_copy.out": "PyTorch's indices are int64, which TOSA has not"}
-OTHER_TYPE = Defect(
-    "ARGMAX gives int32, and takes the place of an operator that gives int64",
-    kind=FailureKind.NO_REFERENCE,
-    says="the reference model gave int32",
-    link="https://github.com/pytorch/executorch/pull/20765",
-)
 FIRST_FOR_ALL = Defect(
     "where a minimum drops its dimension, Vela 5.1 takes the first one for all",
     kind=FailureKind.MISMATCH,
@@ -128,15 +122,13 @@ argmax = Operator(
             "int8",
             lambda x: x.argmax(1).int(),
             i8(3, 17),
-            on_cpu={"MI": reasons.FLOAT_ONLY},
-            defects=integer(OTHER_TYPE),
+            on_cpu={"MI": reasons.FLOAT_ONLY, **integer(reasons.GIVES_INT32)},
         ),
         case(
             "floats",
             lambda x: x.argmax(1).int(),
             f32(1, 5, 4, 3),
-            on_cpu=integer(reasons.NOT_ANNOTATED),
-            defects={"MI": OTHER_TYPE},
+            on_cpu={"MI": reasons.GIVES_INT32, **integer(reasons.NOT_ANNOTATED)},
         ),
     ),
 )
