@@ -14,8 +14,10 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.command_line import DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
+from ethos_hil.harness.link.control_bytes import DC4, EOT
+from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.qemu import Qemu, write_all
+from ethos_hil.harness.virtual.qemu import write_all
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.results.plain_text import cut, one_line
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
 
 FAILED = 1
 """Exit status of every run that the program does not end itself."""
-_EOT = b"\x04"
-_DC4 = b"\x14"
+_EOT, _DC4 = bytes((EOT,)), bytes((DC4,))
 _UNLIMITED = 1e9
 _MESSAGE = 10_000
 """Characters of a message that are shown."""
@@ -226,13 +227,15 @@ def _machine(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     soc = replace(settings.model.soc, boot=settings.boot)
     fittings = Fittings.of(soc, settings.rules, foreign=True)
-    plugins = fittings.plugins(soc, image.added)
-    watcher = None
-    if settings.rules:
-        from ethos_hil.harness.virtual.watcher import watcher as watcher_of
-
-        watcher = watcher_of(soc, settings.rules, fittings)
-    qemu = Qemu(image.elf, semihosting=settings.semihosting, data=image.data, plugins=plugins, watcher=watcher)
+    qemu = equipped_qemu(
+        soc,
+        settings.rules,
+        fittings,
+        image.elf,
+        semihosting=settings.semihosting,
+        data=image.data,
+        added=image.added,
+    )
     try:
         from ethos_hil.harness.npu import Configuration
         from ethos_hil.harness.virtual.board import QemuBoard

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ethos_hil.harness.image.segments import ElfError, segments
+from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import CardWindow, ImageCard, Soc
 from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.regular_file import read_text
@@ -41,7 +41,7 @@ def card_files(elf: bytes, soc: Soc) -> Mapping[str, bytes]:
         raise UsageError(f"how a board with a {soc.name} loads images is not known", hint="use --format elf")
     file = io.BytesIO(elf)
     try:
-        loaded = [(each.load_address, each.read(file)) for each in segments(file) if each.file_size]
+        loaded = contents(file, segments(file))
     except ElfError as error:
         raise ToolError(f"the image cannot be loaded: {error}", hint="run `make firmware`") from error
     if len(loaded) > _MOST_IMAGES:

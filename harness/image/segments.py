@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import BinaryIO
@@ -48,6 +49,11 @@ class Segment:
         """Return its bytes in the file."""
         file.seek(self.offset)
         return file.read(self.file_size)
+
+
+def contents(file: BinaryIO, loaded: Iterable[Segment]) -> list[tuple[int, bytes]]:
+    """Return what a loader puts into memory: addresses, and the bytes there, in the order of `loaded`."""
+    return [(segment.load_address, segment.read(file)) for segment in loaded if segment.file_size]
 
 
 def segments(file: BinaryIO) -> tuple[Segment, ...]:

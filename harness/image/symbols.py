@@ -67,7 +67,8 @@ class Symbols:
         return None
 
     @functools.cached_property
-    def _file(self) -> ELFFile | None:
+    def file(self) -> ELFFile | None:
+        """The ELF as the parser has it; None where it is none, or its table of sections is not an ordinary one."""
         try:
             file = ELFFile(io.BytesIO(self._elf))
         except ELFError:
@@ -77,18 +78,18 @@ class Symbols:
 
     @functools.cached_property
     def _dwarf(self) -> DWARFInfo | None:
-        if self._file is None or not self._file.has_dwarf_info():
+        if self.file is None or not self.file.has_dwarf_info():
             return None
-        for section in self._file.iter_sections():
+        for section in self.file.iter_sections():
             most = _MOST_LINE_BYTES if section.name == ".debug_line" else _MOST_DEBUG_BYTES
             # The old form of compression does not say the size where it can be checked.
             if section.name.startswith(".zdebug") or (section.name.startswith(".debug") and section.data_size > most):
                 return None
-        return self._file.get_dwarf_info()
+        return self.file.get_dwarf_info()
 
     @functools.cached_property
     def _functions(self) -> tuple[list[int], list[tuple[str, int]]]:
-        table = self._file.get_section_by_name(".symtab") if self._file is not None else None
+        table = self.file.get_section_by_name(".symtab") if self.file is not None else None
         found: dict[int, tuple[str, int]] = {}
         if isinstance(table, SymbolTableSection):
             for number, symbol in enumerate(table.iter_symbols()):

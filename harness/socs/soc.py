@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 KIB, MIB = 1 << 10, 1 << 20
+LEAST_BAUD_DIVIDER = 16
+"""Of a CMSDK APB UART (Arm Cortex-M System Design Kit TRM, "APB UART"): cycles of its clock for a bit."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,10 @@ class Soc:
             if memory.name == name:
                 return memory
         raise KeyError(f"{self.name} has no memory {name!r}; it has {', '.join(each.name for each in self.memories)}")
+
+    def memory_at(self, address: int) -> Memory | None:
+        """Return the memory that has `address`, or None."""
+        return next((memory for memory in self.memories if memory.offset_of(address) is not None), None)
 
     @property
     def npu_names(self) -> tuple[str, ...]:

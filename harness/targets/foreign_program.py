@@ -16,13 +16,12 @@ from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.virtual.address_map import needed
 from ethos_hil.harness.virtual.board import QemuBoard
+from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
 from ethos_hil.harness.virtual.mps3_an547 import missing
-from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting
-from ethos_hil.harness.virtual.watcher import watcher
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.verdict import FailureKind
 
@@ -73,12 +72,7 @@ def boot(
     places = [(part.address, part.memory_size) for part in loaded]
     places += [(part.load_address, part.file_size) for part in loaded]
     fittings = Fittings.of(soc, rules, foreign=True)
-    qemu = Qemu(
-        elf,
-        semihosting=semihosting,
-        plugins=fittings.plugins(soc, needed(places, soc)),
-        watcher=watcher(soc, rules, fittings),
-    )
+    qemu = equipped_qemu(soc, rules, fittings, elf, semihosting=semihosting, added=needed(places, soc))
     board = QemuBoard(soc, qemu, rules=rules, fittings=fittings, foreign=True)
     with Machine(
         board, configuration, deadline, engine=engine, strict=strict, memories=memories, answered=answered

@@ -25,7 +25,7 @@ from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Ended, Outcome, Progress
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_fvp
 from ethos_hil.harness.socs.registry import SOCS, find_soc
-from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.fvp_description import describe
@@ -42,8 +42,6 @@ from ethos_hil.results.verdict import FailureKind
 
 LAUNCHER_MARK = "ethos-hil"
 """A word in the version text of our launchers, and of no other FVP."""
-LEAST_BAUD_DIVIDER = 16
-"""Of a CMSDK APB UART (Arm Cortex-M System Design Kit TRM, "APB UART")."""
 _POLL_SECONDS = 0.005
 """Between two looks at the UART's file: an FVP does not say when it writes."""
 _SPARE_SECONDS = 5

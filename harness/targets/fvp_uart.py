@@ -6,13 +6,9 @@ import os
 import time
 from pathlib import Path
 
-MEANINGS = {0x14: "enable_dc4", 0x04: "shutdown_on_eot"}
-"""Bytes that UARTs of Arm's models can take for a command, and the parameters that say whether they do.
+from ethos_hil.harness.link.control_bytes import PARAMETERS
 
-0x14 (DC4): Arm's PL011 model, whose effect no public source describes. 0x04 (EOT): ends the simulation; off by default
-(ARM-software/AVH quotes the list of an FVP). Whether the UART of an MPS3 or MPS4 knows DC4 is not known.
-"""
-_COMMANDS = tuple(bytes([byte]) for byte in MEANINGS)
+_COMMANDS = tuple(bytes([byte]) for byte in PARAMETERS)
 _KEPT = 1 << 20
 """Bytes that are kept. In so many of a frame's bytes each value comes up, where it can."""
 
@@ -84,10 +80,10 @@ def refused_binary(received: bytes, last: bytes) -> str | None:
     """
     if not received:
         return None
-    for byte, parameter in MEANINGS.items():
+    for byte, parameter in PARAMETERS.items():
         if last == bytes([byte]):
             return f"the UART's output stops at byte 0x{byte:02x}, which a UART can take for a command ({parameter})"
-    never = [f"0x{byte:02x} ({parameter})" for byte, parameter in MEANINGS.items() if byte not in received]
+    never = [f"0x{byte:02x} ({parameter})" for byte, parameter in PARAMETERS.items() if byte not in received]
     if not never or len(received) >= _KEPT:
         return None
     return (

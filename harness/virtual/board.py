@@ -20,10 +20,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
-from ethos_hil.harness.image.segments import ElfError, segments
+from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.cache import CACHE_WINDOWS
 from ethos_hil.harness.virtual.device import Device
+from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
 from ethos_hil.harness.virtual.memory import RamBlocks
@@ -41,14 +42,13 @@ from ethos_hil.harness.virtual.qemu import Qemu, unavailable
 from ethos_hil.harness.virtual.qmp import Qmp, QmpError
 from ethos_hil.harness.virtual.qtest import Qtest, QtestError
 from ethos_hil.harness.virtual.rules import Rule
-from ethos_hil.harness.virtual.watcher import TCMS, watcher
+from ethos_hil.harness.virtual.watcher import TCM_BYTES, TCMS
 
 _RAMS = tuple(range(ram.base, ram.base + ram.size) for ram in RAMS)
 _DDR = range(DDR.base, DDR.base + DDR.size)
 _THUMB = 1 << 24
 """XPSR.T: the processor executes only with this bit set."""
 _START_SECONDS = 20.0
-_TCM_BYTES = 512 << 10
 _DDR_NOISE = 4 << 20
 """Bytes of the DDR behind each part of an image that hold random bytes at the start. The rest of it reads as zero."""
 _WORTH_KEEPING = 32 << 20
@@ -85,7 +85,7 @@ class QemuBoard:
 
         Args:
             soc: the system on chip to emulate.
-            qemu: the process to take over; it has the plug-ins of these rules and fittings (`Fittings.plugins`).
+            qemu: the process to take over; it has the plug-ins of these rules and fittings (`equipped_qemu`).
             rules: the strict board's rules to keep.
             fittings: the board's devices; by default those that the rules ask for.
             guarded: detect when a program uses a device that a reset does not restore.
@@ -97,7 +97,7 @@ class QemuBoard:
         self.soc = soc
         self.rules = frozenset(rules)
         self.fittings = fittings or Fittings.of(soc, rules)
-        self.qemu = qemu or Qemu(plugins=self.fittings.plugins(soc), watcher=watcher(soc, rules, self.fittings))
+        self.qemu = qemu or equipped_qemu(soc, rules, self.fittings)
         self.seed = 0
         self.npu: Device | None = None
         self._used = False
@@ -225,7 +225,7 @@ class QemuBoard:
             return
         for which, base in enumerate(TCMS):
             host = self.blocks.host_address(base, deadline)
-            data = self.blocks.read(base, 0, _TCM_BYTES, deadline) if host is not None else None
+            data = self.blocks.read(base, 0, TCM_BYTES, deadline) if host is not None else None
             if host is None or data is None:
                 raise TargetNotAvailable(
                     f"the rule {Rule.TCM_ECC} needs to read QEMU's memory (/proc/{self.qemu.pid}/mem), and cannot"
@@ -287,11 +287,10 @@ def _contents(elf: bytes) -> dict[int, bytes]:
     """Return an image's bytes in memory, by address; outside of the DDR at the secure alias."""
     file = io.BytesIO(elf)
     try:
-        loaded = segments(file)
+        loaded = contents(file, segments(file))
     except ElfError as error:
         raise TargetNotAvailable(f"the image cannot be loaded: {error}", hint="pack it again") from error
-    contents = ((segment.load_address, segment.read(file)) for segment in loaded if segment.file_size)
-    return {_secure(at): data for at, data in contents}
+    return {_secure(at): data for at, data in loaded}
 
 
 def _secure(address: int) -> int:

@@ -77,6 +77,7 @@ class Device:
         self._layout = LAYOUTS[configuration.generation]
         self._engine = engine
         self._protection = 0
+        self._stored: dict[str, int] = {}
         self.fault: Fault | None = None
         self._reset()
 

@@ -16,9 +16,10 @@ from types import TracebackType
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.link import control_bytes
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.timing.memory_system import MemorySystem
-from ethos_hil.harness.socs.soc import Window
+from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.cache import CachedEngine, DataCache
@@ -41,7 +42,7 @@ from ethos_hil.harness.virtual.peripherals import (
 from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
-from ethos_hil.harness.virtual.rules import NPU_RULES, STOPPING_BYTES, Rule, RuleBroken, broken
+from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.harness.virtual.strict_device import StrictDevice
 from ethos_hil.results.verdict import FailureKind
@@ -256,7 +257,7 @@ class Machine:
         return output if output.uart or output.console else None
 
     def _check_wire(self, sent: bytes) -> None:
-        stopping = next((byte for byte in sent if byte in STOPPING_BYTES), None)
+        stopping = next((byte for byte in sent if byte in control_bytes.PARAMETERS), None)
         if stopping is not None:
             where = self.where() or "an unknown place"
             raise broken(
@@ -497,8 +498,8 @@ class Machine:
         self._divider_checked = True
         data = self._gdb.read_memory(UART0.base + Uart.BAUD_DIVIDER, 4, self._deadline)
         divider = int.from_bytes(data, "little")
-        if 0 < divider < Uart.LEAST_DIVIDER:
-            raise broken(Rule.UART, f"BAUDDIV of the UART is {divider}; it sends from {Uart.LEAST_DIVIDER} on")
+        if 0 < divider < LEAST_BAUD_DIVIDER:
+            raise broken(Rule.UART, f"BAUDDIV of the UART is {divider}; it sends from {LEAST_BAUD_DIVIDER} on")
 
     def _code(self, pc: int) -> bytes:
         """Return the four bytes at `pc`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ethos_hil.harness.socs.soc import Window
+from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
 from ethos_hil.harness.virtual.device import Unmodelled
 
 
@@ -80,7 +80,6 @@ class Uart:
 
     _DATA, _STATE, _CONTROL, _INTERRUPT, BAUD_DIVIDER = range(0, 0x14, 4)
     _TX_FULL, _TX_OVERRUN, _TX_ENABLE = 1 << 0, 1 << 2, 1 << 0
-    LEAST_DIVIDER = 16
     _IDENTITY_AT = 0xFD0
     _IDENTITY = (0x04, 0, 0, 0, 0x21, 0xB8, 0x1B, 0, 0x0D, 0xF0, 0x05, 0xB1)
     """PID4 to PID7, PID0 to PID3, CID0 to CID3."""
@@ -129,7 +128,7 @@ class Uart:
         divider = self._stored[self.BAUD_DIVIDER]
         if not self._stored[self._CONTROL] & self._TX_ENABLE:
             self.lost = self.lost or "a byte is written to the UART while its transmitter is off (CTRL.TXEN)"
-        elif divider < self.LEAST_DIVIDER:
+        elif divider < LEAST_BAUD_DIVIDER:
             self.lost = self.lost or f"a byte is written to the UART with BAUDDIV {divider}; it sends from 16 on"
         elif self._polls_left:
             self._overrun = self._TX_OVERRUN

@@ -50,8 +50,6 @@ class Rule(enum.StrEnum):
     """Memories and the NPU's registers keep what the run before left in them. In place of MEMORY_PATTERN."""
 
 
-STOPPING_BYTES = b"\x04\x14"
-"""EOT, which ends an FVP's run with `shutdown_on_eot`, and DC4, which stops the output of a UART with `enable_dc4`."""
 NPU_RULES = frozenset(rule for rule in Rule if rule.startswith("npu-"))
 """Those that the NPU's registers keep (harness/virtual/strict_device.py)."""
 

@@ -24,6 +24,8 @@ LINE_ACCESSES = 2
 """Register accesses after which the interrupt line follows a write that cleared it."""
 _RESETTING = 1 << 3
 _RUNNING, _IRQ_RAISED = 1 << 0, 1 << 1
+_ENDING = 0xFFFF & ~_RUNNING
+"""Bits of STATUS that are not set while a job runs."""
 _POWER_MAY_GO = 1 << 3
 """CMD.power_q_enable."""
 _NON_SECURE = 1 << 1
@@ -63,7 +65,6 @@ class StrictDevice(Device):
         super().__init__(configuration, engine)
         if Rule.NPU_RESET in self._rules:
             self._stored = {name: self._noise.getrandbits(32) & bits for name, bits in self._layout.stored.items()}
-        self._disturb_counters()
 
     def go_on_with(self, engine: JobEngine) -> None:
         """Keep all registers for another program, as `Device.go_on_with`; it has written none of them."""
@@ -125,7 +126,7 @@ class StrictDevice(Device):
 
     def _reset(self) -> None:
         """Do what a soft reset is known to do, and with the rule no more than that."""
-        kept = getattr(self, "_stored", {})
+        kept = self._stored
         super()._reset()
         self._after = None
         self._lag, self._spurious = 0, False
@@ -149,14 +150,9 @@ class StrictDevice(Device):
         if Rule.NPU_TIME in self._rules and not self._status & _RUNNING:
             size = self._stored["QSIZE"]
             self._after = self._status, self._queue_read
-            self._status = self._status & ~self._ending() | _RUNNING
+            self._status = self._status & ~_ENDING | _RUNNING
             self._queue_read = size // 2 if Rule.NPU_COUNTERS in self._rules else size
             self._spurious = True
-
-    @staticmethod
-    def _ending() -> int:
-        """Return the bits of STATUS that are not set while a job runs."""
-        return 0xFFFF & ~_RUNNING
 
     def _counted(self) -> tuple[str, ...]:
         """Return the registers that say what the enabled counters of the PMU count."""
@@ -210,7 +206,7 @@ class StrictDevice(Device):
             )
 
     def _check_port(self, what: str, address: int, port: int) -> None:
-        memory = next((one for one in self._soc.memories if one.offset_of(address) is not None), None)
+        memory = self._soc.memory_at(address)
         expected = None if memory is None else _port_of(memory)
         if memory is not None and expected is not None and port != expected:
             raise RuleBroken(

@@ -34,9 +34,11 @@ _LINES = 0xA0000000 // LINE
 """Normal memory ends there, by the default memory map of an Armv8-M."""
 _ALIAS = 0x10000000
 _PAGE, _PAGES = 1 << 12, 1 << 18
-_TCM_BYTES = 512 << 10
-TCMS = (0x10000000, 0x30000000)
+_TCM_RAMS = tuple(ram for ram in RAMS if ram.name in ("ITCM", "DTCM"))
+TCMS = tuple(ram.base for ram in _TCM_RAMS)
 """Where QEMU has its ITCM and its DTCM, for secure code."""
+TCM_BYTES = _TCM_RAMS[0].size
+"""Of each."""
 _NO_UART = 0xFFFFF000
 _MOST_BREACHES = 8
 _STORE = 1 << 8
@@ -53,8 +55,8 @@ _STATE = np.dtype(
         ("tcm_hosts", "<u8", 2),
         ("breach", _BREACH, _MOST_BREACHES),
         ("pages", "u1", _PAGES),
-        ("written", "u1", (2, _TCM_BYTES // 4)),
-        ("initial", "u1", (2, _TCM_BYTES)),
+        ("written", "u1", (2, TCM_BYTES // 4)),
+        ("initial", "u1", (2, TCM_BYTES)),
     ]
 )
 """`struct State` of watcher.c."""
@@ -163,7 +165,7 @@ class Watcher:
     def written(self, address: int, size: int) -> None:
         """Let bytes at a secure address have been written by whoever loaded the program."""
         for which, base in enumerate(TCMS):
-            begin, end = max(address - base, 0), min(address + size - base, _TCM_BYTES)
+            begin, end = max(address - base, 0), min(address + size - base, TCM_BYTES)
             if begin < end:
                 self._state["written"][0][which][begin // 4 : -(-end // 4)] = 1
 

@@ -44,7 +44,7 @@ def vectors(program: ElfProgram, *, sets_stack: bool = False) -> Iterator[Flaw]:
         )
         return
     table = f"the vector table at 0x{boot:08x}"
-    memory = program.memory_at((stack - 4) & 0xFFFFFFFF)
+    memory = program.soc.memory_at((stack - 4) & 0xFFFFFFFF)
     if memory is None or memory.read_only:
         where = "in no memory" if memory is None else f"in the {memory.name}, which cannot be written"
         severity = WARNING if sets_stack else ERROR
@@ -117,7 +117,7 @@ def _memory(program: ElfProgram, number: int, segment: Segment, emulated: Sequen
             yield Flaw(SEGMENTS, severity, f"it {does} at 0x{address:08x}..0x{address + size - 1:08x}: {text}",
                           place, _LINK)  # fmt: skip
             continue
-        memory = program.memory_at(address)
+        memory = program.soc.memory_at(address)
         assert memory is not None
         if memory.read_only and does == "runs" and segment.writable:
             zeroed = segment.memory_size > segment.file_size
@@ -129,7 +129,7 @@ def _memory(program: ElfProgram, number: int, segment: Segment, emulated: Sequen
 def _missing(program: ElfProgram, address: int, size: int, emulated: Sequence[Window]) -> tuple[Severity, str] | None:
     """Return how bad it is that the part has no memory for all of `size` bytes, and why; None if it has."""
     name = program.soc.name
-    memory = program.memory_at(address)
+    memory = program.soc.memory_at(address)
     if memory is not None and memory.holds(address, size):
         return None
     only = (

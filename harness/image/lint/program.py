@@ -11,11 +11,10 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from ethos_hil.harness.image.segments import Segment, segments
+from ethos_hil.harness.image.segments import Segment, contents, segments
 from ethos_hil.harness.image.symbols import Symbols
-from ethos_hil.harness.socs.soc import Memory, Soc
+from ethos_hil.harness.socs.soc import Soc
 
-_MOST_SECTIONS = 10_000
 _MOST_SYMBOLS = 500_000
 
 
@@ -47,9 +46,9 @@ class ElfProgram:
         file = io.BytesIO(elf)
         self.segments: Sequence[Segment] = segments(file)
         self.hard_float = bool(int.from_bytes(elf[36:40], "little") & 0x400)
-        self._loaded = [(segment.load_address, segment.read(file)) for segment in self.segments if segment.file_size]
+        self._loaded = contents(file, self.segments)
         self._symbols = Symbols(elf)
-        self._sections, self._named = _names(elf)
+        self._sections, self._named = _names(self._symbols.file)
         self._starts = [each.address for each in self._named]
 
     def loaded(self) -> Sequence[tuple[int, bytes]]:
@@ -66,15 +65,9 @@ class ElfProgram:
 
     def aliases(self, address: int) -> tuple[int, ...]:
         """Return all addresses of the byte at `address`."""
-        for memory in self.soc.memories:
-            offset = memory.offset_of(address)
-            if offset is not None:
-                return tuple(base + offset for base in memory.bases)
-        return (address,)
-
-    def memory_at(self, address: int) -> Memory | None:
-        """Return the memory of the part that has `address`, or None."""
-        return next((memory for memory in self.soc.memories if memory.offset_of(address) is not None), None)
+        memory = self.soc.memory_at(address)
+        offset = None if memory is None else memory.offset_of(address)
+        return (address,) if memory is None or offset is None else tuple(base + offset for base in memory.bases)
 
     def is_code(self, address: int) -> bool:
         """Return whether `address`, or an alias of it, is in a segment that may be executed."""
@@ -109,14 +102,13 @@ class ElfProgram:
         return known if section is None else f"section {section}, {known}"
 
 
-def _names(elf: bytes) -> tuple[list[tuple[str, int, int]], list[Named]]:
+def _names(file: ELFFile | None) -> tuple[list[tuple[str, int, int]], list[Named]]:
     """Return the sections that are in memory (name, address, size), and the symbols in the order of their addresses."""
     sections: list[tuple[str, int, int]] = []
     named: list[Named] = []
+    if file is None:
+        return sections, named
     try:
-        file = ELFFile(io.BytesIO(elf))
-        if file["e_shentsize"] != 40 or file.num_sections() > _MOST_SECTIONS:
-            return sections, named
         for section in file.iter_sections():
             if section["sh_flags"] & 2:  # SHF_ALLOC
                 sections.append((section.name, section["sh_addr"], section["sh_size"]))
