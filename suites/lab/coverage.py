@@ -16,6 +16,7 @@ from types import MappingProxyType
 from ethos_hil.lowering.upstream.names.operators import is_overload, unwrapped
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
 from ethos_hil.suites.lab.command import start
+from ethos_hil.suites.ops import reasons
 
 _OPERATORS = Path(__file__).resolve().parents[1] / "ops"
 
@@ -25,6 +26,7 @@ _DECOMPOSED = "never gets there: ExecuTorch replaces it by {} before it delegate
 ATEN_UNTESTED: Mapping[str, str] = MappingProxyType(
     {
         "add.Scalar": _DECOMPOSED.format("`add.Tensor`"),
+        "argmax.default": reasons.GIVES_INT32,
         "conv_transpose2d.input": _DECOMPOSED.format("`convolution`"),
         "div.Scalar": _DECOMPOSED.format("`div.Tensor`"),
         "floor_divide.default": _DECOMPOSED.format("`div.Tensor_mode`"),
@@ -50,6 +52,7 @@ _STATE = "upstream keeps no state inside of delegates"
 
 TOSA_UNTESTED: Mapping[str, str] = MappingProxyType(
     {
+        "ARGMAX": f"{reasons.GIVES_INT32}; `make conformance` and lowering/testing/programs/pools.py have it",
         "CLZ": _UNUSED,
         "COND_IF": "control flow is tested in lowering/tests/test_control_flow.py",
         "CUSTOM": "for shaders on GPUs (VGF)",
