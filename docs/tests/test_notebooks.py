@@ -59,6 +59,7 @@ def test_the_readmes_example_runs_in_a_notebook(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_the_tutorial_runs_in_a_notebook(tmp_path: Path) -> None:
     table, facts, operations, in_a_cell, refused, boards, lowered = shown(
         run_notebook(ROOT / "docs/tutorials/python.md", tmp_path)

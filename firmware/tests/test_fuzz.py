@@ -19,7 +19,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES, Fuzzer
 from ethos_hil.suites.lab.fuzz.firmware.seeds import conversations
 
-SECONDS = 5
+SECONDS = 2
 CONTROL = bytes(8)  # the fuzzer of delegates takes these off before the blob
 
 

@@ -179,7 +179,7 @@ def test_a_conversion_that_loses_nothing_is_a_note(board: OpenTarget) -> None:
 
 
 @pytest.mark.parametrize(
-    "depth", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(14, marks=pytest.mark.slow)]
+    "depth", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(14, marks=[pytest.mark.slow, pytest.mark.proof])]
 )
 @pytest.mark.usefixtures("own_cache")
 def test_outputs_that_are_swapped_while_lowering_are_seen(

@@ -108,6 +108,7 @@ def test_the_target_keeps_the_contract(run: Run) -> None:
     assert "skipped" not in done.stdout
 
 
+@pytest.mark.proof
 def test_a_suite_runs_on_the_target(run: Run, tmp_path: Path) -> None:
     """pytest's plug-in knows it as the command line does, and refuses what is not there."""
     (tmp_path / "test_double.py").write_text(SUITE)

@@ -132,6 +132,7 @@ def test_a_path_that_a_tool_cannot_have_is_refused(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_variables_of_other_work_change_nothing(small: Path) -> None:
     """The packages went to PIP_TARGET, and the set-up ended well without them."""
     elsewhere = small.parent / "elsewhere"
@@ -258,6 +259,7 @@ def test_an_environment_that_was_not_finished_is_made_anew(small: Path, half: st
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_another_build_of_torch_will_do_and_an_update_that_was_not_finished_is_done_again(small: Path) -> None:
     small_wheel(small.parent / "wheels", "torch", files=7)  # as another index has it
     assert run(small, "setup").returncode == 0

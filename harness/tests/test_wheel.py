@@ -242,6 +242,7 @@ def test_a_firmware_that_was_damaged_is_seen(python: Path, here: Path) -> None:
     assert "is not what its manifest describes [install the wheel again]" in done.stdout
 
 
+@pytest.mark.proof
 def test_pytest_runs_a_users_own_suite(python: Path, here: Path) -> None:
     (here / "test_double.py").write_text(SUITE)
     done = run(python, here, python, "-m", "pytest", "-v", "--suffix", "BI", "--suffix", "U55_BI")

@@ -100,7 +100,7 @@ def test_a_crash_of_vela_while_a_model_is_lowered_names_operation_and_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("patches", ["on", "off"])
+@pytest.mark.parametrize("patches", ["on", pytest.param("off", marks=pytest.mark.proof)])
 def test_the_command_ends_with_one_line_and_status_2(net: Path, tmp_path: Path, patches: str) -> None:
     """It was SIGSEGV, exit status 139, and no word."""
     command = [

@@ -42,6 +42,7 @@ def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_without_the_traces_it_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "off")
     artifact = lower_products(tmp_path)

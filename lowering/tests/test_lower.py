@@ -63,7 +63,11 @@ def upstream_alone(name: str, npu: NpuName) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "npu"),
-    [("known", U55), ("two_partitions", NpuName("u55", 64)), ("calibrated", NpuName("u85", 256))],
+    [
+        pytest.param("known", U55, marks=pytest.mark.proof),
+        ("two_partitions", NpuName("u55", 64)),
+        ("calibrated", NpuName("u85", 256)),
+    ],
     ids=str,
 )
 def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: NpuName) -> None:

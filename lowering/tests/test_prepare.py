@@ -187,6 +187,7 @@ print(made.key, hashlib.sha256(made.pte + b"".join(each.tobytes() for each in ma
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_the_number_of_threads_changes_no_byte(tmp_path: Path) -> None:
     """Without `one_torch_thread`, this network's programs differ (on two processors)."""
     said = [

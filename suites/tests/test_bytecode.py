@@ -39,6 +39,7 @@ def test_pytest_checks_the_digest_of_what_it_rewrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_a_case_of_old_bytecode_fails_and_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     write(tmp_path / "test_stale.py", CASES)

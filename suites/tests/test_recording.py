@@ -237,6 +237,7 @@ def test_a_hostile_recording_is_damaged_and_writes_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_where_a_recording_is_does_not_depend_on_what_there_was_before(tmp_path: Path) -> None:
     """Without a configuration file pytest's root is a folder above the arguments that exist; `--record` makes one."""
     (tmp_path / "below").mkdir()

@@ -303,6 +303,7 @@ def test_what_cannot_be_used_or_is_not_there(
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_a_program_too_large_for_the_memory_gives_both_sizes_and_keeps_the_rows(ethos_hil: Run, here: Path) -> None:
     result = ethos_hil("run", "net.py:huge", "--json", "r.json")
     assert_one_clear_line(result, 1, "bytes")

@@ -128,6 +128,7 @@ def test_closed_streams(here: Path, closed: str, status: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_a_run_that_lowers_leaves_nothing_behind_even_without_stderr(here: Path) -> None:
     """torch makes a folder in TMPDIR when it is imported, and its log handlers expect a stderr."""
     for closed in ("2>&-", ""):

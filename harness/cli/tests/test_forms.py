@@ -53,6 +53,7 @@ def test_a_quantised_module_is_not_quantised_again(ethos_hil: Run, here: Path, p
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_a_quantised_file_is_loaded_by_a_fresh_process(here: Path, pt2: Path) -> None:
     """Its operators are registered by a package that nothing else imports."""
     done = in_a_process(["run", str(pt2)], here)

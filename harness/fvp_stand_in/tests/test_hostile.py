@@ -81,7 +81,7 @@ def test_a_trusted_one_may_all_and_leaves_no_process(hostile: Board, way: str, m
 
 
 def test_a_trusted_one_reads_what_the_user_reads(hostile: Board) -> None:
-    ended = hostile.run("", "--trust-elf", seconds=5)
+    ended = hostile.run("", "--trust-elf", seconds=2)
     assert "OPEN ../secret.txt|1" in ended.stdout
 
 

@@ -181,6 +181,7 @@ def test_a_run_tells_of_it_in_its_record(checkout: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_a_session_of_the_suites_tells_of_it_once(checkout: Path) -> None:
     source = checkout / "firmware/runtime/method.cc"
     text = source.read_text()

@@ -37,6 +37,7 @@ def test_weights_come_out_as_they_were_put_in(name: str, npu: str) -> None:
         assert one.at.layout is ScaleLayout.I40
 
 
+@pytest.mark.proof
 def test_the_cases_have_every_kind_of_order() -> None:
     """Without that, the test above would cover less than it seems to."""
     orders = [order_of(one) for npu in U55_U65 for name in CASES for one in encoded(compiled(name, npu)[0])]

@@ -46,6 +46,7 @@ def everything() -> Iterator[WeightOrderU85]:
                 yield from (order_of(one) for one in encoded(compiled(name, npu, *flags)[0]))
 
 
+@pytest.mark.proof
 def test_the_cases_have_every_kind_of_order() -> None:
     """Without that, the test above would cover less than it seems to."""
     kinds = Counter((order.depthwise, order.part_kernel, order.sparse, order.fast) for order in everything())

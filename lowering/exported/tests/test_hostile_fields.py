@@ -12,7 +12,14 @@ from ethos_hil.lowering.exported.tests.programs import save
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "every"), [("buffers", 53), ("pooled", 23), ("branch", 23)])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        pytest.param("buffers", 53, marks=pytest.mark.proof),
+        ("pooled", 23),
+        pytest.param("branch", 23, marks=pytest.mark.proof),
+    ],
+)
 def test_no_field_executes_anything(tmp_path: Path, name: str, every: int) -> None:
     path = save(name, tmp_path)
     command = [sys.executable, "-m", "ethos_hil.lowering.exported.tests.hostile_fields", str(path), str(every)]

@@ -39,6 +39,7 @@ def test_only_archives_with_a_linked_member_are_parts() -> None:
     assert archives(MAP) == {Path("/usr/lib/arm/lib/libm.a"), Path("/usr/lib/gcc/arm/12/libgcc.a")}
 
 
+@pytest.mark.proof
 def test_a_firmware_that_is_not_its_manifests_has_no_list(firmware: Path) -> None:
     assert len(bill(firmware).components) > 150
     elf = firmware / SOCS[0].firmware.name / "ethos-hil.elf"

@@ -42,9 +42,8 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> list[Patch]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["known", *(pytest.param(name, marks=pytest.mark.proof) for name in ("two_partitions", "branching"))]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("name", ["known", "two_partitions", "branching"])
 def test_the_program_is_the_same_byte_for_byte_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: list[Patch], name: str
 ) -> None:

@@ -216,6 +216,7 @@ def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_pas
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_the_command_prints_the_table_and_says_what_does_not_fit(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ethos_hil.lowering.upstream.patches"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

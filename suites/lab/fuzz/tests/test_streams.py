@@ -186,11 +186,11 @@ def hoard() -> None:
 
 def found(tmp_path: Path, prepare: Any) -> list[Examined]:
     job = CaseJob(CaseRange(NPU, 1, 0, 3, "add int16"), tmp_path)
-    return [one for one in Crew(1, 4, prepare).run([job]) if one.verdict.finding]
+    return [one for one in Crew(1, 2, prepare).run([job]) if one.verdict.finding]
 
 
 @pytest.mark.parametrize(
-    ("prepare", "words"), [(hang, "no end within 4 seconds"), (crash, "the process ended with -11: File")]
+    ("prepare", "words"), [(hang, "no end within 2 seconds"), (crash, "the process ended with -11: File")]
 )
 def test_hangs_and_crashes_cost_a_case_and_are_found(tmp_path: Path, prepare: Any, words: str) -> None:
     findings = found(tmp_path, prepare)

@@ -117,12 +117,12 @@ def test_a_sample_ends_in_results_and_named_refusals(
     firmware: bytes, originals: tuple[Original, ...], tmp_path: Path
 ) -> None:
     session = MutantSession(originals, {SOC: firmware}, 1, tmp_path)
-    endings = [session.examine(number) for number in range(100)]
+    endings = [session.examine(number) for number in range(40)]
     assert [ending for ending in endings if ending.finding] == []
     found = Counter(ending.ending for ending in endings)
     # Neither all refused at the door nor all harmless.
-    assert found[trial.RESULT] > 10
-    assert found[trial.REFUSED_PROGRAM] > 10
+    assert found[trial.RESULT] > 4
+    assert found[trial.REFUSED_PROGRAM] > 4
     assert len(found) > 4
 
 

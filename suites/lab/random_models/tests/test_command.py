@@ -54,6 +54,7 @@ def test_a_lost_worker_is_a_failure() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_a_network_is_verified_in_a_worker(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     command = [sys.executable, "-m", "ethos_hil.suites.lab.random_models", "--count", "1", "--seed", "200", "-j", "1"]

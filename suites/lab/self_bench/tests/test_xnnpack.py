@@ -33,6 +33,7 @@ def test_a_network_is_computed_in_eight_bits_with_any_number_of_threads() -> Non
     assert 1e-4 < noise < 0.1  # float would be nearer, and a wrong answer farther
 
 
+@pytest.mark.proof
 def test_what_xnnpack_leaves_to_other_kernels_is_named() -> None:
     inputs = (torch.randn(1, 4),)
     with pytest.raises(ToolError, match=r"XNNPACK does not take .*cumsum"):
