@@ -8,7 +8,7 @@ import pytest
 from blocks import NOT_RUN, ROOT, WrongDocument, blocks, check_output, documents, run_blocks
 
 CHECKED = documents(["README.md", "docs/api.md", "docs/tutorials/*.md"])
-ALWAYS = ("README.md", "docs/api.md", "docs/tutorials/own-suite.md", "docs/tutorials/other-frameworks.md")
+ALWAYS = ("README.md", "docs/api.md", "docs/tutorials/other-frameworks.md")
 """`make test` runs their commands, `make lab` those of all."""
 
 

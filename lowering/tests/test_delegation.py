@@ -82,7 +82,7 @@ def upstream_by_id(name: str, npu: NpuName, border: tuple[np.ndarray, ...]) -> b
         return bytes(to_backend("EthosUBackend", edge.exported_program(), spec._to_list()).processed_bytes)
 
 
-@pytest.mark.parametrize("name", ["add", "known"])
+@pytest.mark.parametrize("name", ["add", pytest.param("known", marks=pytest.mark.proof)])
 def test_the_delegate_is_byte_for_byte_upstreams(cache: Cache, name: str) -> None:
     artifact = whole(name, U55, cache)
     (delegate,) = artifact.plan.delegates

@@ -28,6 +28,8 @@ def rows(model: str, npu: NpuName, cache: Cache) -> tuple[NpuOp, ...]:
     return lower(f"ethos_hil.suites.models:{model}", npu, cache=cache).npu_ops
 
 
+@pytest.mark.slow
+@pytest.mark.proof
 def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -> None:
     """ResNet-8 has batch norm and ReLU behind convolutions, and a ReLU behind additions that is in another file."""
     found = rows("resnet8", U55, cache)

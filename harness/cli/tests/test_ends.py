@@ -443,7 +443,11 @@ def test_a_runner_cannot_write_escape_sequences_to_the_terminal(here: Path) -> N
 
 @pytest.mark.parametrize(
     ("body", "text"),
-    [(FOR_EVER, "x" * 50_000), pytest.param(FOR_EVER, "y\\n", marks=pytest.mark.proof), (UART_FOR_EVER, "")],
+    [
+        (FOR_EVER, "x" * 50_000),
+        pytest.param(FOR_EVER, "y\\n", marks=pytest.mark.proof),
+        pytest.param(UART_FOR_EVER, "", marks=pytest.mark.proof),
+    ],
 )
 def test_an_endless_console_ends_in_time_and_in_bounded_space(here: Path, body: str, text: str) -> None:
     elf = guest(here, body, text)
@@ -457,9 +461,8 @@ def test_an_endless_console_ends_in_time_and_in_bounded_space(here: Path, body: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "trust", [pytest.param((), id="ours"), pytest.param(("--trust-elf",), id="QEMU's", marks=pytest.mark.proof)]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("trust", [pytest.param((), id="ours"), pytest.param(("--trust-elf",), id="QEMU's")])
 def test_memory_of_a_run_with_an_endless_console(here: Path, trust: tuple[str, ...]) -> None:
     """The largest process is this program or QEMU; neither keeps what the guest printed."""
 

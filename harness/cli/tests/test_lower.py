@@ -222,7 +222,7 @@ def test_what_was_made_is_told_to_programs_too(ethos_hil: Run, here: Path, both:
     assert "double: 1 delegate" in alone.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.proof)])
 def test_an_interrupted_lowering_leaves_nothing(
     here: Path, tmp_path_factory: pytest.TempPathFactory, number: signal.Signals
 ) -> None:

@@ -231,6 +231,7 @@ def test_arguments_that_cannot_be(ethos_hil: Run, data: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_an_interrupted_evaluation_leaves_no_process(data: Path) -> None:
     command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "evaluate", "data.py:classifier"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "ETHOS_HIL_TEST_MARK": str(data)}

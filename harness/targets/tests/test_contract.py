@@ -21,6 +21,7 @@ class TestVirtualU55(Quick):
     target, npu = "virtual", "ethos-u55-128"
 
 
+@pytest.mark.proof
 class TestVirtualU65(Quick):
     target, npu = "virtual", "ethos-u65-256"
 

@@ -13,6 +13,12 @@ import pytest
 
 from ethos_hil.suites.lab import changed
 
+WAYS = [
+    pytest.param([], id="one process", marks=pytest.mark.proof),
+    pytest.param(["-n", "2", "--dist", "worksteal"], id="xdist"),
+]
+"""Of running a session."""
+
 
 def test_the_tests_of_a_module_are_those_that_import_it() -> None:
     found = changed.tests_of(["results/record.py"])
@@ -59,7 +65,7 @@ def session(folder: Path, seconds: float, *arguments: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n", "2", "--dist", "worksteal"]], ids=["one process", "xdist"])
+@pytest.mark.parametrize("arguments", WAYS)
 def test_a_session_ends_in_time_and_says_what_it_left_out(tmp_path: Path, arguments: list[str]) -> None:
     text = "import pytest, time\n@pytest.mark.parametrize('n', range(900))\ndef test_slow(n):\n    time.sleep(0.1)\n"
     (tmp_path / "test_many.py").write_text(text)
@@ -70,7 +76,7 @@ def test_a_session_ends_in_time_and_says_what_it_left_out(tmp_path: Path, argume
     assert int(run[1]) < 60, "two workers, 0.1 s each, 2 s, and time to begin"
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n", "2", "--dist", "worksteal"]], ids=["one process", "xdist"])
+@pytest.mark.parametrize("arguments", WAYS)
 def test_a_failure_is_seen_although_the_time_is_up(tmp_path: Path, arguments: list[str]) -> None:
     text = "import os, time\ndef test_wrong():\n    time.sleep(max(0, float(os.environ['END']) - time.time()))\n"
     text = text.replace("END", changed.STOP_AFTER) + "    assert 0\n"

@@ -63,6 +63,7 @@ def test_parts_are_upstreams_in_the_order_of_the_graph() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_a_model_is_the_same_program_whatever_the_hashes_of_texts(tmp_path: Path) -> None:
     """Upstream hands partitions over in the order of a set of texts."""
     code = (

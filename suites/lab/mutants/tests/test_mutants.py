@@ -113,17 +113,18 @@ def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("count", "of_each", "ways"), [(40, 4, 3), pytest.param(100, 10, 4, marks=pytest.mark.proof)])
 def test_a_sample_ends_in_results_and_named_refusals(
-    firmware: bytes, originals: tuple[Original, ...], tmp_path: Path
+    firmware: bytes, originals: tuple[Original, ...], tmp_path: Path, count: int, of_each: int, ways: int
 ) -> None:
     session = MutantSession(originals, {SOC: firmware}, 1, tmp_path)
-    endings = [session.examine(number) for number in range(40)]
+    endings = [session.examine(number) for number in range(count)]
     assert [ending for ending in endings if ending.finding] == []
     found = Counter(ending.ending for ending in endings)
     # Neither all refused at the door nor all harmless.
-    assert found[trial.RESULT] > 4
-    assert found[trial.REFUSED_PROGRAM] > 4
-    assert len(found) > 4
+    assert found[trial.RESULT] > of_each
+    assert found[trial.REFUSED_PROGRAM] > of_each
+    assert len(found) > ways
 
 
 def die() -> None:

@@ -140,7 +140,9 @@ def test_a_defect_without_a_repair_is_refused_with_its_line(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "npu"), [(0, NPUS[0]), (7, NPUS[2]), (101, NPUS[0]), (108, NPUS[2])])
+@pytest.mark.parametrize(
+    ("seed", "npu"), [pytest.param(0, NPUS[0], marks=pytest.mark.proof), (7, NPUS[2]), (101, NPUS[0]), (108, NPUS[2])]
+)
 def test_networks_that_found_defects_are_verified(seed: int, npu: str, tmp_path: Path) -> None:
     done = trial(network(seed), npu, tmp_path)
     assert done.ending is NetworkEnding.VERIFIED, done
