@@ -446,7 +446,7 @@ def judge(
         verdict=decision.verdict,
         model=label,
         npu=str(artifact.npu or board.npu),
-        target=describe(board),
+        target=describe(board, foreign=runner is not None),
         failure=failure,
         divergence=divergence,
         outputs=comparison.outputs,
@@ -506,9 +506,9 @@ def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[byt
     ]
 
 
-def describe(board: Target) -> TargetInfo:
-    """Return the target's description for a record."""
-    return TargetInfo(board.name, board.kind, board.soc)
+def describe(board: Target, *, foreign: bool = False) -> TargetInfo:
+    """Return the target's description for a record; `foreign`: a user's runner ran in place of the firmware."""
+    return TargetInfo(board.name, board.kind, board.soc, board.rules(foreign=foreign))
 
 
 def _runner_info(runner: Runner) -> RunnerInfo:

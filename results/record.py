@@ -28,11 +28,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class TargetInfo:
-    """Where it ran. `kind` is virtual, fvp or board; host for tests of the reference model itself."""
+    """Where it ran. `kind` is virtual, fvp or board; host for tests of the reference model itself.
+
+    Attributes:
+        rules: of the strict virtual board, by name: those that the run was held to.
+    """
 
     name: str
     kind: str
     soc: str
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -311,7 +316,7 @@ class Record:
                 verdict=Verdict(data["verdict"]),
                 model=str(data["model"]),
                 npu=str(data["npu"]),
-                target=_known(TargetInfo, data["target"]),
+                target=_target(data["target"]),
                 failure=None if data["failure"] is None else _failure(data["failure"]),
                 divergence=_divergence(data.get("divergence")),
                 outputs=tuple(_output(item) for item in data["outputs"]),
@@ -359,6 +364,10 @@ def _failure(data: Mapping[str, Any]) -> Failure:
 def json_number(value: Any) -> Any:
     """Return a value as JSON has it: "inf", "-inf" or "nan" for a number that JSON lacks."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _target(data: Mapping[str, Any]) -> TargetInfo:
+    return _known(TargetInfo, {**data, "rules": tuple(map(str, data.get("rules", ())))})
 
 
 def _output(data: Mapping[str, Any]) -> Output:

@@ -20,6 +20,7 @@ from ethos_hil.harness.evaluate.tally import DEVICE, ScoreTally
 from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import describe
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
@@ -166,7 +167,7 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     found = Evaluation(
         request,
         artifact,
-        TargetInfo(board.name, board.kind, board.soc),
+        describe(board),
         ScoreTally(metric or ItemMetric.for_label(first.label)),
         jobs,
         notes=(*lowered.said(artifact.method), *artifact.notes),

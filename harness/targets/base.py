@@ -83,6 +83,14 @@ class Target(abc.ABC):
     def capabilities(self) -> frozenset[Capability]:
         """Return what this target can do. Each capability obliges it to something (see Capability)."""
 
+    def rules(self, *, foreign: bool) -> tuple[str, ...]:
+        """Return the names of the rules beyond the architecture's that a program is held to, in order.
+
+        Args:
+            foreign: of a user's runner, not of the firmware.
+        """
+        return ()
+
     def compiled_for(self, system: SystemConfiguration | None) -> bool:
         """Take note of the system configuration that the next programs are compiled for.
 

@@ -110,6 +110,10 @@ class VirtualTarget(Target):
         """Return all of them: its cycles are modelled, and it sees every operation."""
         return frozenset({Capability.NPU_CYCLES, Capability.OP_EVENTS, Capability.SEMIHOSTING, Capability.STAYS_UP})
 
+    def rules(self, *, foreign: bool) -> tuple[str, ...]:
+        """Return the strict board's."""
+        return tuple(sorted(self._rules & FOREIGN_BOARD if foreign else self._rules))
+
     def _load(self, image: Image) -> None:
         find_qemu()
 

@@ -28,7 +28,7 @@ RECORD = Record(
     verdict=Verdict.FAILED,
     model="model.py:build",
     npu="ethos-u55-128",
-    target=TargetInfo("virtual", "virtual", "corstone-300"),
+    target=TargetInfo("virtual", "virtual", "corstone-300", ("bus", "uart")),
     failure=Failure(FailureKind.MISMATCH, "3 of 10 elements differ", "look"),
     divergence=Divergence(
         "npu-op",
@@ -80,7 +80,7 @@ def test_json_has_the_documented_fields() -> None:
         *("place", "message", "found_by", "instruction", "op", "npu_op", "tosa_op", "aten_ops", "module", "source"),
         *("tensor", "shape", "dtype", "index", "expected", "found", "mismatches", "reproduced"),
     }
-    assert {"name", "kind", "soc"} == data["target"].keys()
+    assert {"name", "kind", "soc", "rules"} == data["target"].keys()
     assert {"shape", "dtype", "reference", "mismatches", "max_abs_error"} <= data["outputs"][0].keys()
     assert {"tolerance"} <= data["outputs"][0].keys()
     assert data["accuracy"][0].keys() == {

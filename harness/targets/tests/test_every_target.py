@@ -18,6 +18,8 @@ from ethos_hil.harness.image.preflight import Destination, examine
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.lowering.npu_name import NpuName
@@ -119,6 +121,17 @@ def runner_in(folder: Path, soc: str) -> Path:
     path = folder / "arm_executor_runner"
     path.write_bytes(find_firmware(soc))
     return path
+
+
+def test_a_record_names_the_rules_of_a_strict_board(model: TorchModel) -> None:
+    """A history must not take a strict run for a lenient one."""
+    strict, lenient = (run_on(model, "ethos-u55-128", "virtual", strict_board=asked).record for asked in (True, False))
+    assert strict.target.rules == tuple(sorted(STRICT_BOARD))
+    assert lenient.target.rules == ()
+    assert Record.from_json(json.loads(strict.dumps())).target == strict.target
+    held = VirtualTarget("ethos-u55-128", rules=STRICT_BOARD).rules(foreign=True)
+    assert held == tuple(sorted(FOREIGN_BOARD & STRICT_BOARD))
+    assert held, "of a runner fewer are asked, but some"
 
 
 @pytest.mark.parametrize(("npu", "target"), [("ethos-u55-128", "virtual"), ("ethos-u85-256", "corstone-320")])
