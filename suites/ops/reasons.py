@@ -29,3 +29,7 @@ GIVES_INT32 = (
 )
 NO_INT64 = "TOSA has no int64, and in float programs upstream narrows none"
 NOT_ANNOTATED = "upstream's quantiser does not know it, so it stays float"
+OTHER_NEIGHBOURS = (
+    "to no whole multiple, upstream chooses neighbours by the pixels' centres, PyTorch by their corners "
+    "(https://github.com/pytorch/executorch/pull/22437)"
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.suites.declare.case import Operator, call, case, f32, integer, layer
+from ethos_hil.suites.declare.case import Operator, call, case, f32, layer
 
 batch_norm_folded = Operator(
     "batch_norm_folded",
@@ -34,11 +34,13 @@ layer_norm = Operator(
     ),
 )
 
+# Quantised, one that no convolution takes in is written as one (lowering/upstream/lone_norms.py).
 batch_norm = Operator(
     "batch_norm",
     aten=("_native_batch_norm_legit_no_training.default",),
     fp=("DEPTHWISE_CONV2D",),
-    on_cpu=integer("upstream quantises a batch norm only with the convolution before it"),
+    int=("DEPTHWISE_CONV2D",),
+    aten_int=("convolution.default",),
     cases=(case("alone", layer("BatchNorm2d", 4), f32(1, 4, 5, 3)),),
 )
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, call, case, everywhere, f32, i8, i32, integer, u55
+from ethos_hil.suites.declare.case import Defect, Operator, call, case, everywhere, f32, i8, i32, integer
 from ethos_hil.suites.ops import reasons
 
 NARROWED = {"dim_order_ops::_to_dim_order_copy.out": "PyTorch's indices are int64, which TOSA has not"}
-FIRST_FOR_ALL = Defect(
-    "where a minimum drops its dimension, Vela 5.1 takes the first one for all",
-    kind=FailureKind.MISMATCH,
-    says="2 of 3 elements differ from tosa_reference_model",
-    link="docs/decisions/0004-where-lowering-departs-from-upstream.md#known-limits",
-)
 NOT_RESCALED = Defect(
     "a negation whose output has another scale than its input is lowered without a RESCALE",
     kind=FailureKind.ACCURACY,
@@ -85,7 +79,7 @@ amin = Operator(
     fp=("REDUCE_MIN",),
     int=("REDUCE_MIN",),
     cases=(
-        case("last", call("amin", dim=-1), f32(3, 7), defects=u55(FIRST_FOR_ALL)),
+        case("last", call("amin", dim=-1), f32(3, 7)),
         case("image", call("amin", dim=(2, 3), keepdim=True), f32(1, 4, 5, 3)),
     ),
 )
@@ -108,7 +102,7 @@ min_dim = Operator(
     fp=("REDUCE_MIN",),
     int=("REDUCE_MIN",),
     aten_int=("amin.default",),
-    cases=(case("values", lambda x: x.min(1)[0], f32(3, 7), defects=u55(FIRST_FOR_ALL)),),
+    cases=(case("values", lambda x: x.min(1)[0], f32(3, 7)),),
 )
 
 argmax = Operator(

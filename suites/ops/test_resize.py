@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.declare.case import Defect, Operator, call, case, f32, u55
+from ethos_hil.suites.declare.case import Operator, call, case, everywhere, f32, u55
 from ethos_hil.suites.ops import reasons
-
-OTHER_NEIGHBOURS = Defect(
-    "to no whole multiple, upstream chooses neighbours by the pixels' centres, PyTorch by their corners",
-    kind=FailureKind.MISMATCH,
-    says="72 of 168 elements are too far from PyTorch",
-    link="https://github.com/pytorch/executorch/pull/22437",
-)
 
 nearest = Operator(
     "nearest",
@@ -26,7 +18,7 @@ nearest = Operator(
             "uneven",
             call("nn.functional.interpolate", size=(7, 6)),
             f32(1, 4, 3, 4),
-            defects={"MI": OTHER_NEIGHBOURS, "BI": OTHER_NEIGHBOURS},
+            on_cpu=everywhere(reasons.OTHER_NEIGHBOURS),
         ),
         case("batch", call("nn.functional.interpolate", scale_factor=2.0), f32(2, 4, 5, 3)),
         case("a16w8", call("nn.functional.interpolate", scale_factor=2.0), f32(1, 4, 5, 3), scheme="a16w8"),
