@@ -77,7 +77,7 @@ def test_a_model_runs_on_the_target_and_its_record_is_exported(run: Run, tmp_pat
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "record.json").read_text())
     assert record["verdict"] == "verified"
-    assert record["target"] == {"name": "wiretap", "kind": "virtual", "soc": "corstone-300"}
+    assert record["target"] == {"name": "wiretap", "kind": "virtual", "soc": "corstone-300", "rules": []}
     (kept,) = wires.iterdir()
     listed = run("ethos_hil_wiretap", kept).stdout.splitlines()
     assert listed[0] == str(kept)
