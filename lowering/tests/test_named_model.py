@@ -151,13 +151,22 @@ def change(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_is_found_until_what_it_is_made_from_changes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("names", "unknown"),
+    [
+        pytest.param(("neighbour", "reads", "seeded", "elsewhere", "exported"), ("clock", "torchs"), id="some"),
+        pytest.param((*KNOWN, "exported"), tuple(UNKNOWN), id="all", marks=pytest.mark.proof),
+    ],
+)
+def test_a_model_is_found_until_what_it_is_made_from_changes(
+    tmp_path: Path, names: tuple[str, ...], unknown: tuple[str, ...]
+) -> None:
     write(tmp_path)
-    names = [*KNOWN, "exported"]
-    _, first = ask(tmp_path, [*names, *UNKNOWN])
+    _, first = ask(tmp_path, [*names, *unknown])
     assert all(loaded for loaded, _, _ in first.values())
     assert {name: notes for name, (_, _, notes) in first.items() if name in names and notes} == {}
-    for name, (_, why) in UNKNOWN.items():
+    for name in unknown:
+        _, why = UNKNOWN[name]
         assert [why in note and note.startswith("loaded anew") for note in first[name][2]] == [True], (
             name,
             first[name],
@@ -168,7 +177,7 @@ def test_a_model_is_found_until_what_it_is_made_from_changes(tmp_path: Path) -> 
     assert not imported
 
     change(tmp_path)
-    _, third = ask(tmp_path, [*names, *UNKNOWN], FACTOR="7", AWAY="1")
+    _, third = ask(tmp_path, [*names, *unknown], FACTOR="7", AWAY="1")
     assert [name for name, (loaded, _, _) in third.items() if not loaded] == []
     same = {name for name in names if third[name][1] == first[name][1]}
     assert same == {"elsewhere"}, "it was read where it changed, and nothing of an old program was given"

@@ -177,8 +177,8 @@ UNKNOWN = {
     "system": Attack("FACTOR = 2.0 if open('/proc/uptime').read() else 1.0\n"),
 }  # fmt: skip
 """Cases that depend on what cannot be known: they are lowered anew in every session."""
-FEW = ("helper", "kept", "absent", "late", "process", "clock")
-"""A file of a file, one that another case has read, one that is not there, a variable, and what cannot be known."""
+FEW = ("kept", "late", "process")
+"""A file that another case has read, a variable, and what cannot be known."""
 CHANGED = {**ATTACKS, **{name: one for name, one in UNKNOWN.items() if one.changed or one.variables}}
 
 
@@ -293,16 +293,12 @@ def test_of_a_few_each_change_is_noticed_and_all_else_is_found(few: Project) -> 
     before, same, after = few.programs
     assert all(before[name] == same[name] for name in same)
     assert {name for name in after if after[name] == before[name]} == {"control", "seeded"}
-    assert {name for name, notes in few.notes.items() if any("lowered anew" in note for note in notes)} == {
-        "process",
-        "clock",
-    }
+    assert [name for name, notes in few.notes.items() if any("lowered anew" in note for note in notes)] == ["process"]
     first, later = (replay.tests for replay in few.replayed)
     for name in (*(name for name in FEW if name in ATTACKS), "again", "control"):
         assert first[f"test_{name}_one_MI"].verdict == "verified"
         assert later[f"test_{name}_one_MI"].verdict == ("verified" if name == "control" else "failed")
-    for name in ("process", "clock"):
-        assert first[f"test_{name}_one_MI"].properties["kind"] == "stale-recording"
+    assert first["test_process_one_MI"].properties["kind"] == "stale-recording"
 
 
 @pytest.mark.proof
