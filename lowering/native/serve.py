@@ -5,7 +5,8 @@ are the header's "blocks". Standard input has requests, standard output the answ
 for what the tool prints.
 
 The first request has Python's path and the tool's name. Its answer says whether the tool could be imported. When the
-parent ends, so does this process, even in the middle of a call: the kernel then sends SIGIO, which ends it.
+parent ends, so does this process, even in the middle of a call. A pipe of its own is there for that, into which nobody
+writes: when its other end closes, the kernel sends SIGIO, which ends this process. The argument is its number.
 """
 
 from __future__ import annotations
@@ -89,13 +90,16 @@ def answered(call: Callable[[], Message]) -> Message:
         return {"raised": type(error).__name__, "text": str(error)}, []
 
 
-def watch(on: bool) -> None:
-    """Have the kernel end this process when the parent ends. Standard input must be empty meanwhile."""
-    flags = fcntl.fcntl(0, fcntl.F_GETFL)
-    fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(0, fcntl.F_SETFL, flags | os.O_ASYNC if on else flags & ~os.O_ASYNC)
+def watch(lifeline: int) -> None:
+    """Have the kernel end this process when the other end of a pipe closes.
+
+    Not standard input: there the kernel sends the signal of a request after it has woken the reader, which may have
+    begun to watch by then.
+    """
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
     poll = select.poll()
-    poll.register(0, 0)
+    poll.register(lifeline, 0)
     if poll.poll(0):  # the other end was closed before the kernel was told
         os._exit(1)
 
@@ -111,6 +115,7 @@ def main() -> None:
     for number in (signal.SIGIO, signal.SIGXCPU):  # they end this process; its starter may ignore or block them
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGIO, signal.SIGXCPU))
+    watch(int(sys.argv[1]))
     os.chdir("/")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # tools print
@@ -121,7 +126,6 @@ def main() -> None:
     call: Call | None = None
     while (request := receive(sys.stdin.buffer)) is not None:
         header, blocks = request
-        watch(True)
         # Seconds of CPU, not of the clock: a busy or suspended machine is no reason to end a call.
         limit = int(time.process_time()) + 1 + header["seconds"]
         restrict(resource.RLIMIT_CPU, limit)
@@ -140,7 +144,6 @@ def main() -> None:
             answer = answered(lambda call=call, header=header, blocks=blocks: call(header, blocks))  # type: ignore[misc]
         sys.stdout.flush()
         flush(None)
-        watch(False)
         send(answers, *answer)
 
 

@@ -86,13 +86,15 @@ class _Process:
     def __init__(self, tool: str) -> None:
         self.tool = tool
         said = os.memfd_create(tool)
+        watched, lifeline = os.pipe()
         try:
             fcntl.fcntl(said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
             # No programs: on an assertion tosa_reference_model starts gdb, which takes seconds.
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": os.devnull}
             # -I -S: isolated and quick to start; it gets our path. A group of its own: Ctrl-C is for this process.
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(SERVE)],
+                [sys.executable, "-I", "-S", str(SERVE), str(watched)],
+                pass_fds=(watched,),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -101,8 +103,13 @@ class _Process:
             )
         except OSError as error:
             os.close(said)
+            os.close(lifeline)
             raise ToolError(f"a process for {tool} cannot be started: {error}") from error
+        finally:
+            os.close(watched)
         self.said = said
+        self.lifeline = lifeline
+        """Open as long as this process lives: the worker ends when it is closed."""
         self.ready = False
         """Whether the tool's import was answered."""
         self.idle = False
@@ -196,6 +203,7 @@ class _Process:
         for file in (self._requests, self._answers):
             _close(file)
         os.close(self.said)
+        os.close(self.lifeline)
 
 
 def _memory() -> int:

@@ -159,6 +159,17 @@ def test_a_process_whose_starter_was_a_thread_stays(tool: NativeTool) -> None:
     assert pid_of(tool) == pid
 
 
+def test_what_arrives_while_it_works_does_not_end_it(tool: NativeTool) -> None:
+    """The kernel may tell of the request itself as late as that."""
+    do(tool, "")
+    assert tool._process is not None
+    late = threading.Timer(0.2, tool._process.process.stdin.write, (b"....",))  # type: ignore[union-attr]
+    flush = threading.Timer(0.3, tool._process.process.stdin.flush)  # type: ignore[union-attr]
+    late.start()
+    flush.start()
+    assert do(tool, "time.sleep(1)") == b"abc"
+
+
 def test_a_forked_process_has_its_own(tool: NativeTool) -> None:
     do(tool, "")
     child = os.fork()
