@@ -115,7 +115,10 @@ def test_a_full_stdout_is_one_line_and_status_2(here: Path, arguments: str) -> N
 
 @pytest.mark.parametrize(
     ("closed", "status"),
-    [("<&-", 0), ("2>&-", 0), (">&-", 2), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 2), ("2>/dev/full", 0)],
+    [
+        *(("<&-", 0), (">&-", 2), ("2>/dev/full", 0)),
+        *(pytest.param(*one, marks=pytest.mark.proof) for one in (("2>&-", 0), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 2))),
+    ],
 )
 def test_closed_streams(here: Path, closed: str, status: int) -> None:
     done = shell(here, f"E run net.pte --json r.json {closed}")
@@ -193,7 +196,7 @@ def test_a_shortage_is_no_defect(error: BaseException, words: str, capsys: pytes
 # --- Limits, folders, encodings. ---
 
 
-@pytest.mark.parametrize("limit", [8, 9, 10, 12, 16, 24])
+@pytest.mark.parametrize("limit", [8, 12, *(pytest.param(limit, marks=pytest.mark.proof) for limit in (9, 10, 16, 24))])
 def test_too_few_descriptors_are_named(here: Path, limit: int) -> None:
     done = shell(here, f"ulimit -n {limit}; E run net.pte")
     assert done.returncode in (0, 2, 3), done.stderr
@@ -222,8 +225,8 @@ def test_a_machine_without_proc_is_named(here: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"PYTHONIOENCODING": "ascii"},
+        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, marks=pytest.mark.proof),
+        pytest.param({"PYTHONIOENCODING": "ascii"}, marks=pytest.mark.proof),
         {"PYTHONIOENCODING": "ascii:strict", "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ],
 )
@@ -258,7 +261,12 @@ def at_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers", [*([one] for one in STOPS), [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], [signal.SIGINT] * 20]
+    "numbers",
+    [
+        *([signal.SIGTERM], [signal.SIGINT] * 20),
+        *(pytest.param([one], marks=pytest.mark.proof) for one in STOPS if one != signal.SIGTERM),
+        pytest.param([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], marks=pytest.mark.proof),
+    ],
 )
 def test_a_signal_in_a_run_with_a_runner_leaves_no_folder_and_no_process(
     here: Path, numbers: list[signal.Signals]
@@ -408,7 +416,13 @@ def on_a_terminal(here: Path, *arguments: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), printed.decode()
 
 
-@pytest.mark.parametrize("name", ["[/red].pte", "a[bold]b.pte", ":smile:.pte", "\x1b]0;owned\x07.pte", "\u202egp.pte"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("[/red].pte", "\x1b]0;owned\x07.pte"),
+        *(pytest.param(one, marks=pytest.mark.proof) for one in ("a[bold]b.pte", ":smile:.pte", "\u202egp.pte")),
+    ],
+)
 def test_a_name_is_no_markup_and_no_escape_sequence_on_a_terminal(here: Path, name: str) -> None:
     (here / name).parent.mkdir(exist_ok=True)
     (here / "net.pte").rename(here / name)
