@@ -47,12 +47,12 @@ lint: setup ## ruff, mypy, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	clang-format --dry-run --Werror $$(git ls-files 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
+	clang-format --dry-run --Werror $$(git ls-files -co --exclude-standard 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
 
 format: setup ## Format the code in place
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
-	clang-format -i $$(git ls-files 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
+	clang-format -i $$(git ls-files -co --exclude-standard 'firmware/*.h' 'firmware/*.cc' ':!firmware/link/formats.h')
 
 bench: setup ## Print sizes, times and ratios, measured now on this machine
 	@$(BIN)/python -m ethos_hil.suites.lab.self_bench

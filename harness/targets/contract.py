@@ -133,6 +133,11 @@ class TargetContract:
         assert TargetOption.FAST in honoured or not self.fast
         assert not (self.fast and Capability.NPU_CYCLES in able), "without timing there are no cycles"
 
+    def test_a_strict_board_names_the_rules_that_it_holds_a_program_to(self) -> None:
+        if TargetOption.STRICT_BOARD in find_plugin(self.target).options:
+            strict = make_target(self.target, NpuName.parse(self.npu), strict_board=True)
+            assert strict.rules(foreign=False), "it is strict by no rule"
+
     # --- A run that goes well. ---
 
     def test_answers_of_the_whole_plan_equal_the_reference(

@@ -132,8 +132,12 @@ def ethos_hil(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[st
 
 def said(checkout: Path) -> str:
     """What is said of the firmware that is built there."""
-    code = "from ethos_hil.harness.image import firmware_file as f; "
-    code += "print(f.firmware_doubt(f.firmware_path('corstone-300').read_bytes()))"
+    return printed(checkout, "f.firmware_doubt(f.firmware_path('corstone-300').read_bytes())")
+
+
+def printed(checkout: Path, expression: str) -> str:
+    """What the copy's module of the firmware's file, `f`, answers."""
+    code = f"from ethos_hil.harness.image import firmware_file as f; print({expression})"
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
     environment.pop("ETHOS_HIL_FIRMWARE", None)
     return subprocess.run(
@@ -165,6 +169,20 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
         assert said(checkout).startswith("nothing says from which sources the firmware of corstone300 was built")
     manifest.write_text(written)
     assert firmware_row(checkout)["status"] == "ok"
+
+
+def test_nothing_is_told_of_a_board_that_is_gone(checkout: Path) -> None:
+    board = checkout / "firmware/boards/corstone300/soc.h"
+    source = checkout / "firmware/main.cc"
+    text = source.read_text()
+    source.write_text(text + "\n// changed\n")
+    before = printed(checkout, "f.doubts_of_built()")
+    board.rename(board.with_suffix(".gone"))
+    after = printed(checkout, "f.doubts_of_built()")
+    board.with_suffix(".gone").rename(board)
+    source.write_text(text)
+    assert "the firmware of corstone300 was built from other sources" in before
+    assert "corstone300" not in after
 
 
 @pytest.mark.slow
