@@ -194,6 +194,16 @@ class TestLeaking(TargetContract):
 """
 
 
+@pytest.fixture(scope="module")
+def torch_stays() -> None:
+    """Load what the programs need before `pytester` notes which modules there are.
+
+    It drops those that come later, and torch, imported a second time into one process, corrupts its memory.
+    """
+    contract_programs(NPU)
+
+
+@pytest.mark.usefixtures("torch_stays")
 @pytest.mark.parametrize(
     ("leak", "says"),
     [
