@@ -95,6 +95,22 @@ void check_cases(const TestCases& cases, const PackageHeader& plan, const Method
   cases.check_inputs(method);
 }
 
+// Before the first run, so that the executor can use them unchecked.
+void check_cuts(const Package& package, const Method& method) {
+  for (std::uint32_t i = 0; i < package.header().cut_count; ++i) {
+    const Cut& cut = package.cuts()[i];
+    if (cut.delegate >= method.delegate_count()) {
+      fail(ErrorKind::PACKAGE, Text() << "cut " << i << " is in delegate " << cut.delegate << " of "
+                                      << method.delegate_count());
+    }
+    const std::uint32_t size = method.delegate(cut.delegate).stream_size();
+    if (cut.offset % sizeof(std::uint32_t) != 0 || cut.offset >= size) {
+      fail(ErrorKind::PACKAGE, Text() << "cut " << i << " is at byte " << cut.offset << " of a command stream of " << size
+                                      << " bytes");
+    }
+  }
+}
+
 // Refuses, before the first run, outputs that no frame can carry.
 void check_outputs(Method& method) {
   for (std::uint32_t i = 0; i < method.output_count(); ++i) {
@@ -134,7 +150,8 @@ bool run_once(const Package& package, const TestCases& cases, Method& method, st
     if (value.kind == ValueKind::TENSOR && input.size != 0) std::memcpy(value.tensor.data, input.data, input.size);
   }
   const bool send_delegate_outputs = (plan.flags & static_cast<std::uint32_t>(PackageFlag::SEND_DELEGATE_OUTPUTS)) != 0;
-  execute(method, {plan.npu_timeout_ms, send_delegate_outputs, send_counters});
+  if (plan.event_set_count > 1 && method.delegate_count() != 0) npu::select_events(package.events(repeat));
+  execute(method, {plan.npu_timeout_ms, send_delegate_outputs, package.cuts(), plan.cut_count, send_counters});
   send_outputs(method);
   const bool passed = !cases || cases.judge(input_set, method);
   const RunEnd end{input_set, repeat, board::stack_used()};
@@ -186,7 +203,8 @@ int main() {
     check_inputs(package, method);
   }
   check_outputs(method);
-  if (method.delegate_count() != 0) npu::initialise(plan.events, npu_memory.mode);
+  check_cuts(package, method);
+  if (method.delegate_count() != 0) npu::initialise(package.events(0), npu_memory.mode);
   send_loaded(method, memory);
 
   std::uint32_t failed = 0;

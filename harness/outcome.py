@@ -27,6 +27,20 @@ class OpEvent:
 
 
 @dataclass(frozen=True)
+class PrefixRun:
+    """A job that ran the begin of a delegate's command stream.
+
+    Attributes:
+        offset: byte of the command stream where it was cut.
+        cycles, events: as in `DelegateRun`.
+    """
+
+    offset: int
+    cycles: int
+    events: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
 class DelegateRun:
     """One DelegateCall of one execution.
 
@@ -34,10 +48,11 @@ class DelegateRun:
         instruction: index of the DelegateCall in the method's chain.
         delegate: index into the method's delegates.
         cycles: the NPU's cycle counter over the job.
-        events: the event counters, in the order of the plan's events; None where the NPU has no such counter, or where
-            one has wrapped, so that its count is not known.
+        events: the event counters, in the order of the execution's event set; None where the NPU has no such counter,
+            or where one has wrapped, so that its count is not known.
         outputs: the delegate's output tensors, in argument order; empty when the plan did not request them.
         op_events: per-operation events when the target has Capability.OP_EVENTS, in stream order; otherwise empty.
+        prefixes: the jobs that ran only a part of the command stream, one for each of the plan's cuts, in their order.
     """
 
     instruction: int
@@ -46,6 +61,7 @@ class DelegateRun:
     events: tuple[int | None, ...]
     outputs: tuple[np.ndarray, ...]
     op_events: tuple[OpEvent, ...] = ()
+    prefixes: tuple[PrefixRun, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ Identity identify() { return {0, 0}; }
 
 bool explain_mismatch(const Identity&, Text&) { return false; }
 
-void initialise(const std::uint16_t (&)[EVENT_COUNTERS], DeviceMemoryMode) {}
+void initialise(const EventSet&, DeviceMemoryMode) {}
+
+void select_events(const EventSet&) {}
 
 JobCounters run(const Job&, std::uint32_t, std::uint32_t) { return {}; }
 

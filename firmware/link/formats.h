@@ -7,9 +7,9 @@
 namespace ethos_hil {
 
 constexpr std::uint8_t PACKAGE_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x50, 0x4b, 0x47, 0x00};
-constexpr std::uint32_t PACKAGE_VERSION = 3;
+constexpr std::uint32_t PACKAGE_VERSION = 4;
 constexpr std::uint32_t PACKAGE_ALIGNMENT = 32;
-constexpr std::uint32_t PROTOCOL_VERSION = 3;
+constexpr std::uint32_t PROTOCOL_VERSION = 4;
 constexpr std::uint32_t MAX_RANK = 16;
 constexpr std::uint32_t PRINTABLE_MARK = 126;
 constexpr std::uint32_t MAX_FRAME_PAYLOAD = 1024;
@@ -72,7 +72,10 @@ struct PackageHeader {
   std::uint32_t repeat;  // times each input set is executed
   std::uint32_t npu_timeout_ms;  // bound on the wait for one NPU job
   std::uint32_t flags;  // PackageFlag bits
-  std::uint16_t events[8];  // PMU event number for each event counter, 0 for an unused one
+  std::uint32_t event_sets_offset;  // event_set_count EventSet records, aligned to 4
+  std::uint32_t event_set_count;  // at least 1; execution n of an input set counts set n modulo this
+  std::uint32_t cuts_offset;  // cut_count Cut records, aligned to 4
+  std::uint32_t cut_count;  // ends of prefixes that each call of a delegate runs before the whole stream
   std::uint8_t method[32];  // name of the execution plan, NUL-padded
   std::uint8_t run_id[16];  // random for every packed image; echoed, so that an old answer cannot pass for a new one
   std::uint8_t image_hash[32];  // SHA-256 of the firmware ELF followed by the package with run_id, image_hash and crc32 zero
@@ -96,7 +99,10 @@ static_assert(offsetof(PackageHeader, inputs_per_set) == 32);
 static_assert(offsetof(PackageHeader, repeat) == 36);
 static_assert(offsetof(PackageHeader, npu_timeout_ms) == 40);
 static_assert(offsetof(PackageHeader, flags) == 44);
-static_assert(offsetof(PackageHeader, events) == 48);
+static_assert(offsetof(PackageHeader, event_sets_offset) == 48);
+static_assert(offsetof(PackageHeader, event_set_count) == 52);
+static_assert(offsetof(PackageHeader, cuts_offset) == 56);
+static_assert(offsetof(PackageHeader, cut_count) == 60);
 static_assert(offsetof(PackageHeader, method) == 64);
 static_assert(offsetof(PackageHeader, run_id) == 96);
 static_assert(offsetof(PackageHeader, image_hash) == 112);
@@ -116,6 +122,22 @@ struct InputRef {
 static_assert(sizeof(InputRef) == 8);
 static_assert(offsetof(InputRef, offset) == 0);
 static_assert(offsetof(InputRef, size) == 4);
+
+// What the NPU's event counters count.
+struct EventSet {
+  std::uint16_t events[8];  // PMU event number for each event counter, 0 for an unused one
+};
+static_assert(sizeof(EventSet) == 16);
+static_assert(offsetof(EventSet, events) == 0);
+
+// The end of a prefix of a delegate's command stream. Cuts are in ascending order of delegate, then of offset.
+struct Cut {
+  std::uint32_t delegate;  // index into the method's delegates
+  std::uint32_t offset;  // byte of the register command stream where a STOP stands in for the command
+};
+static_assert(sizeof(Cut) == 8);
+static_assert(offsetof(Cut, delegate) == 0);
+static_assert(offsetof(Cut, offset) == 4);
 
 // Start of every frame. On the wire: COBS(header, payload, crc32 of both) followed by one zero byte; on a printable link PRINTABLE_MARK, base64(header, payload, crc32 of both), and a line feed.
 struct FrameHeader {
@@ -219,14 +241,14 @@ static_assert(offsetof(TensorInfo, nbytes) == 8);
 static_assert(offsetof(TensorInfo, crc32) == 12);
 static_assert(offsetof(TensorInfo, dim_order) == 16);
 
-// NPU counters of one DelegateCall.
+// NPU counters of one job: a DelegateCall, or a prefix of its command stream. Prefixes come first.
 struct Counters {
   std::uint32_t instruction;  // instruction index of the DelegateCall
   std::uint32_t delegate;  // index into the method's delegates
   std::uint64_t cycles;  // PMCCNTR over the job
-  std::uint32_t events[8];  // the event counters, in the order of the package's events; 0 where the NPU has none
+  std::uint32_t events[8];  // the event counters, in the order of the execution's event set; 0 where the NPU has none
   std::uint32_t overflows;  // bit i: event counter i has wrapped, and its count is not known
-  std::uint32_t reserved;  // zero
+  std::uint32_t stream_size;  // bytes of the command stream that ran, its STOP included
 };
 static_assert(sizeof(Counters) == 56);
 static_assert(offsetof(Counters, instruction) == 0);
@@ -234,7 +256,7 @@ static_assert(offsetof(Counters, delegate) == 4);
 static_assert(offsetof(Counters, cycles) == 8);
 static_assert(offsetof(Counters, events) == 16);
 static_assert(offsetof(Counters, overflows) == 48);
-static_assert(offsetof(Counters, reserved) == 52);
+static_assert(offsetof(Counters, stream_size) == 52);
 
 // Ends one execution.
 struct RunEnd {

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::uint32_t BLOB_ALIGNMENT = 16;
 constexpr int SPOILT = 0xA5;
+// NPU_OP_STOP with all bits of its mask, as Vela ends a stream.
+constexpr std::uint32_t COMMAND_STOP = 0xFFFF'0000;
 
 // Whether the backend takes inputs of this element type and size.
 bool accepts(ScalarType type, std::uint32_t size) {
@@ -110,12 +112,30 @@ void Delegate::copy_output(std::uint32_t index, Tensor& tensor, std::uint32_t in
 }
 
 JobCounters Delegate::run(std::uint32_t timeout_ms, std::uint32_t instruction) const {
-  board::clean_cache(stream_.data, stream_.size);
+  return run(stream_, timeout_ms, instruction);
+}
+
+JobCounters Delegate::run_prefix(std::uint32_t offset, std::uint32_t timeout_ms, std::uint32_t instruction) const {
+  auto& command = *reinterpret_cast<volatile std::uint32_t*>(const_cast<std::uint8_t*>(stream_.data) + offset);
+  const std::uint32_t kept = command;
+  command = COMMAND_STOP;
+  if (command != COMMAND_STOP) {
+    fail(ErrorKind::UNSUPPORTED,
+         Text() << "instruction " << instruction << ": its command stream is in memory that cannot be written, so that "
+                << "no part of it can run alone");
+  }
+  const JobCounters counters = run(stream_.part(0, offset + sizeof kept), timeout_ms, instruction);
+  command = kept;
+  return counters;
+}
+
+JobCounters Delegate::run(Bytes stream, std::uint32_t timeout_ms, std::uint32_t instruction) const {
+  board::clean_cache(stream.data, stream.size);
   board::clean_cache(weights_.data, weights_.size);
   board::clean_cache(scratch_, scratch_size_);
   // Only the NPU uses it, but a line that the CPU wrote before may still be on its way there.
   board::clean_cache(fast_scratch_, fast_scratch_size_);
-  const JobCounters counters = npu::run({stream_, {weights_.data, scratch_, fast_scratch_}}, timeout_ms, instruction);
+  const JobCounters counters = npu::run({stream, {weights_.data, scratch_, fast_scratch_}}, timeout_ms, instruction);
   board::invalidate_cache(scratch_, scratch_size_);
   return counters;
 }

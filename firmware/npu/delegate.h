@@ -39,8 +39,13 @@ class Delegate {
   void copy_input(std::uint32_t index, const Tensor& tensor, std::uint32_t instruction) const;
   void copy_output(std::uint32_t index, Tensor& tensor, std::uint32_t instruction) const;
   JobCounters run(std::uint32_t timeout_ms, std::uint32_t instruction) const;
+  // Runs the command stream as if it ended at `offset`, a multiple of 4 inside it. The stream is as before afterwards.
+  JobCounters run_prefix(std::uint32_t offset, std::uint32_t timeout_ms, std::uint32_t instruction) const;
+  std::uint32_t stream_size() const { return stream_.size; }
 
  private:
+  JobCounters run(Bytes stream, std::uint32_t timeout_ms, std::uint32_t instruction) const;
+
   Bytes stream_;
   Bytes weights_;
   std::uint32_t scratch_size_ = 0;

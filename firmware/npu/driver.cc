@@ -74,7 +74,7 @@ bool explain_mismatch(const Identity& program, Text& reason) {
   return true;
 }
 
-void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode mode) {
+void initialise(const EventSet& events, DeviceMemoryMode mode) {
   at(Register::RESET) = PRIVILEGED;  // and secure: the memories are used through their secure aliases
   std::uint32_t polls = RESET_POLLS;
   while ((at(Register::STATUS) & STATUS_RESETTING) != 0) {
@@ -105,9 +105,13 @@ void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode 
   at(PmuRegister::PMINTCLR) = all;
   at(PmuRegister::PMOVSCLR) = all;
   at(PmuRegister::PMCCNTR_CFG) = EVENT_NPU_ACTIVE | EVENT_NPU_IDLE << 16;
-  for (std::uint32_t i = 0; i < GENERATION.counters; ++i) at(PmuRegister::PMEVTYPER0, i) = events[i];
+  select_events(events);
   at(PmuRegister::PMCNTENSET) = all;
   board::enable_npu_interrupt();
+}
+
+void select_events(const EventSet& events) {
+  for (std::uint32_t i = 0; i < GENERATION.counters; ++i) at(PmuRegister::PMEVTYPER0, i) = events.events[i];
 }
 
 JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruction) {
@@ -157,6 +161,7 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
   counters.cycles = at(PmuRegister::PMCCNTR_LOW);
   counters.cycles |= std::uint64_t{at(PmuRegister::PMCCNTR_HIGH) & 0xFFFF} << 32;
   for (std::uint32_t i = 0; i < GENERATION.counters; ++i) counters.events[i] = at(PmuRegister::PMEVCNTR0, i);
+  counters.stream_size = job.stream.size;
   counters.overflows = at(PmuRegister::PMOVSSET);
   if (counters.overflows != 0) at(PmuRegister::PMOVSCLR) = counters.overflows;
   return counters;

@@ -18,8 +18,11 @@ Identity identify();
 bool explain_mismatch(const Identity& program, Text& reason);
 
 // Resets the NPU and sets up what stays the same for all jobs: the ports to the memories, timed as those that programs
-// of `mode` are compiled for, and the `events` to count in each job, as far as the NPU has counters.
-void initialise(const std::uint16_t (&events)[EVENT_COUNTERS], DeviceMemoryMode mode = DeviceMemoryMode::SHARED_SRAM);
+// of `mode` are compiled for, and the `events` to count in each job.
+void initialise(const EventSet& events, DeviceMemoryMode mode = DeviceMemoryMode::SHARED_SRAM);
+
+// Lets the next jobs count `events`, as far as the NPU has counters.
+void select_events(const EventSet& events);
 
 constexpr std::uint32_t REGIONS = 3;  // constants, scratch, fast scratch (null when there is none)
 
@@ -31,7 +34,8 @@ struct Job {
 struct JobCounters {
   std::uint64_t cycles;
   std::uint32_t events[EVENT_COUNTERS];
-  std::uint32_t overflows;  // bit i: event counter i has wrapped
+  std::uint32_t overflows;    // bit i: event counter i has wrapped
+  std::uint32_t stream_size;  // bytes of the command stream that ran
 };
 
 // `instruction` is for the message.

@@ -35,21 +35,21 @@ constexpr std::uint32_t FAST_SCRATCH = 384 << 10;
 
 // The events that examples/arm/executor_runner/arm_perf_monitor.cpp counts, in its order (numbers: Arm's core driver,
 // ethosu_pmu.h).
-struct EventSet {
+struct NamedEvents {
   std::uint32_t count;
-  std::uint16_t events[EVENT_COUNTERS];
+  EventSet set;
   const char* names;
 };
-constexpr EventSet U55_EVENTS{4,
-                              {130, 386, 135, 32},
+constexpr NamedEvents U55_EVENTS{4,
+                              {{130, 386, 135, 32}},
                               "ETHOSU_PMU_AXI0_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_AXI1_RD_DATA_BEAT_RECEIVED, "
                               "ETHOSU_PMU_AXI0_WR_DATA_BEAT_WRITTEN, ETHOSU_PMU_NPU_IDLE"};
-constexpr EventSet U85_EVENTS{7,
-                              {130, 135, 386, 391, 32, 48, 80},
+constexpr NamedEvents U85_EVENTS{7,
+                              {{130, 135, 386, 391, 32, 48, 80}},
                               "ETHOSU_PMU_SRAM_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_SRAM_WR_DATA_BEAT_WRITTEN, "
                               "ETHOSU_PMU_EXT_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_EXT_WR_DATA_BEAT_WRITTEN, "
                               "ETHOSU_PMU_NPU_IDLE, ETHOSU_PMU_MAC_ACTIVE, ETHOSU_PMU_WD_ACTIVE"};
-const EventSet& events_of_npu() { return npu::identify().product() == npu::PRODUCT_U85 ? U85_EVENTS : U55_EVENTS; }
+const NamedEvents& events_of_npu() { return npu::identify().product() == npu::PRODUCT_U85 ? U85_EVENTS : U55_EVENTS; }
 
 // Sums over all delegate calls.
 struct Totals {
@@ -171,7 +171,7 @@ void append_share(Text& text, std::uint64_t number, std::uint32_t inferences) {
 }
 
 void report_counters(std::uint32_t inferences) {
-  const EventSet& set = events_of_npu();
+  const NamedEvents& events = events_of_npu();
   const auto line = [inferences](Text& text, std::uint64_t number) {
     append_share(text, number, inferences);
     say(text);
@@ -180,10 +180,10 @@ void report_counters(std::uint32_t inferences) {
   line(Text() << "NPU delegations: ", totals.calls);
   say(Text() << "Ethos-U PMU report:");
   line(Text() << "ethosu_pmu_cycle_cntr : ", totals.cycles);
-  for (std::uint32_t i = 0; i < set.count; ++i) {
+  for (std::uint32_t i = 0; i < events.count; ++i) {
     line(Text() << "ethosu_pmu_cntr" << i << " : ", totals.events[i]);
   }
-  say(Text() << "Ethos-U PMU Events:[" << set.names << "]");
+  say(Text() << "Ethos-U PMU Events:[" << events.names << "]");
   if (totals.overflows != 0) {
     log(LogLevel::ERROR,
         Text() << "event counters have wrapped: their sums are too small, by mask " << Hex{totals.overflows});
@@ -246,13 +246,13 @@ void run(const Text& problem) {
   }
   say(Text() << "Input prepared.");
 
-  if (method.delegate_count() != 0) npu::initialise(events_of_npu().events, npu_memory.mode);
+  if (method.delegate_count() != 0) npu::initialise(events_of_npu().set, npu_memory.mode);
   std::uint32_t executed = 0;
   std::uint32_t failed = 0;
   do {
     method.reset_values();
     if (cases) cases.set_inputs(executed, method);
-    execute(method, {NPU_TIMEOUT_MS, false, add_to_totals});
+    execute(method, {NPU_TIMEOUT_MS, false, nullptr, 0, add_to_totals});
     // The output files are those of the first test case, the only one that upstream's runner has.
     if (executed == 0) write_outputs(arguments.output_base, method);
     if (cases && !cases.judge(executed, method)) ++failed;

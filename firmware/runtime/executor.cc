@@ -22,8 +22,16 @@ void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& ca
   const std::uint32_t outputs = delegate.output_count();
   arguments.expect_count(inputs + outputs);
 
-  delegate.spoil_outputs();
-  for (std::uint32_t i = 0; i < inputs; ++i) delegate.copy_input(i, arguments.tensor(i), at);
+  const auto prepare = [&] {
+    delegate.spoil_outputs();
+    for (std::uint32_t i = 0; i < inputs; ++i) delegate.copy_input(i, arguments.tensor(i), at);
+  };
+  for (std::uint32_t i = 0; i < options.cut_count; ++i) {
+    if (options.cuts[i].delegate != index) continue;
+    prepare();
+    options.count(at, index, delegate.run_prefix(options.cuts[i].offset, options.npu_timeout_ms, at));
+  }
+  prepare();
   const npu::JobCounters counters = delegate.run(options.npu_timeout_ms, at);
   for (std::uint32_t i = 0; i < outputs; ++i) delegate.copy_output(i, arguments.out(inputs + i), at);
 

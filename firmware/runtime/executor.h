@@ -12,7 +12,10 @@ constexpr std::uint32_t MAX_STEPS = 1'000'000;
 struct ExecuteOptions {
   std::uint32_t npu_timeout_ms;
   bool send_delegate_outputs;
-  // Receives the counters of each delegate call when it finishes.
+  // Prefixes of the delegates' command streams, which each call runs before all of its stream.
+  const Cut* cuts;
+  std::uint32_t cut_count;
+  // Receives the counters of each job when it finishes.
   void (*count)(std::uint32_t instruction, std::uint32_t delegate, const npu::JobCounters& counters);
   std::uint32_t max_steps = MAX_STEPS;
 };

@@ -24,6 +24,11 @@ Bytes Package::input(std::uint32_t input_set, std::uint32_t index) const {
   return all_.part(reference.u32(offsetof(InputRef, offset)), reference.u32(offsetof(InputRef, size)));
 }
 
+const EventSet& Package::events(std::uint32_t repeat) const {
+  const auto* sets = reinterpret_cast<const EventSet*>(all_.data + header().event_sets_offset);
+  return sets[repeat % header().event_set_count];
+}
+
 void Package::check(board::Pool window) {
   const auto& header = *reinterpret_cast<const PackageHeader*>(window_.data);
   if (!is_present(window)) {
@@ -69,6 +74,15 @@ void Package::check(board::Pool window) {
   check_inputs();
 }
 
+bool Package::has_table(const char* what, std::uint32_t count, std::uint32_t offset, std::uint32_t size) {
+  if (offset % alignof(std::uint32_t) == 0 && count <= all_.size && all_.contains(offset, std::uint64_t{count} * size)) {
+    return true;
+  }
+  problem_ << "the table of " << count << " " << what << " at " << offset << " is not aligned, or exceeds the package of "
+           << all_.size << " bytes";
+  return false;
+}
+
 void Package::check_inputs() {
   const PackageHeader& header = this->header();
   if (std::memchr(header.method, 0, sizeof header.method) == nullptr) {
@@ -92,6 +106,12 @@ void Package::check_inputs() {
              << all_.size << " bytes";
     return;
   }
+  if (header.event_set_count == 0) {
+    problem_ << "the plan has no set of events to count";
+    return;
+  }
+  if (!has_table("sets of events", header.event_set_count, header.event_sets_offset, sizeof(EventSet))) return;
+  if (!has_table("cuts", header.cut_count, header.cuts_offset, sizeof(Cut))) return;
   for (std::uint32_t set = 0; set < header.input_set_count; ++set) {
     for (std::uint32_t index = 0; index < header.inputs_per_set; ++index) {
       const std::uint32_t record = header.inputs_offset + (set * header.inputs_per_set + index) * sizeof(InputRef);

@@ -32,11 +32,16 @@ class Package {
 
   Bytes program() const { return all_.part(header().program_offset, header().program_size); }
   Bytes input(std::uint32_t input_set, std::uint32_t index) const;
+  // The events that execution `repeat` of an input set counts.
+  const EventSet& events(std::uint32_t repeat) const;
+  // PackageHeader::cut_count of them.
+  const Cut* cuts() const { return reinterpret_cast<const Cut*>(all_.data + header().cuts_offset); }
   const std::uint8_t* end() const { return all_.data + all_.size; }
 
  private:
   void check(board::Pool window);
   void check_inputs();
+  bool has_table(const char* what, std::uint32_t count, std::uint32_t offset, std::uint32_t size);
 
   Bytes window_;
   Bytes all_;

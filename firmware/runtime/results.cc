@@ -57,6 +57,7 @@ void send_counters(std::uint32_t instruction, std::uint32_t delegate, const npu:
   frame.cycles = counters.cycles;
   std::memcpy(frame.events, counters.events, sizeof frame.events);
   frame.overflows = counters.overflows;
+  frame.stream_size = counters.stream_size;
   frames::send(FrameType::COUNTERS, &frame, sizeof frame);
 }
 

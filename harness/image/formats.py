@@ -89,10 +89,10 @@ class Struct:
 
 
 PACKAGE_MAGIC = b"EHILPKG\0"
-PACKAGE_VERSION = 3
+PACKAGE_VERSION = 4
 PACKAGE_ALIGNMENT = 32
 """Alignment of the program and of every input: the NPU needs 16, a Cortex-M55 cache line has 32."""
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 MAX_RANK = 16
 """ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
 PRINTABLE_MARK = ord("~")
@@ -119,7 +119,12 @@ PackageHeader = Struct(
         Field("repeat", "u32", "times each input set is executed"),
         Field("npu_timeout_ms", "u32", "bound on the wait for one NPU job"),
         Field("flags", "u32", "PackageFlag bits"),
-        Field("events", "u16", "PMU event number for each event counter, 0 for an unused one", EVENT_COUNTERS),
+        Field("event_sets_offset", "u32", "event_set_count EventSet records, aligned to 4"),
+        Field(
+            "event_set_count", "u32", "at least 1; execution n of an input set counts set n modulo this"
+        ),
+        Field("cuts_offset", "u32", "cut_count Cut records, aligned to 4"),
+        Field("cut_count", "u32", "ends of prefixes that each call of a delegate runs before the whole stream"),
         Field("method", "u8", "name of the execution plan, NUL-padded", 32),
         Field(
             "run_id",
@@ -147,6 +152,21 @@ InputRef = Struct(
     "InputRef",
     "Where one input tensor's bytes are, in the layout of its dim_order.",
     (Field("offset", "u32", "from the start of the package"), Field("size", "u32", "bytes")),
+)
+
+EventSet = Struct(
+    "EventSet",
+    "What the NPU's event counters count.",
+    (Field("events", "u16", "PMU event number for each event counter, 0 for an unused one", EVENT_COUNTERS),),
+)
+
+Cut = Struct(
+    "Cut",
+    "The end of a prefix of a delegate's command stream. Cuts are in ascending order of delegate, then of offset.",
+    (
+        Field("delegate", "u32", "index into the method's delegates"),
+        Field("offset", "u32", "byte of the register command stream where a STOP stands in for the command"),
+    ),
 )
 
 
@@ -276,7 +296,7 @@ TensorInfo = Struct(
 
 Counters = Struct(
     "Counters",
-    "NPU counters of one DelegateCall.",
+    "NPU counters of one job: a DelegateCall, or a prefix of its command stream. Prefixes come first.",
     (
         Field("instruction", "u32", "instruction index of the DelegateCall"),
         Field("delegate", "u32", "index into the method's delegates"),
@@ -284,11 +304,11 @@ Counters = Struct(
         Field(
             "events",
             "u32",
-            "the event counters, in the order of the package's events; 0 where the NPU has none",
+            "the event counters, in the order of the execution's event set; 0 where the NPU has none",
             EVENT_COUNTERS,
         ),
         Field("overflows", "u32", "bit i: event counter i has wrapped, and its count is not known"),
-        Field("reserved", "u32", "zero"),
+        Field("stream_size", "u32", "bytes of the command stream that ran, its STOP included"),
     ),
 )
 
@@ -335,6 +355,8 @@ End = Struct(
 STRUCTS = (
     PackageHeader,
     InputRef,
+    EventSet,
+    Cut,
     FrameHeader,
     Hello,
     Log,

@@ -23,7 +23,9 @@ from ethos_hil.harness.image.formats import (
     PACKAGE_ALIGNMENT,
     PACKAGE_MAGIC,
     PACKAGE_VERSION,
+    Cut,
     DeviceMemoryMode,
+    EventSet,
     InputRef,
     PackageFlag,
     PackageHeader,
@@ -56,6 +58,24 @@ OWN_CLOCKS = Clocks()
 """Those that the firmware has by itself."""
 
 
+@dataclass(frozen=True, order=True)
+class CutAt:
+    """The end of a prefix of a delegate's command stream.
+
+    Attributes:
+        delegate: index into the method's delegates.
+        offset: byte of the register command stream where a STOP stands in for the command. 0 runs nothing.
+    """
+
+    delegate: int
+    offset: int
+
+
+DEFAULT_EVENTS = (32, 130, 135, 386, 391)
+"""Idle cycles, read and write beats on AXI0, and read and write beats on AXI1 (numbers from Arm's core driver,
+ethosu_pmu.h)."""
+
+
 @dataclass(frozen=True)
 class RunPlan:
     """What the firmware does with the program.
@@ -66,9 +86,9 @@ class RunPlan:
         repeat: executions of each input set.
         npu_timeout_ms: bound on the wait for one NPU job, in the board's own time.
         send_delegate_outputs: also send every delegate's outputs, not only the method's.
-        events: PMU event number for each of the NPU's event counters, at most EVENT_COUNTERS; an Ethos-U55 or U65
-            counts the first four. The defaults are idle cycles, read and write beats on AXI0, and read and write beats
-            on AXI1 (numbers from Arm's core driver, ethosu_pmu.h).
+        event_sets: PMU event number for each of the NPU's event counters, at most EVENT_COUNTERS; an Ethos-U55 or U65
+            counts the first four. Execution n of an input set counts the events of set n modulo their number.
+        cuts: prefixes that every call of a delegate runs, before all of its command stream; ascending.
         method: execution plan to run.
         memory_mode: the memory mode the program was compiled for.
         fast_scratch_bytes: with DEDICATED_SRAM, the bytes of SRAM that the compiler could use; otherwise 0.
@@ -81,7 +101,8 @@ class RunPlan:
     repeat: int = 1
     npu_timeout_ms: int = 10_000
     send_delegate_outputs: bool = True
-    events: tuple[int, ...] = (32, 130, 135, 386, 391)
+    event_sets: tuple[tuple[int, ...], ...] = (DEFAULT_EVENTS,)
+    cuts: tuple[CutAt, ...] = ()
     method: str = "forward"
     memory_mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
     fast_scratch_bytes: int = 0
@@ -92,6 +113,10 @@ class RunPlan:
     def executions(self) -> int:
         """Number of executions in the whole plan."""
         return self.input_set_count * self.repeat
+
+    def events(self, repeat: int) -> tuple[int, ...]:
+        """Return the events that execution `repeat` of an input set counts."""
+        return self.event_sets[repeat % len(self.event_sets)]
 
 
 @dataclass(frozen=True)
@@ -184,10 +209,11 @@ def _package(
     method = plan.method.encode()
     if len(method) >= 32:
         raise UsageError(f"method name {plan.method!r} is {len(method)} bytes long; the image takes at most 31")
-    if len(plan.events) > EVENT_COUNTERS:
-        raise UsageError(
-            f"{len(plan.events)} PMU events are to be counted; an NPU has at most {EVENT_COUNTERS} counters"
-        )
+    most = max(map(len, plan.event_sets), default=0)
+    if most > EVENT_COUNTERS:
+        raise UsageError(f"{most} PMU events are to be counted; an NPU has at most {EVENT_COUNTERS} counters")
+    if not plan.event_sets or plan.cuts != tuple(sorted(set(plan.cuts))):
+        raise ValueError("the plan has no event set, or its cuts are not ascending")
 
     chunks: list[bytes] = []
     position = PackageHeader.size
@@ -205,6 +231,10 @@ def _package(
         InputRef.pack({"offset": place(tensor), "size": len(tensor)}) for tensors in input_sets for tensor in tensors
     ]
     inputs_offset = place(b"".join(references))
+    unused = (0,) * EVENT_COUNTERS
+    events = [EventSet.pack({"events": (*counted, *unused)[:EVENT_COUNTERS]}) for counted in plan.event_sets]
+    event_sets_offset = place(b"".join(events))
+    cuts_offset = place(b"".join(Cut.pack({"delegate": cut.delegate, "offset": cut.offset}) for cut in plan.cuts))
     place(b"")  # makes the package's size a multiple of the alignment, so that the data after it is aligned
     header: dict[str, object] = {
         "magic": PACKAGE_MAGIC,
@@ -219,7 +249,10 @@ def _package(
         "npu_timeout_ms": plan.npu_timeout_ms,
         "flags": (PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0))
         | (PackageFlag.PRINTABLE_LINK if plan.printable else PackageFlag(0)),
-        "events": plan.events + (0,) * (EVENT_COUNTERS - len(plan.events)),
+        "event_sets_offset": event_sets_offset,
+        "event_set_count": len(plan.event_sets),
+        "cuts_offset": cuts_offset,
+        "cut_count": len(plan.cuts),
         "method": method.ljust(32, b"\0"),
         "program_hash": program_hash,
         "memory_mode": plan.memory_mode,

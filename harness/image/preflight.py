@@ -16,7 +16,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
-from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, InputRef, PackageHeader
+from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
@@ -289,11 +289,11 @@ class _Pools:
 
 
 def package_bytes(artifact: Artifact, input_sets: int) -> int:
-    """Return the bytes of the package that `ethos_hil.harness.image.pack.pack` makes."""
+    """Return the bytes of the package that `ethos_hil.harness.image.pack.pack` makes of a plan without cuts."""
     tensors = artifact.plan.input_tensors
     size = _aligned(PackageHeader.size) + _aligned(len(artifact.pte))
     size += input_sets * sum(_aligned(tensor.nbytes) for tensor in tensors)
-    return size + _aligned(input_sets * len(tensors) * InputRef.size)
+    return size + _aligned(input_sets * len(tensors) * InputRef.size) + _aligned(EventSet.size)
 
 
 def _aligned(size: int) -> int:

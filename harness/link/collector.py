@@ -32,7 +32,7 @@ from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
 from ethos_hil.harness.link.tensors import TensorAnnouncement
-from ethos_hil.harness.outcome import DelegateRun, Outcome, Progress, Run
+from ethos_hil.harness.outcome import DelegateRun, Outcome, PrefixRun, Progress, Run
 from ethos_hil.results.verdict import FailureKind
 
 _NO_RUN_ID = bytes(16)
@@ -44,6 +44,8 @@ _REBUILD = "build the firmware again with `make firmware`"
 
 _PRODUCT_SHIFT, _ETHOS_U85 = 28, 2
 """CONFIG.product of the NPU (Arm's core driver, ethosu85_interface.h)."""
+STOP_SIZE = 4
+"""Bytes of the STOP that ends a prefix."""
 _EVENT_COUNTERS_U55 = 4
 """Of an Ethos-U55 or U65."""
 _Item = TypeVar("_Item")
@@ -166,7 +168,7 @@ class Collector:
             case FrameType.DATA:
                 self._run(frame).data(frame.payload)
             case FrameType.COUNTERS:
-                self._run(frame).count(_unpack(Counters, frame))
+                self._run(frame).count(_unpack(Counters, frame), self._image.plan)
             case FrameType.RUN_END:
                 self._on_run_end(frame, _unpack(RunEnd, frame))
             case FrameType.ERROR:
@@ -278,7 +280,7 @@ class _RunInProgress:
         self._outputs: list[np.ndarray] = []
         self._output_bytes: list[bytes] = []
         self._delegate_outputs: dict[int, list[np.ndarray | TensorAnnouncement]] = {}
-        self._counters: dict[int, dict[str, Any]] = {}
+        self._counters: dict[int, list[dict[str, Any]]] = {}
         self._announced: TensorAnnouncement | None = None
         self._received = bytearray()
 
@@ -309,16 +311,31 @@ class _RunInProgress:
             )
         self._take_if_whole()
 
-    def count(self, counters: dict[str, Any]) -> None:
-        instruction = counters["instruction"]
-        if instruction in self._counters:
+    def count(self, counters: dict[str, Any], plan: RunPlan) -> None:
+        instruction, delegate, size = (counters[name] for name in ("instruction", "delegate", "stream_size"))
+        jobs = self._counters.setdefault(instruction, [])
+        cuts = [cut.offset for cut in plan.cuts if cut.delegate == delegate]
+        if len(jobs) > len(cuts):
             raise TargetError(f"COUNTERS of instruction {instruction} came twice", kind=FailureKind.LINK)
-        self._counters[instruction] = counters
+        prefixes = [offset + STOP_SIZE for offset in cuts]
+        if len(jobs) < len(cuts) and size != prefixes[len(jobs)]:
+            raise TargetError(
+                f"instruction {instruction} ran {size} bytes of its command stream; expected a prefix of "
+                f"{prefixes[len(jobs)]}",
+                kind=FailureKind.LINK,
+            )
+        jobs.append(counters)
 
     def finish(self, outputs: int, plan: RunPlan, stack_used: int) -> Run:
         """Return the run if it has all its outputs, and those of every delegate where they were requested."""
         if len(self._outputs) != outputs:
             raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind=FailureKind.LINK)
+        for instruction, jobs in self._counters.items():
+            cuts = sum(cut.delegate == jobs[0]["delegate"] for cut in plan.cuts)
+            if len(jobs) <= cuts:
+                raise TargetError(
+                    f"instruction {instruction} ran {len(jobs)} of {cuts + 1} jobs", kind=FailureKind.LINK
+                )
         expected = set(self._counters) if plan.send_delegate_outputs else set()
         if set(self._delegate_outputs) != expected:
             sent, counted = sorted(self._delegate_outputs), sorted(expected)
@@ -332,15 +349,29 @@ class _RunInProgress:
             tuple(
                 DelegateRun(
                     instruction=instruction,
-                    delegate=counters["delegate"],
-                    cycles=counters["cycles"],
-                    events=_counted(counters, self._event_counters)[: len(plan.events)],
+                    delegate=whole["delegate"],
+                    cycles=whole["cycles"],
+                    events=self._events(whole, plan),
                     outputs=tuple(self._array(output) for output in self._delegate_outputs.get(instruction, ())),
+                    prefixes=tuple(
+                        PrefixRun(job["stream_size"] - STOP_SIZE, job["cycles"], self._events(job, plan))
+                        for job in prefixes
+                    ),
                 )
-                for instruction, counters in self._counters.items()
+                for instruction, (*prefixes, whole) in self._counters.items()
             ),
             stack_used,
         )
+
+    def _events(self, counters: dict[str, Any], plan: RunPlan) -> tuple[int | None, ...]:
+        """Return the event counters of a job; None where there is none, or where one has wrapped."""
+        events = plan.events(self.repeat)
+        there_are = min(len(events), self._event_counters)
+        counts = [
+            None if index >= there_are or counters["overflows"] >> index & 1 else count
+            for index, count in enumerate(counters["events"])
+        ]
+        return tuple(counts[: len(events)])
 
     def _take_if_whole(self) -> None:
         announced = self._announced
@@ -376,14 +407,6 @@ class _RunInProgress:
                 kind=FailureKind.LINK,
             )
         tensors.append(item)
-
-
-def _counted(counters: dict[str, Any], there_are: int) -> tuple[int | None, ...]:
-    """Return the event counters, None in place of those that have wrapped and those that the NPU has not."""
-    return tuple(
-        None if index >= there_are or counters["overflows"] >> index & 1 else count
-        for index, count in enumerate(counters["events"])
-    )
 
 
 def _unpack(record: Struct, frame: Frame, *, exact: bool = True) -> dict[str, Any]:

@@ -218,7 +218,7 @@ class VirtualTarget(Target):
 
 def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple[Run, ...]:
     """Return `runs` with the operations of each delegate call. Jobs and COUNTERS frames come in the same order."""
-    calls = sum(len(run.delegates) for run in runs)
+    calls = sum(len(call.prefixes) + 1 for run in runs for call in run.delegates)
     if calls != len(executions):
         raise TargetError(f"the NPU ran {len(executions)} jobs, the device reports {calls}", kind=FailureKind.LINK)
     remaining = iter(executions)
@@ -226,13 +226,14 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
     for run in runs:
         delegates = []
         for call in run.delegates:
-            execution = next(remaining)
-            if call.cycles != execution.cycles:
-                raise TargetError(
-                    f"instruction {call.instruction}: the device reports {call.cycles} cycles, the NPU counted "
-                    f"{execution.cycles}",
-                    kind=FailureKind.LINK,
-                )
+            for cycles in (*(prefix.cycles for prefix in call.prefixes), call.cycles):
+                execution = next(remaining)
+                if cycles != execution.cycles:
+                    raise TargetError(
+                        f"instruction {call.instruction}: the device reports {cycles} cycles, the NPU counted "
+                        f"{execution.cycles}",
+                        kind=FailureKind.LINK,
+                    )
             events = tuple(OpEvent(op.offset, op.name, op.cycles) for op in execution.ops)
             delegates.append(dataclasses.replace(call, op_events=events))
         complete.append(dataclasses.replace(run, delegates=tuple(delegates)))

@@ -12,8 +12,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.image.formats import DeviceMemoryMode, InputRef, PackageHeader
-from ethos_hil.harness.image.pack import SECTION_NAME, Image, RunPlan, pack
+from ethos_hil.harness.image.formats import Cut, DeviceMemoryMode, EventSet, InputRef, PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME, CutAt, Image, RunPlan, pack
 from ethos_hil.lowering.errors import ToolError, UsageError
 
 START = 0x70000000
@@ -129,11 +129,25 @@ def test_an_elf_that_is_no_firmware_is_refused(tmp_path: Path) -> None:
 
 
 def test_events_fill_the_counters_and_no_more(firmware: bytes) -> None:
-    few = package_of(pack(firmware, b"", [[]], RunPlan(1, 0, events=(17, 35))))
-    assert PackageHeader.unpack(few)["events"] == (17, 35, 0, 0, 0, 0, 0, 0)
-    pack(firmware, b"", [[]], RunPlan(1, 0, events=(1,) * 8))
+    few = package_of(pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((17, 35), (48,)))))
+    header = PackageHeader.unpack(few)
+    assert header["event_set_count"] == 2
+    sets = [EventSet.unpack(few, header["event_sets_offset"] + number * EventSet.size) for number in range(2)]
+    assert [one["events"] for one in sets] == [(17, 35, 0, 0, 0, 0, 0, 0), (48, 0, 0, 0, 0, 0, 0, 0)]
+    pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((1,) * 8,)))
     with pytest.raises(UsageError, match="at most 8 counters"):
-        pack(firmware, b"", [[]], RunPlan(1, 0, events=(1,) * 9))
+        pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((1,), (1,) * 9)))
+
+
+def test_cuts_are_in_the_package_in_order(firmware: bytes) -> None:
+    cuts = (CutAt(0, 4), CutAt(0, 64), CutAt(1, 0))
+    package = package_of(pack(firmware, b"", [[]], RunPlan(1, 0, cuts=cuts)))
+    header = PackageHeader.unpack(package)
+    found = [Cut.unpack(package, header["cuts_offset"] + number * Cut.size) for number in range(header["cut_count"])]
+    assert [CutAt(**cut) for cut in found] == list(cuts)
+    for wrong in (cuts[::-1], (cuts[0], cuts[0])):
+        with pytest.raises(ValueError, match="not ascending"):
+            pack(firmware, b"", [[]], RunPlan(1, 0, cuts=wrong))
 
 
 def test_the_memory_mode_is_in_the_package(firmware: bytes) -> None:

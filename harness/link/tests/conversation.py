@@ -107,7 +107,7 @@ def counters(**changes: object) -> Message:
         "cycles": 1 << 33,
         "events": (0, 1, 2, 3, 4, 5, 6, 7),
         "overflows": 0,
-        "reserved": 0,
+        "stream_size": 64,
     }
     return FrameType.COUNTERS, Counters.pack(values | changes)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
-from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.image.pack import CutAt, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.tests.conversation import (
     DELEGATE_OUTPUT,
@@ -33,6 +33,7 @@ from ethos_hil.harness.link.tests.conversation import (
     tensor,
     wire,
 )
+from ethos_hil.harness.outcome import PrefixRun
 
 ONE = dataclasses.replace(IMAGE, plan=dataclasses.replace(IMAGE.plan, input_set_count=1, repeat=1))
 """An image with one execution."""
@@ -150,6 +151,42 @@ def test_a_counter_that_has_wrapped_has_no_count() -> None:
     body[1] = counters(overflows=0b1001)
     (run,) = collect(one(*body), ONE).outcome({}).runs
     assert run.delegates[0].events == (None, 1, 2, None, None)
+
+
+CUT = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, cuts=(CutAt(0, 0), CutAt(0, 12), CutAt(1, 8))))
+"""An image whose delegate 0 runs two prefixes."""
+
+
+def test_the_jobs_of_prefixes_come_before_the_whole_one() -> None:
+    begin, whole, *rest = execution(0, 0)
+    prefixes = [counters(stream_size=4, cycles=3), counters(stream_size=16, cycles=5, overflows=1)]
+    (run,) = collect(one(begin, *prefixes, whole, *rest), CUT).outcome({}).runs
+    (call,) = run.delegates
+    assert call.cycles == 1 << 33
+    assert call.prefixes == (PrefixRun(0, 3, (0, 1, 2, 3, None)), PrefixRun(12, 5, (None, 1, 2, 3, None)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ((4, 16), "ran 2 of 3 jobs"),
+        ((4, 64), "ran 64 bytes of its command stream; expected a prefix of 16"),
+        ((16, 4, 64), "expected a prefix of 4"),
+        ((4, 16, 64, 64), "came twice"),
+    ],
+)
+def test_prefixes_that_are_lost_are_noticed(sizes: tuple[int, ...], says: str) -> None:
+    begin, _, *rest = execution(0, 0)
+    failure = refused(one(begin, *(counters(stream_size=size) for size in sizes), *rest), CUT)
+    assert failure.kind == "link"
+    assert says in failure.message
+
+
+def test_each_repeat_counts_its_own_events() -> None:
+    two = dataclasses.replace(IMAGE.plan, input_set_count=1, repeat=2, event_sets=((32, 35), (48,)))
+    messages = [hello(), loaded(), *execution(0, 0), *execution(0, 1)]
+    outcome = collect([*messages, end(len(messages), runs=2)], dataclasses.replace(ONE, plan=two)).outcome({})
+    assert [run.delegates[0].events for run in outcome.runs] == [(0, 1), (0,)]
 
 
 def test_every_prefix_is_incomplete() -> None:

@@ -121,7 +121,7 @@ def _report(found: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[st
         "versions": environment.versions(),
         "commit": environment.commit(ROOT),
         "machine": {name: machine[name] for name in ("system", "machine", "processor", "cores")},
-        "events": RunPlan(1, 1).events,
+        "events": RunPlan(1, 1).events(0),
         "fvps": [
             {
                 "soc": examination.soc,

@@ -45,7 +45,7 @@ def test_on_a_launcher_everything_is_verified_and_cycles_are_equal(
         assert program["verdict"] == "verified"
         assert program["counted"] == program["modelled"] > 0, "a launcher counts what the virtual board counts"
         assert program["events"] == program["modelled_events"]
-        assert len(program["events"]) == len(RunPlan(1, 1).events)
+        assert len(program["events"]) == len(RunPlan(1, 1).events(0))
         assert program["notes"] == []
     folder = "corstone-300-ethos-u55-128"
     assert {
