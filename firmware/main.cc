@@ -100,13 +100,13 @@ void check_cuts(const Package& package, const Method& method) {
   for (std::uint32_t i = 0; i < package.header().cut_count; ++i) {
     const Cut& cut = package.cuts()[i];
     if (cut.delegate >= method.delegate_count()) {
-      fail(ErrorKind::PACKAGE, Text() << "cut " << i << " is in delegate " << cut.delegate << " of "
-                                      << method.delegate_count());
+      fail(ErrorKind::PACKAGE,
+           Text() << "cut " << i << " is in delegate " << cut.delegate << " of " << method.delegate_count());
     }
     const std::uint32_t size = method.delegate(cut.delegate).stream_size();
     if (cut.offset % sizeof(std::uint32_t) != 0 || cut.offset >= size) {
-      fail(ErrorKind::PACKAGE, Text() << "cut " << i << " is at byte " << cut.offset << " of a command stream of " << size
-                                      << " bytes");
+      fail(ErrorKind::PACKAGE,
+           Text() << "cut " << i << " is at byte " << cut.offset << " of a command stream of " << size << " bytes");
     }
   }
 }

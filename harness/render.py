@@ -53,15 +53,19 @@ def compared_text(output: Output) -> str:
     return f"{output.dtype}{list(output.shape)}: {elements}{difference}"
 
 
-def summary(record: Record) -> RenderableType:
-    """Return the full text about one run."""
+def head(record: Record) -> Text:
+    """Return the first line about a run: its verdict, the model and the place."""
     target = record.target
     place = target.soc if target.soc == target.name else f"{target.name} {target.soc}"
     kind = "" if target.kind == target.name else f"{target.kind} "
-    head = Text.assemble(
+    return Text.assemble(
         (record.verdict, f"bold {_COLOURS.get(record.verdict, 'yellow')}"),
         plain(f"  {record.model} for {record.npu} on {kind}{place}"),
     )
+
+
+def summary(record: Record) -> RenderableType:
+    """Return the full text about one run."""
     facts = Table.grid(padding=(0, 2))
     if "fvp" in record.versions:
         add_row(facts, "fvp", record.versions["fvp"])
@@ -91,7 +95,7 @@ def summary(record: Record) -> RenderableType:
         add_row(facts, "system config", record.system_config)
     if record.artifact is not None:
         add_row(facts, "operators", placement_text(record.artifact))
-    parts: list[RenderableType] = [head, facts]
+    parts: list[RenderableType] = [head(record), facts]
     if record.text:
         parts += ["", Text(escaped(record.text, keep="\t\n"))]
     if record.ops:

@@ -18,6 +18,7 @@ from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions, VelaSetu
 
 if TYPE_CHECKING:
     from ethos_hil.harness.image.inputs import InputSet
+    from ethos_hil.harness.profile.options import ProfileOptions
     from ethos_hil.lowering.model import TorchModel
 
 DEFAULT_NPU = "ethos-u55-128"
@@ -39,6 +40,7 @@ class RunRequest:
         vela: what Vela is asked beyond that.
         scheme: bits of activations and weights.
         quantisation: what else the user says about the quantisation.
+        profile: how the cycles of each operation are found; None for what the target tells without being asked.
         method: the method to run; None for forward, or the first.
         inputs: an .npz file, input sets (each a tuple of arrays, one for each input), or None for the model's example
             inputs.
@@ -85,6 +87,7 @@ class RunRequest:
     atol: float = 0.0
     rtol: float = 0.0
     quantisation: QuantisationOptions = field(default_factory=QuantisationOptions)
+    profile: ProfileOptions | None = None
 
     @property
     def label(self) -> str:

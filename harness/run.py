@@ -14,13 +14,14 @@ from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image, RunPlan, pack
+from ethos_hil.harness.image.pack import DEFAULT_EVENTS, OWN_CLOCKS, Clocks, Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.link_choice import run_image
 from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
 from ethos_hil.harness.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.references import references_of
 from ethos_hil.harness.request import RunRequest
@@ -103,6 +104,7 @@ class Answer:
         min_sqnr: the least SQNR against them that the user accepts, in dB.
         expected: the outputs that the user, or a bundled program, expects; None if nobody does.
         lacking: why there are no references.
+        profile: what a profile added to the plan, or None.
     """
 
     artifact: Artifact
@@ -115,6 +117,7 @@ class Answer:
     min_sqnr: float | None = None
     expected: ExpectedOutputs | None = None
     lacking: Failure | None = None
+    profile: ProfilePlan | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ def run(
     firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
     if not isinstance(firmware, Runner):
         check_firmware(firmware, board.soc)
+    request = _profiled(request, board)
     data = RunData.read(request)
     REFERENCE_MODEL.start()  # it is imported while the model is loaded and lowered
     what = f"Lowering {request.label} for {npu}"
@@ -233,6 +237,7 @@ def run_artifact(
     """
     request.check_numbers()
     elf = find_firmware(board.soc) if firmware is None else firmware
+    request = _profiled(request, board)
     return _run_artifact(
         artifact, board, elf, request, RunData.read(request), reporter or Silent(), Stopwatch("starting")
     )
@@ -267,6 +272,7 @@ def _run_artifact(
     checks = examine(artifact, place, footprint, input_sets=count, delegation=request.delegation)
     raise_if_failed(checks, info(artifact))
 
+    profile = None if request.profile is None else _profile_plan(request, board)
     system = compiled_for.system(artifact)
     follows = board.compiled_for(system)
     watch.begin("reference")
@@ -278,7 +284,7 @@ def _run_artifact(
         if isinstance(firmware, Runner):
             outcome = _run_runner(artifact, board, firmware, request, input_sets, reporter, watch)
         else:
-            outcome = _run_firmware(artifact, footprint, board, firmware, request, input_sets, reporter, watch)
+            outcome = _run_firmware(artifact, footprint, board, firmware, request, input_sets, reporter, watch, profile)
     finally:
         board.reset()
     watch.begin("verifying")
@@ -288,7 +294,7 @@ def _run_artifact(
     runner = firmware if isinstance(firmware, Runner) else None
     calls = None if method is None else call_model(method, artifact, input_sets, repeat)
     answer = Answer(
-        artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking
+        artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking, profile
     )
     report = judge(answer, request.label, reporter=reporter)
     if own is not None and own.doubt is not None:
@@ -328,6 +334,7 @@ def _run_firmware(
     input_sets: Sequence[InputSet],
     reporter: Reporter,
     watch: Stopwatch,
+    profile: ProfilePlan | None,
 ) -> Outcome:
     """Run an artifact with our firmware."""
     watch.begin("packing")
@@ -344,6 +351,7 @@ def _run_firmware(
         repeat=request.repeat or 1,
         npu_timeout_ms=limit,
         clocks=board.clocks,
+        profile=profile,
     )
     image, in_text = make(), functools.partial(make, printable=True)
     watch.begin("running")
@@ -383,6 +391,7 @@ def image_of(
     npu_timeout_ms: int = LEAST_MS,
     clocks: Clocks = OWN_CLOCKS,
     printable: bool = False,
+    profile: ProfilePlan | None = None,
 ) -> Image:
     """Return the image of an artifact. Equal arguments give equal images, except for the run's id."""
     plan = RunPlan(
@@ -395,6 +404,8 @@ def image_of(
         npu_timeout_ms=npu_timeout_ms,
         clocks=clocks,
         printable=printable,
+        event_sets=(DEFAULT_EVENTS,) if profile is None else profile.event_sets,
+        cuts=() if profile is None else profile.cuts(artifact),
     )
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan)
 
@@ -442,6 +453,7 @@ def judge(
         reporter.stage("Looking for the first operation that differs")
         divergence = localise(artifact, board, answer.references, outcome)
     first = next((run for run in outcome.runs if run.input_set == 0), None)
+    ops = rows(artifact, board, outcome, answer.profile)
     record = Record(
         verdict=decision.verdict,
         model=label,
@@ -451,8 +463,8 @@ def judge(
         divergence=divergence,
         outputs=comparison.outputs,
         accuracy=accuracies(artifact, answer.input_sets[0], first.outputs) if first is not None else (),
-        metrics=metrics(artifact, board, outcome),
-        ops=rows(artifact, board, outcome),
+        metrics=metrics(artifact, board, outcome, ops),
+        ops=ops,
         artifact=info(artifact),
         versions=environment.versions() | ({"fvp": board.version} if board.kind == "fvp" else {}),
         executions=len(outcome.runs),
@@ -497,6 +509,20 @@ def _against_pytorch(answer: Answer) -> PyTorchFinding:
         in_turn = [answer.input_sets[run.input_set] for run in outcome.runs]
         finding = finding.then(steps_of(artifact, in_turn, calls, outcome))
     return finding
+
+
+def _profiled(request: RunRequest, board: Target) -> RunRequest:
+    """Return the request with as many executions as its profile needs."""
+    if request.profile is None:
+        return request
+    return dataclasses.replace(request, repeat=_profile_plan(request, board).executions)
+
+
+def _profile_plan(request: RunRequest, board: Target) -> ProfilePlan:
+    assert request.profile is not None
+    if request.runner is not None:
+        raise UsageError("a runner of yours has no profile", hint="leave out --runner; our firmware takes profiles")
+    return ProfilePlan.of(request.profile, board, request.repeat)
 
 
 def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes]]:

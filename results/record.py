@@ -104,6 +104,10 @@ class Metric:
     provenance: str
 
 
+JOB = "job"
+"""Id of the row with what a job of the NPU costs besides its operations."""
+
+
 @dataclass(frozen=True)
 class Op:
     """One NPU operation of the compiled program, mapped to the model's source.
@@ -116,6 +120,11 @@ class Op:
         cycles: NPU cycles of one execution, or None where the target reports none.
         provenance: provenance of the cycles.
         sources: all lines whose operators are fused into it, in order; `source` is one of them.
+        instruction: the method's instruction that calls its delegate; None where that is not known.
+        method: how a profile found its cycles: "shares" or "prefix" (docs/profiles.md); "" outside a profile.
+        spread: how far its cycles are apart over several executions.
+        merged_with: id of the row that has its cycles too, because no count tells the two apart; then `cycles` is None.
+        events: PMU event counts by name, without those that are not known.
     """
 
     id: str
@@ -127,6 +136,11 @@ class Op:
     cycles: int | None
     provenance: str
     sources: tuple[str, ...] = ()
+    instruction: int | None = None
+    method: str = ""
+    spread: int = 0
+    merged_with: str = ""
+    events: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

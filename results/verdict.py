@@ -66,6 +66,8 @@ class FailureKind(enum.StrEnum):
     """The program is for another NPU, memory mode or command stream version."""
     BOARD_RULE = "board-rule"
     """The program did what a real part may not forgive: it broke a rule of the strict virtual board."""
+    PROFILE = "profile"
+    """The cycles of a profile contradict one another."""
     HAZARD = "hazard"
     """With --strict: the NPU's command stream lacks a wait."""
     PARSE = "parse"

@@ -120,9 +120,9 @@ JobCounters Delegate::run_prefix(std::uint32_t offset, std::uint32_t timeout_ms,
   const std::uint32_t kept = command;
   command = COMMAND_STOP;
   if (command != COMMAND_STOP) {
-    fail(ErrorKind::UNSUPPORTED,
-         Text() << "instruction " << instruction << ": its command stream is in memory that cannot be written, so that "
-                << "no part of it can run alone");
+    fail(ErrorKind::UNSUPPORTED, Text() << "instruction " << instruction
+                                        << ": its command stream is in memory that cannot be written, so that "
+                                        << "no part of it can run alone");
   }
   const JobCounters counters = run(stream_.part(0, offset + sizeof kept), timeout_ms, instruction);
   command = kept;

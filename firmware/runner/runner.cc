@@ -41,14 +41,14 @@ struct NamedEvents {
   const char* names;
 };
 constexpr NamedEvents U55_EVENTS{4,
-                              {{130, 386, 135, 32}},
-                              "ETHOSU_PMU_AXI0_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_AXI1_RD_DATA_BEAT_RECEIVED, "
-                              "ETHOSU_PMU_AXI0_WR_DATA_BEAT_WRITTEN, ETHOSU_PMU_NPU_IDLE"};
+                                 {{130, 386, 135, 32}},
+                                 "ETHOSU_PMU_AXI0_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_AXI1_RD_DATA_BEAT_RECEIVED, "
+                                 "ETHOSU_PMU_AXI0_WR_DATA_BEAT_WRITTEN, ETHOSU_PMU_NPU_IDLE"};
 constexpr NamedEvents U85_EVENTS{7,
-                              {{130, 135, 386, 391, 32, 48, 80}},
-                              "ETHOSU_PMU_SRAM_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_SRAM_WR_DATA_BEAT_WRITTEN, "
-                              "ETHOSU_PMU_EXT_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_EXT_WR_DATA_BEAT_WRITTEN, "
-                              "ETHOSU_PMU_NPU_IDLE, ETHOSU_PMU_MAC_ACTIVE, ETHOSU_PMU_WD_ACTIVE"};
+                                 {{130, 135, 386, 391, 32, 48, 80}},
+                                 "ETHOSU_PMU_SRAM_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_SRAM_WR_DATA_BEAT_WRITTEN, "
+                                 "ETHOSU_PMU_EXT_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_EXT_WR_DATA_BEAT_WRITTEN, "
+                                 "ETHOSU_PMU_NPU_IDLE, ETHOSU_PMU_MAC_ACTIVE, ETHOSU_PMU_WD_ACTIVE"};
 const NamedEvents& events_of_npu() { return npu::identify().product() == npu::PRODUCT_U85 ? U85_EVENTS : U55_EVENTS; }
 
 // Sums over all delegate calls.

@@ -75,11 +75,12 @@ void Package::check(board::Pool window) {
 }
 
 bool Package::has_table(const char* what, std::uint32_t count, std::uint32_t offset, std::uint32_t size) {
-  if (offset % alignof(std::uint32_t) == 0 && count <= all_.size && all_.contains(offset, std::uint64_t{count} * size)) {
+  if (offset % alignof(std::uint32_t) == 0 && count <= all_.size &&
+      all_.contains(offset, std::uint64_t{count} * size)) {
     return true;
   }
-  problem_ << "the table of " << count << " " << what << " at " << offset << " is not aligned, or exceeds the package of "
-           << all_.size << " bytes";
+  problem_ << "the table of " << count << " " << what << " at " << offset
+           << " is not aligned, or exceeds the package of " << all_.size << " bytes";
   return false;
 }
 

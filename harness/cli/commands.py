@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ethos_hil.harness.run import Report
     from ethos_hil.harness.survey import Survey
 
@@ -45,13 +47,20 @@ class RunFiles:
     runs: Path
 
 
-def run(request: RunRequest, files: RunFiles, *, allow_unverified: bool = False) -> int:
+def run(
+    request: RunRequest,
+    files: RunFiles,
+    *,
+    allow_unverified: bool = False,
+    text: Callable[[Record], RenderableType] | None = None,
+) -> int:
     """Run a model, keep the record and show it. Return the exit status.
 
     Args:
         request: what to run, and where.
         files: where to keep the record and the outputs.
         allow_unverified: exit status 0 also where nothing says what is right.
+        text: makes the text to show of a record, by default its summary.
 
     Raises:
         EthosHilError: the first error; its record is kept all the same.
@@ -80,7 +89,7 @@ def run(request: RunRequest, files: RunFiles, *, allow_unverified: bool = False)
     if failure is None and files.json_file != _STDOUT:
         from ethos_hil.harness.render import console, summary
 
-        console().print(summary(record))
+        console().print((text or summary)(record))
     for problem in problems[1:]:
         sys.stderr.write(f"ethos-hil: {one_line(problem.message)}\n")
     if problems:

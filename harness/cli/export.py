@@ -28,7 +28,7 @@ def export(path: Path, to: str, output: Path) -> None:
         raise UsageError(error.message, hint=error.hint) from None
     except PluginError as error:
         raise ToolError(error.message, hint=error.hint) from error.__cause__
-    record = _record(path)
+    record = kept_record(path)
     try:
         content: object = exporter.write(record)
     except Exception as error:
@@ -55,7 +55,12 @@ def export(path: Path, to: str, output: Path) -> None:
         raise UsageError(f"cannot write {output}: {error.strerror}", hint="nothing was written there") from error
 
 
-def _record(path: Path) -> Record:
+def kept_record(path: Path) -> Record:
+    """Return the record at a path: a file, or a run folder.
+
+    Raises:
+        UsageError: there is none.
+    """
     try:
         return find_record(path)
     except OSError as error:

@@ -38,6 +38,7 @@ from ethos_hil.harness.cli.model_options import (
     TARGET,
     TRUST_MODEL,
 )
+from ethos_hil.harness.cli.profile import profile
 from ethos_hil.harness.cli.vela_options import (
     ARENA_CACHE_SIZE,
     OPTIMISE,
@@ -70,6 +71,7 @@ app = typer.Typer(
 
 app.add_typer(cache, name="cache")
 app.command()(evaluate)
+app.command()(profile)
 app.command()(image)
 
 

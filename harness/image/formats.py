@@ -120,9 +120,7 @@ PackageHeader = Struct(
         Field("npu_timeout_ms", "u32", "bound on the wait for one NPU job"),
         Field("flags", "u32", "PackageFlag bits"),
         Field("event_sets_offset", "u32", "event_set_count EventSet records, aligned to 4"),
-        Field(
-            "event_set_count", "u32", "at least 1; execution n of an input set counts set n modulo this"
-        ),
+        Field("event_set_count", "u32", "at least 1; execution n of an input set counts set n modulo this"),
         Field("cuts_offset", "u32", "cut_count Cut records, aligned to 4"),
         Field("cut_count", "u32", "ends of prefixes that each call of a delegate runs before the whole stream"),
         Field("method", "u8", "name of the execution plan, NUL-padded", 32),

@@ -14,6 +14,9 @@ from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.results.record import Op
 
+SHARES = "shares"
+"""Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.options.Method`)."""
+
 
 def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     """Return rows for one execution, in the order of the program.
@@ -26,16 +29,20 @@ def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
     rows: list[Op] = []
     for call in run.delegates:
-        rows.extend(_rows(maps.get(call.instruction, ()), call.op_events, provenance))
+        rows.extend(_rows(call.instruction, maps.get(call.instruction, ()), call.op_events, provenance))
     return tuple(rows)
 
 
 def estimated(artifact: Artifact) -> tuple[Op, ...]:
     """Return rows with the compiler's estimates, for targets that report no operations."""
-    return tuple(_row(op, op.vela_cycles, "vela") for op in artifact.npu_ops)
+    return tuple(
+        _row(op, op.vela_cycles, "vela", delegate.instruction)
+        for delegate in artifact.delegates
+        for op in delegate.npu_ops
+    )
 
 
-def _rows(npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) -> list[Op]:
+def _rows(instruction: int, npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) -> list[Op]:
     cycles = [0] * len(npu_ops)
     unmapped: dict[str, int] = {}
     for event in events:
@@ -44,10 +51,25 @@ def _rows(npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) 
             cycles[index] += event.cycles
         else:
             unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles
-    rows = [_row(op, count, provenance) for op, count in zip(npu_ops, cycles, strict=True)]
-    rows += [Op("unmapped", name, "", (), "", "", count, provenance) for name, count in unmapped.items()]
+    rows = [_row(op, count, provenance, instruction, SHARES) for op, count in zip(npu_ops, cycles, strict=True)]
+    rows += [
+        Op("unmapped", name, "", (), "", "", count, provenance, instruction=instruction, method=SHARES)
+        for name, count in unmapped.items()
+    ]
     return rows
 
 
-def _row(op: NpuOp, cycles: int, provenance: str) -> Op:
-    return Op(op.id, op.npu_op, op.tosa_op, op.aten_ops, op.module, op.source, cycles, provenance, op.sources)
+def _row(op: NpuOp, cycles: int, provenance: str, instruction: int, method: str = "") -> Op:
+    return Op(
+        op.id,
+        op.npu_op,
+        op.tosa_op,
+        op.aten_ops,
+        op.module,
+        op.source,
+        cycles,
+        provenance,
+        op.sources,
+        instruction,
+        method,
+    )

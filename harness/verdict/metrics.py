@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.profile.options import Method
+from ethos_hil.harness.profile.plan import ProfilePlan
+from ethos_hil.harness.profile.rows import prefix_rows
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
@@ -16,10 +20,12 @@ from ethos_hil.results.verdict import FailureKind
 _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
 
 
-def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
+def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePlan | None = None) -> tuple[Op, ...]:
     """Return a row for every NPU operation, with the target's cycles where it reports them per operation, else with
     Vela's.
     """
+    if profile is not None and profile.method is Method.PREFIX:
+        return prefix_rows(artifact, profile.npu, outcome, profile.event_sets, board.cycle_provenance)
     told = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
     if not told or not outcome.runs:
         return estimated(artifact)
@@ -33,14 +39,17 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Op, ...]:
     return attributed
 
 
-def metrics(artifact: Artifact, board: Target, outcome: Outcome) -> tuple[Metric, ...]:
+def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[Op]) -> tuple[Metric, ...]:
     """Return cycles where the target counts them, the compiler's estimate where it is known, the device's memory, and
     wall seconds.
     """
     found = []
     if _counted(board, outcome):
         cycles = [run.cycles for run in outcome.runs]
-        found.append(Metric("npu_cycles", statistics.median_low(cycles), "cycles", board.cycle_provenance))
+        # With several delegates the sum of medians is not always the median of sums; the rows have to sum to the total.
+        by_prefix = [op.cycles or 0 for op in ops if op.method == Method.PREFIX]
+        total = sum(by_prefix) if by_prefix else statistics.median_low(cycles)
+        found.append(Metric("npu_cycles", total, "cycles", board.cycle_provenance))
         if min(cycles) != max(cycles):
             found.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
             found.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 
 from ethos_hil.results.export.exporter import Exporter
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Op, Record
 
-COLUMNS = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance")
-"""Names of the fields of `Op`. A field with several operators or lines separates them by blanks. Control characters are
-shown as escapes."""
+COLUMNS = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance",
+           "instruction", "method", "spread", "merged_with", "events")  # fmt: skip
+"""Names of the fields of `Op`. A field with several operators, lines or events (name=count) separates them by blanks.
+Control characters are shown as escapes."""
 
 
 def write(record: Record) -> str:
@@ -24,9 +26,15 @@ def write(record: Record) -> str:
 
 
 def _row(op: Op) -> list[str]:
-    values = (getattr(op, name) for name in COLUMNS)
-    words = (" ".join(value) if isinstance(value, tuple) else "" if value is None else str(value) for value in values)
-    return [escaped(word, keep="\t\n") for word in words]
+    return [escaped(_word(getattr(op, name)), keep="\t\n") for name in COLUMNS]
+
+
+def _word(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={count}" for name, count in value.items())
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return "" if value is None else str(value)
 
 
 EXPORTER = Exporter("csv", ".csv", "the table of NPU operations", write)

@@ -1,0 +1,130 @@
+"""`ethos-hil profile`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from ethos_hil.harness.cli import profile_options, quantisation_options
+from ethos_hil.harness.cli.model_options import (
+    AS_UPSTREAM,
+    DEBUG,
+    INPUTS,
+    LEAVE,
+    MEMORY_MODE,
+    NPU,
+    RUNS,
+    TARGET,
+    TRUST_MODEL,
+)
+from ethos_hil.harness.cli.vela_options import ARENA_CACHE_SIZE, OPTIMISE, SYSTEM_CONFIG, VELA_FLAG, VELA_INI, asked
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.verdict import Verdict
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ethos_hil.results.record import Record
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def profile(
+    model: profile_options.MODEL = None,
+    npu: NPU = "ethos-u55-128",
+    target: TARGET = "virtual",
+    method: profile_options.METHOD = None,
+    events: profile_options.EVENTS = None,
+    repeat: profile_options.REPEAT = None,
+    by: profile_options.BY = "module",
+    sort: profile_options.SORT = None,
+    depth: profile_options.DEPTH = 2,
+    top: profile_options.TOP = 25,
+    memory_mode: MEMORY_MODE = None,
+    system_config: SYSTEM_CONFIG = None,
+    vela_ini: VELA_INI = None,
+    optimise: OPTIMISE = None,
+    arena_cache_size: ARENA_CACHE_SIZE = None,
+    vela_flag: VELA_FLAG = None,
+    inputs: INPUTS = None,
+    program_method: profile_options.PROGRAM_METHOD = None,
+    scheme: quantisation_options.SCHEME = "a8w8",
+    calibrate: quantisation_options.CALIBRATE = None,
+    int16: quantisation_options.INT16 = None,
+    quantizer: quantisation_options.QUANTIZER = None,
+    leave: LEAVE = None,
+    timeout: profile_options.TIMEOUT = 600.0,
+    source: profile_options.FROM = None,
+    json_file: profile_options.JSON = None,
+    runs: RUNS = Path("results/runs"),
+    as_upstream: AS_UPSTREAM = False,
+    trust_model: TRUST_MODEL = False,
+    debug: DEBUG = False,
+) -> None:
+    """Run MODEL, verify it, and show where its cycles go: by module, by line, by kind of operation, or one by one.
+
+    Exit status as for `run`.
+
+    Example: ethos-hil profile net.py:net --npu ethos-u85-256 --by line
+
+    Example: ethos-hil profile net.py:net --target corstone-300 --method prefix --json profile.json
+    """
+    from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.cli.export import kept_record
+    from ethos_hil.harness.profile.options import Method, ProfileOptions
+    from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
+    from ethos_hil.harness.profile.view import By, Sort
+    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
+    from ethos_hil.harness.render import console
+    from ethos_hil.harness.request import RunRequest
+
+    groups = _word("--by", by, By)
+    order = _word("--sort", sort, Sort) if sort is not None else Sort.PROGRAM if groups is By.MODULE else Sort.CYCLES
+
+    def text(record: Record) -> RenderableType:
+        from ethos_hil.harness.render_profile import profile as rendered
+
+        return rendered(record, by=groups, sort=order, depth=depth, top=top)
+
+    if (model is None) == (source is None):
+        raise UsageError("give a model, or --from with a record", hint="ethos-hil profile net.py:net")
+    if model is None:
+        assert source is not None
+        record = kept_record(source)
+        if json_file is not None:
+            commands.write_json(json_file, record.to_json())
+        if json_file != Path("-"):
+            console().print(text(record))
+        raise typer.Exit(0 if record.verdict == Verdict.VERIFIED else 1)
+    names = tuple(events or DEFAULT_EVENTS)
+    event_numbers(names)  # wrong ones are said before anything is lowered
+    request = RunRequest(
+        model,
+        npu,
+        target,
+        memory_mode,
+        asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag),
+        parse_scheme(scheme),
+        method=program_method,
+        inputs=inputs,
+        repeat=repeat,
+        timeout=timeout,
+        quantisation=QuantisationOptions(calibrate, tuple(int16 or ()), quantizer),
+        leave=tuple(leave or ()),
+        as_upstream=as_upstream,
+        trust_model=trust_model,
+        profile=ProfileOptions(_word("--method", method, Method) if method is not None else None, names),
+    )
+    files = commands.RunFiles(json_file, None, runs)
+    raise typer.Exit(commands.run(request, files, text=text))
+
+
+def _word(option: str, given: str, words: type[_Word]) -> _Word:
+    """Return a word of an option. Raises UsageError, which lists the words."""
+    try:
+        return words(given)
+    except ValueError:
+        raise UsageError(f"{option} is {given!r}", hint=f"it takes: {', '.join(words)}") from None

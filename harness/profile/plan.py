@@ -1,0 +1,52 @@
+"""What a profile adds to the run plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
+from ethos_hil.harness.profile.options import Method, ProfileOptions, default_repeat
+from ethos_hil.harness.profile.pmu import event_numbers, event_sets
+from ethos_hil.harness.profile.segments import cuts
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.npu_name import NpuName
+
+
+@dataclass(frozen=True)
+class ProfilePlan:
+    """A profile of one program on one target.
+
+    Attributes:
+        method: where the cycles come from.
+        event_sets: PMU events to count, each set in executions of its own.
+        npu: the target's NPU.
+        repeat: executions with each event set.
+    """
+
+    method: Method
+    event_sets: tuple[tuple[int, ...], ...]
+    npu: NpuName
+    repeat: int
+
+    @classmethod
+    def of(cls, options: ProfileOptions, board: Target, repeat: int | None) -> ProfilePlan:
+        """Return the plan on a target. `repeat` is the user's, or None.
+
+        Raises:
+            UsageError: the target cannot do it, or no event has such a name.
+        """
+        npu = NpuName.parse(board.npu)
+        method = options.method_on(board)
+        numbers = event_numbers(options.events)
+        sets = event_sets(numbers, npu) if method is Method.PREFIX else (DEFAULT_EVENTS,)
+        return cls(method, sets, npu, repeat or default_repeat(board))
+
+    @property
+    def executions(self) -> int:
+        """Executions of each input set."""
+        return self.repeat * len(self.event_sets)
+
+    def cuts(self, artifact: Artifact) -> tuple[CutAt, ...]:
+        """Return the cuts in the artifact's command streams."""
+        return cuts(artifact, self.npu) if self.method is Method.PREFIX else ()

@@ -1,0 +1,74 @@
+"""Where a command stream may be cut, on what Vela compiles: a prefix does exactly what comes before its cut."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.npu.isa.feature_map import Layout
+from ethos_hil.harness.npu.isa.operations import Branch, Dma
+from ethos_hil.harness.profile.segments import COMMAND_BYTES, segments
+from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+
+NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+STOP = (0xFFFF0000).to_bytes(4, "little")
+
+
+@functools.cache
+def compiled(program: str, npu: str) -> CompiledGraph:
+    return compile_graph(PROGRAMS[program].tosa, npu)
+
+
+def cycles(graph: CompiledGraph, end: int | None) -> int:
+    """Return what a fresh NPU takes for a prefix, or for all of the stream, on memory of zeros."""
+    npu = Npu(Configuration.parse(graph.npu))
+    stream = graph.stream if end is None else graph.stream[:end] + STOP
+    return npu.run(npu.decode(stream), graph.memory([])).cycles
+
+
+@pytest.mark.parametrize("npu", NPUS)
+@pytest.mark.parametrize("name", ["residual", "keywords"])
+def test_a_prefix_ends_when_the_last_of_its_operations_ends(name: str, npu: str) -> None:
+    """So differences are what the model gives each operation, but where a transfer outlasts the kernel behind it."""
+    graph = compiled(name, npu)
+    parts = segments(graph.stream, (), NpuName.parse(npu))
+    timed = graph.program().timing().ops
+    assert cycles(graph, 0) == 0
+    shares = 0
+    for part in parts:
+        assert part.end is not None
+        before = [op for op in timed if op.offset < part.end]
+        total = cycles(graph, part.end)
+        assert total == max(op.end for op in before)
+        shares = sum(op.cycles for op in before)
+        outlasting = any(op.name == "DMA" and op.end >= total for op in before)
+        assert total == shares or outlasting
+    assert total == shares == cycles(graph, None)
+
+
+def test_a_chain_is_not_cut() -> None:
+    graph = compiled("residual", "ethos-u85-256")
+    chained = [op.offset for op in graph.program().ops if not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN]
+    assert chained, "the program has no chain; take another"
+    parts = segments(graph.stream, (), NpuName.parse(graph.npu))
+    ends = {part.end for part in parts}
+    assert not ends & {offset + COMMAND_BYTES for offset in chained}
+    assert sum(len(part.rows) for part in parts) == len(graph.program().ops), "no row is lost"
+
+
+def test_a_loop_is_one_part() -> None:
+    graph = compiled("loop", "ethos-u85-256")
+    program = graph.program()
+    branches = [one for one in program.instructions if isinstance(one, Branch)]
+    assert branches, "the program has no branch; take another"
+    parts = segments(graph.stream, (), NpuName.parse(graph.npu))
+    assert parts[-1].end is None or parts[-1].end > branches[-1].offset
+    for branch in branches:
+        target = program.instructions[branch.target].offset if branch.target < len(program.instructions) else None
+        for part in parts:
+            if part.end is not None and target is not None:
+                assert not min(target, branch.offset) < part.end <= max(target, branch.offset)

@@ -1,0 +1,84 @@
+"""Groups of a profile's rows: nothing is lost, and nothing counts twice."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from ethos_hil.harness.profile.view import By, Group, Sort, groups
+from ethos_hil.harness.render_profile import profile
+from ethos_hil.results.record import JOB, Op, Record, TargetInfo
+from ethos_hil.results.verdict import Verdict
+
+
+def op(number: int, module: str, cycles: int | None, source: str = "net.py:3", name: str = "Conv2D") -> Op:
+    return Op(f"npu{number:05d}", name, "CONV2D", (), module, source, cycles, "modelled", method="prefix", spread=1)
+
+
+OPS = (
+    Op(JOB, JOB, "", (), "", "", 7, "modelled", method="prefix"),
+    op(0, "stem.0", 100),
+    op(1, "body.0.left", 30, "net.py:9"),
+    op(2, "body.0.right", 50, "net.py:9", "Add"),
+    op(3, "body.1", 20),
+    op(4, "", 5, ""),
+    op(5, "stem.1", None),
+)
+TOTAL = 212
+
+
+def named(found: list[Group]) -> list[tuple[str, int, int]]:
+    return [(group.name, group.depth, group.cycles) for group in found]
+
+
+def test_modules_are_a_tree() -> None:
+    assert named(groups(OPS, By.MODULE, Sort.PROGRAM, 3)) == [
+        ("stem", 0, 100),
+        ("0", 1, 100),
+        ("1", 1, 0),
+        ("body", 0, 100),
+        ("0", 1, 80),
+        ("left", 2, 30),
+        ("right", 2, 50),
+        ("1", 1, 20),
+        ("(itself)", 0, 5),
+        ("job", 0, 7),
+    ]
+
+
+def test_depth_and_order() -> None:
+    found = named(groups(OPS, By.MODULE, Sort.CYCLES, 1))
+    assert found == [("stem", 0, 100), ("body", 0, 100), ("job", 0, 7), ("(itself)", 0, 5)]
+
+
+@pytest.mark.parametrize("by", list(By))
+def test_no_cycle_is_lost_or_counted_twice(by: By) -> None:
+    outer = [group for group in groups(OPS, by, Sort.CYCLES, 3) if group.depth == 0]
+    assert sum(group.cycles for group in outer) == TOTAL
+    assert sorted(one.id for group in outer for one in group.ops) == sorted(one.id for one in OPS)
+
+
+def shown(by: By, top: int = 25, width: int = 120, ops: tuple[Op, ...] = OPS) -> str:
+    target = TargetInfo("virtual", "virtual", "corstone-300")
+    record = Record(Verdict.VERIFIED, "net.py:net", "ethos-u55-128", target, ops=ops)
+    written = io.StringIO()
+    Console(file=written, width=width).print(profile(record, by=by, sort=Sort.CYCLES, depth=2, top=top))
+    return written.getvalue()
+
+
+def test_what_is_not_shown_is_in_the_last_row() -> None:
+    text = shown(By.OP, top=2)
+    assert "and 5 more" in text
+    assert [line.split()[-2:] for line in text.splitlines() if "more" in line] == [["62", "29.2%"]]
+
+
+def test_a_merged_row_names_the_other() -> None:
+    merged = Op("npu00009", "Add", "ADD", (), "", "", None, "fvp", merged_with="npu00010")
+    assert "with npu00010" in shown(By.OP, ops=(merged,))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, shown(By.MODULE, width=width).splitlines())) <= width

@@ -1,0 +1,105 @@
+"""A profile's rows in groups: by module, by source line, by kind of operation, or each by itself."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ethos_hil.results.record import JOB, Op
+
+UNKNOWN = "(unknown)"
+
+
+class By(enum.StrEnum):
+    """What rows are grouped by."""
+
+    MODULE = "module"
+    LINE = "line"
+    TYPE = "type"
+    OP = "op"
+
+
+class Sort(enum.StrEnum):
+    """The order of groups."""
+
+    PROGRAM = "program"
+    CYCLES = "cycles"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that are shown as one.
+
+    Attributes:
+        name: what they have in common; for a module the last part of its path.
+        depth: how deep a module is in the model; 0 for everything else.
+        ops: in program order.
+    """
+
+    name: str
+    depth: int
+    ops: tuple[Op, ...]
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of all its rows."""
+        return sum(op.cycles or 0 for op in self.ops)
+
+
+def groups(ops: Sequence[Op], by: By, sort: Sort, depth: int) -> list[Group]:
+    """Return rows in groups. No row is in two groups of one depth, and none is left out.
+
+    Args:
+        ops: of a record.
+        by: what to group by.
+        sort: by cycles, the most first, or in the order of the program. Modules stay below the module they are in.
+        depth: how many levels of modules to show.
+    """
+    if by is By.MODULE:
+        return _tree(ops, "", sort, depth)
+    if by is By.OP:
+        found = [Group(op.npu_op, 0, (op,)) for op in ops]
+    else:
+        name = _line if by is By.LINE else _type
+        members: dict[str, list[Op]] = {}
+        for op in ops:
+            members.setdefault(name(op), []).append(op)
+        found = [Group(name, 0, tuple(rows)) for name, rows in members.items()]
+    return _sorted(found, sort)
+
+
+def _line(op: Op) -> str:
+    return op.source or UNKNOWN
+
+
+def _type(op: Op) -> str:
+    return op.npu_op
+
+
+def _sorted(found: list[Group], sort: Sort) -> list[Group]:
+    return sorted(found, key=lambda group: -group.cycles) if sort is Sort.CYCLES else found
+
+
+def _tree(ops: Sequence[Op], path: str, sort: Sort, depth: int, level: int = 0) -> list[Group]:
+    """Return the modules below `path`, each followed by those below it."""
+    members: dict[str, list[Op]] = {}
+    for op in ops:
+        if op.module != path:
+            rest = op.module.removeprefix(f"{path}.") if path else op.module
+            members.setdefault(rest.partition(".")[0], []).append(op)
+    found = [Group(name, level, tuple(rows)) for name, rows in members.items()]
+    own = tuple(op for op in ops if op.module == path and op.id != JOB)
+    if own and (found or not path):
+        found.append(Group("(itself)", level, own))
+    jobs = tuple(op for op in ops if op.id == JOB)
+    if jobs:
+        found.append(Group(JOB, level, jobs))
+    shown = []
+    for group in _sorted(found, sort):
+        shown.append(group)
+        below = f"{path}.{group.name}".lstrip(".")
+        if level + 1 < depth and group.name in members:
+            inside = _tree(group.ops, below, sort, depth, level + 1)
+            shown += inside if len(inside) > 1 else []
+    return shown

@@ -1,0 +1,101 @@
+"""A profile as text for people: totals, the modules or lines that cost most, and the costliest operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group as Parts
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.harness.profile.view import By, Group, Sort, groups
+from ethos_hil.harness.render import add_row, head, plain
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.record import Op, Record
+
+_BAR = 20
+_TOP_OPS = 10
+"""Operations shown below modules."""
+
+
+def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> RenderableType:
+    """Return the text of a profile.
+
+    Args:
+        record: of a run with a profile.
+        by, sort, depth: see `ethos_hil.harness.profile.view.groups`.
+        top: the most rows to show; the last row says how many more there are.
+    """
+    facts = Table.grid(padding=(0, 2))
+    if record.failure is not None:
+        add_row(facts, "failure", f"{record.failure.kind}: {one_line(record.failure.message)}")
+    total = sum(op.cycles or 0 for op in record.ops)
+    first = next(iter(record.ops), None)
+    if first is not None:
+        add_row(facts, "NPU", f"{total:,} cycles ({_provenance(record.ops)}), by {first.method or 'estimate'}")
+    for note in record.notes:
+        add_row(facts, "note", note)
+    parts: list[RenderableType] = [head(record), facts]
+    if record.ops:
+        shown = groups(record.ops, by, sort, depth)
+        table = ops_table if by is By.OP else groups_table
+        parts += ["", table(shown, total, top, by)]
+    if record.ops and by is By.MODULE:
+        parts += ["", Text("costliest operations", style="bold")]
+        parts.append(ops_table(groups(record.ops, By.OP, Sort.CYCLES, 0), total, _TOP_OPS, By.OP))
+    return Parts(*parts)
+
+
+def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
+    """Return a table with one row for each group."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(str(by), no_wrap=True, overflow="ellipsis")
+    table.add_column("rows", justify="right")
+    _add_cycles(table)
+    table.add_column("")
+    for group in shown[:top]:
+        share = group.cycles / total if total else 0.0
+        bar = "█" * round(share * _BAR)
+        name = "  " * group.depth + group.name
+        add_row(table, name, f"{len(group.ops):,}", f"{group.cycles:,}", f"{share:.1%}", bar)
+    _add_rest(table, shown[top:], total)
+    return table
+
+
+def ops_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
+    """Return a table with one row for each operation."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("NPU op", "TOSA op", "module", "source"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    _add_cycles(table)
+    spread = any(op.spread for group in shown for op in group.ops)
+    if spread:
+        table.add_column("spread", justify="right")
+    for group in shown[:top]:
+        (op,) = group.ops
+        cycles = f"with {op.merged_with}" if op.merged_with else f"{group.cycles:,}"
+        share = "" if op.merged_with or not total else f"{group.cycles / total:.1%}"
+        cells = [op.npu_op, op.tosa_op, op.module, op.source, cycles, share]
+        add_row(table, *cells, *([f"{op.spread:,}"] if spread else []))
+    _add_rest(table, shown[top:], total, before=3)
+    return table
+
+
+def _add_cycles(table: Table) -> None:
+    table.add_column("cycles", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+
+
+def _add_rest(table: Table, rest: Sequence[Group], total: int, before: int = 1) -> None:
+    if not rest:
+        return
+    least = min(group.depth for group in rest)
+    outer = [group for group in rest if group.depth == least]
+    cycles = sum(group.cycles for group in outer)
+    share = f"{cycles / total:.1%}" if total else ""
+    add_row(table, plain(f"and {len(rest):,} more"), *[""] * before, f"{cycles:,}", share)
+
+
+def _provenance(ops: Sequence[Op]) -> str:
+    return ", ".join(dict.fromkeys(op.provenance for op in ops))
