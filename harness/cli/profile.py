@@ -74,7 +74,7 @@ def profile(
     """
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.cli.export import kept_record
-    from ethos_hil.harness.profile.options import Method, ProfileOptions
+    from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
     from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
     from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
@@ -116,7 +116,7 @@ def profile(
         leave=tuple(leave or ()),
         as_upstream=as_upstream,
         trust_model=trust_model,
-        profile=ProfileOptions(_word("--method", method, Method) if method is not None else None, names),
+        profile=ProfileOptions(_word("--method", method, ProfileMethod) if method is not None else None, names),
     )
     files = commands.RunFiles(json_file, None, runs)
     raise typer.Exit(commands.run(request, files, text=text))

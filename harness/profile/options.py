@@ -14,7 +14,7 @@ _REPEATS = 3
 """Executions by default where two may differ: the least that have a median."""
 
 
-class Method(enum.StrEnum):
+class ProfileMethod(enum.StrEnum):
     """Where the cycles of an operation come from."""
 
     SHARES = "shares"
@@ -32,10 +32,10 @@ class ProfileOptions:
         events: names of PMU events (`ethos_hil.harness.profile.pmu.EVENTS`), counted with `PREFIX` for each row.
     """
 
-    method: Method | None = None
+    method: ProfileMethod | None = None
     events: tuple[str, ...] = DEFAULT_EVENTS
 
-    def method_on(self, board: Target) -> Method:
+    def method_on(self, board: Target) -> ProfileMethod:
         """Return the method to use on a target.
 
         Raises:
@@ -44,9 +44,9 @@ class ProfileOptions:
         able = board.capabilities()
         if Capability.NPU_CYCLES not in able:
             raise UsageError(f"{board.name} counts no cycles, so there is no profile", hint="leave out --fast")
-        method = self.method or (Method.SHARES if Capability.OP_EVENTS in able else Method.PREFIX)
-        if method is Method.SHARES and Capability.OP_EVENTS not in able:
-            raise UsageError(f"{board.name} does not see operations", hint=f"use --method {Method.PREFIX}")
+        method = self.method or (ProfileMethod.SHARES if Capability.OP_EVENTS in able else ProfileMethod.PREFIX)
+        if method is ProfileMethod.SHARES and Capability.OP_EVENTS not in able:
+            raise UsageError(f"{board.name} does not see operations", hint=f"use --method {ProfileMethod.PREFIX}")
         return method
 
 

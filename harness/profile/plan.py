@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
-from ethos_hil.harness.profile.options import Method, ProfileOptions, default_repeat
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions, default_repeat
 from ethos_hil.harness.profile.pmu import event_numbers, event_sets
-from ethos_hil.harness.profile.segments import cuts
+from ethos_hil.harness.profile.stream_parts import cuts
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.npu_name import NpuName
@@ -24,7 +24,7 @@ class ProfilePlan:
         repeat: executions with each event set.
     """
 
-    method: Method
+    method: ProfileMethod
     event_sets: tuple[tuple[int, ...], ...]
     npu: NpuName
     repeat: int
@@ -39,7 +39,7 @@ class ProfilePlan:
         npu = NpuName.parse(board.npu)
         method = options.method_on(board)
         numbers = event_numbers(options.events)
-        sets = event_sets(numbers, npu) if method is Method.PREFIX else (DEFAULT_EVENTS,)
+        sets = event_sets(numbers, npu) if method is ProfileMethod.PREFIX else (DEFAULT_EVENTS,)
         return cls(method, sets, npu, repeat or default_repeat(board))
 
     @property
@@ -49,4 +49,4 @@ class ProfilePlan:
 
     def cuts(self, artifact: Artifact) -> tuple[CutAt, ...]:
         """Return the cuts in the artifact's command streams."""
-        return cuts(artifact, self.npu) if self.method is Method.PREFIX else ()
+        return cuts(artifact, self.npu) if self.method is ProfileMethod.PREFIX else ()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import DelegateRun, PrefixRun
-from ethos_hil.harness.profile.segments import Segment
+from ethos_hil.harness.profile.stream_parts import StreamPart
 from ethos_hil.results.verdict import FailureKind
 
 Counts = Mapping[int, int | None]
@@ -29,13 +29,13 @@ class Share:
     """What one part of a command stream takes.
 
     Attributes:
-        segments: the numbers of its segments, adjacent; none for the cost of the job itself.
+        parts: the numbers of its parts, adjacent; none for the cost of the job itself.
         cycles: of the NPU.
         spread: how far the executions are apart, in cycles: of the prefix before it or of its own, whichever is more.
         events: PMU event counts.
     """
 
-    segments: tuple[int, ...]
+    parts: tuple[int, ...]
     cycles: int
     spread: int
     events: Counts = field(default_factory=dict)
@@ -51,12 +51,12 @@ class _Total:
 
 
 def shares(
-    segments: Sequence[Segment], calls: Sequence[DelegateRun], events: Sequence[Sequence[int]]
+    parts: Sequence[StreamPart], calls: Sequence[DelegateRun], events: Sequence[Sequence[int]]
 ) -> tuple[Share, ...]:
     """Return what the job itself takes, and then each part of the command stream, in order.
 
     Args:
-        segments: of the delegate.
+        parts: of the delegate.
         calls: the delegate's call in each execution.
         events: the PMU events that each of them counted.
 
@@ -64,10 +64,10 @@ def shares(
         TargetError: kind "profile": the totals contradict one another.
     """
     where = f"instruction {calls[0].instruction}"
-    jobs = [_jobs(call, where, segments) for call in calls]
+    jobs = [_jobs(call, where, parts) for call in calls]
     totals = [_total(at, events) for at in zip(*jobs, strict=True)]
     whole, *rest = totals[::-1]
-    if segments and segments[-1].end is not None:
+    if parts and parts[-1].end is not None:
         last = rest[0]
         if abs(whole.cycles - last.cycles) > max(whole.spread, last.spread):
             raise _contradiction(
@@ -79,9 +79,9 @@ def shares(
     return tuple(_shares(totals, where))
 
 
-def _jobs(call: DelegateRun, where: str, segments: Sequence[Segment]) -> list[DelegateRun | PrefixRun]:
+def _jobs(call: DelegateRun, where: str, parts: Sequence[StreamPart]) -> list[DelegateRun | PrefixRun]:
     """Return the jobs of a call, the whole one last. Raises TargetError if they are not those that were asked for."""
-    wanted = [0, *(segment.end for segment in segments if segment.end is not None)]
+    wanted = [0, *(part.end for part in parts if part.end is not None)]
     found = [prefix.offset for prefix in call.prefixes]
     if found != wanted:
         lost = next((end for end in wanted if end not in found), None)

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from ethos_hil.harness.outcome import DelegateRun, Outcome
-from ethos_hil.harness.profile.options import Method
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.pmu import NAMES
 from ethos_hil.harness.profile.prefix import Share, shares
-from ethos_hil.harness.profile.segments import Segment, segments_of
+from ethos_hil.harness.profile.stream_parts import StreamPart, parts_of
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import JOB, Op
@@ -23,7 +23,7 @@ def prefix_rows(
     Args:
         artifact: the artifact that ran.
         npu: the NPU it ran on.
-        outcome: of a plan with the cuts of `ethos_hil.harness.profile.segments.cuts`.
+        outcome: of a plan with the cuts of `ethos_hil.harness.profile.stream_parts.cuts`.
         event_sets: the plan's.
         provenance: of the target's cycles.
 
@@ -36,13 +36,13 @@ def prefix_rows(
             calls.setdefault(call.instruction, []).append((call, event_sets[run.repeat % len(event_sets)]))
     rows: list[Op] = []
     for instruction, found in calls.items():
-        parts = segments_of(artifact.delegate_at(instruction), npu)
+        parts = parts_of(artifact.delegate_at(instruction), npu)
         for share in shares(parts, [call for call, _ in found], [events for _, events in found]):
             rows += _rows(share, parts, instruction, provenance)
     return tuple(rows)
 
 
-def _rows(share: Share, parts: Sequence[Segment], instruction: int, provenance: str) -> list[Op]:
+def _rows(share: Share, parts: Sequence[StreamPart], instruction: int, provenance: str) -> list[Op]:
     """Return the rows of a share. Where it has several, the last one has all of its cycles."""
     events = {NAMES.get(number, str(number)): count for number, count in share.events.items() if count is not None}
     found = Op(
@@ -55,13 +55,13 @@ def _rows(share: Share, parts: Sequence[Segment], instruction: int, provenance: 
         share.cycles,
         provenance,
         instruction=instruction,
-        method=Method.PREFIX,
+        method=ProfileMethod.PREFIX,
         spread=share.spread,
         events=events,
     )
-    if not share.segments:
+    if not share.parts:
         return [found]
-    *others, last = (row for number in share.segments for row in parts[number].rows)
+    *others, last = (row for number in share.parts for row in parts[number].rows)
     nothing = dataclasses.replace(found, cycles=None, spread=0, events={}, merged_with=last.id)
     return [*(_named(nothing, row) for row in others), _named(found, last)]
 

@@ -15,7 +15,7 @@ from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.results.record import Op
 
 SHARES = "shares"
-"""Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.options.Method`)."""
+"""Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.options.ProfileMethod`)."""
 
 
 def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.profile.options import Method
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.rows import prefix_rows
 from ethos_hil.harness.targets.base import Target
@@ -24,7 +24,7 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
     """Return a row for every NPU operation, with the target's cycles where it reports them per operation, else with
     Vela's.
     """
-    if profile is not None and profile.method is Method.PREFIX:
+    if profile is not None and profile.method is ProfileMethod.PREFIX:
         return prefix_rows(artifact, profile.npu, outcome, profile.event_sets, board.cycle_provenance)
     told = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
     if not told or not outcome.runs:
@@ -47,7 +47,7 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
     if _counted(board, outcome):
         cycles = [run.cycles for run in outcome.runs]
         # With several delegates the sum of medians is not always the median of sums; the rows have to sum to the total.
-        by_prefix = [op.cycles or 0 for op in ops if op.method == Method.PREFIX]
+        by_prefix = [op.cycles or 0 for op in ops if op.method == ProfileMethod.PREFIX]
         total = sum(by_prefix) if by_prefix else statistics.median_low(cycles)
         found.append(Metric("npu_cycles", total, "cycles", board.cycle_provenance))
         if min(cycles) != max(cycles):

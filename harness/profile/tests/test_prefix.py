@@ -9,34 +9,34 @@ import pytest
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import DelegateRun, PrefixRun
 from ethos_hil.harness.profile.prefix import Share, shares
-from ethos_hil.harness.profile.segments import Segment
+from ethos_hil.harness.profile.stream_parts import StreamPart
 from ethos_hil.lowering.artifact import NpuOp
 
 ACTIVE, MAC = 35, 48
 ENDS = (8, 20, 36)
-"""Three segments; in `LOOP` the last one has no cut."""
+"""Three parts; in `LOOP` the last one has no cut."""
 
 
 def row(number: int, end: int) -> NpuOp:
     return NpuOp(f"npu{number:05d}", "Conv2D", end - 4, "CONV2D", (), "", "", (), 0)
 
 
-SEGMENTS = tuple(Segment((row(number, end),), end) for number, end in enumerate(ENDS))
-LOOP = (*SEGMENTS[:2], Segment(SEGMENTS[2].rows, None))
+PARTS = tuple(StreamPart((row(number, end),), end) for number, end in enumerate(ENDS))
+LOOP = (*PARTS[:2], StreamPart(PARTS[2].rows, None))
 
 
 def call(
-    *cycles: int, events: Sequence[tuple[int | None, ...]] = (), segments: Sequence[Segment] = SEGMENTS
+    *cycles: int, events: Sequence[tuple[int | None, ...]] = (), parts: Sequence[StreamPart] = PARTS
 ) -> DelegateRun:
     """Return a call whose jobs take so long: no operation, each prefix, and all of the stream."""
     counted = events or [()] * len(cycles)
-    ends = [0, *(segment.end for segment in segments if segment.end is not None)]
+    ends = [0, *(part.end for part in parts if part.end is not None)]
     prefixes = tuple(map(PrefixRun, ends, cycles[:-1], counted[:-1]))
     return DelegateRun(3, 0, cycles[-1], counted[-1], (), (), prefixes)
 
 
-def found(*calls: DelegateRun, segments: Sequence[Segment] = SEGMENTS) -> list[tuple[tuple[int, ...], int, int]]:
-    return [(one.segments, one.cycles, one.spread) for one in shares(segments, calls, [()] * len(calls))]
+def found(*calls: DelegateRun, parts: Sequence[StreamPart] = PARTS) -> list[tuple[tuple[int, ...], int, int]]:
+    return [(one.parts, one.cycles, one.spread) for one in shares(parts, calls, [()] * len(calls))]
 
 
 def test_rows_and_job_sum_to_the_whole() -> None:
@@ -44,8 +44,8 @@ def test_rows_and_job_sum_to_the_whole() -> None:
 
 
 def test_the_end_of_the_stream_ends_what_cannot_be_cut() -> None:
-    jobs = call(0, 10, 30, 90, segments=LOOP)
-    assert found(jobs, segments=LOOP) == [((), 0, 0), ((0,), 10, 0), ((1,), 20, 0), ((2,), 60, 0)]
+    jobs = call(0, 10, 30, 90, parts=LOOP)
+    assert found(jobs, parts=LOOP) == [((), 0, 0), ((0,), 10, 0), ((1,), 20, 0), ((2,), 60, 0)]
 
 
 def test_the_median_of_each_prefix_counts() -> None:
@@ -68,7 +68,7 @@ def test_events_are_differences_too() -> None:
         call(0, 10, 20, 30, 30, events=[(0,), (10,), (20,), (30,), (30,)]),
         call(0, 10, 20, 30, 30, events=[(0,), (4,), (None,), (9,), (9,)]),
     ]
-    counted = shares(SEGMENTS, calls, [(ACTIVE,), (MAC,)])
+    counted = shares(PARTS, calls, [(ACTIVE,), (MAC,)])
     assert [one.events for one in counted] == [
         {ACTIVE: 0, MAC: 0},
         {ACTIVE: 10, MAC: 4},
@@ -83,12 +83,12 @@ def test_events_are_differences_too() -> None:
         (call(0, 100, 90, 200, 200), "not monotone: prefix 1 takes 100 cycles, and prefix 2"),
         (call(0, 100, 120, 200, 210), "takes 210 cycles, its last prefix, which does the same, 200"),
         (call(0, 100, 120, 200, 100), "takes 100 cycles, its last prefix"),
-        (call(0, 100, 120, 150, segments=LOOP), "3 prefixes came, expected 4; byte 36 has none"),
+        (call(0, 100, 120, 150, parts=LOOP), "3 prefixes came, expected 4; byte 36 has none"),
     ],
 )
 def test_counts_that_cannot_be_are_refused(job: DelegateRun, says: str) -> None:
     with pytest.raises(TargetError) as caught:
-        shares(SEGMENTS, [job], [()])
+        shares(PARTS, [job], [()])
     assert caught.value.kind == "profile"
     assert says in caught.value.message
 
@@ -99,5 +99,5 @@ def test_a_whole_that_is_shorter_than_no_operation_is_refused() -> None:
 
 
 def test_a_share_of_nothing_has_no_segment() -> None:
-    (job, *_) = shares(SEGMENTS, [call(7, 8, 9, 10, 10)], [()])
+    (job, *_) = shares(PARTS, [call(7, 8, 9, 10, 10)], [()])
     assert job == Share((), 7, 0, {})

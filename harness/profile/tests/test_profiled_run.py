@@ -11,7 +11,7 @@ import pytest
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.profile.options import Method, ProfileOptions
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.profile.pmu import EVENTS
 from ethos_hil.harness.profile.rows import prefix_rows
 from ethos_hil.harness.request import RunRequest
@@ -27,7 +27,9 @@ NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 
 @functools.cache
-def profiled(npu: str, method: Method | None, target: str = "virtual", events: tuple[str, ...] = ("all",)) -> Report:
+def profiled(
+    npu: str, method: ProfileMethod | None, target: str = "virtual", events: tuple[str, ...] = ("all",)
+) -> Report:
     _, convolutions = contract_programs(npu)
     board = make_target(target, NpuName.parse(npu))
     request = RunRequest("convolutions", npu=npu, target=target, profile=ProfileOptions(method, events))
@@ -46,7 +48,7 @@ def operations(record: Record) -> list[tuple[str, int | None]]:
 
 @pytest.mark.parametrize("npu", NPUS)
 def test_prefixes_find_what_the_model_knows(npu: str) -> None:
-    by_prefix, by_share = profiled(npu, Method.PREFIX).record, profiled(npu, None).record
+    by_prefix, by_share = profiled(npu, ProfileMethod.PREFIX).record, profiled(npu, None).record
     assert by_prefix.verdict == by_share.verdict == "verified", "the last job's outputs are compared, bit for bit"
     assert operations(by_prefix) == operations(by_share)
     assert {op.method for op in by_share.ops} == {"shares"}
@@ -57,7 +59,7 @@ def test_prefixes_find_what_the_model_knows(npu: str) -> None:
 
 @pytest.mark.parametrize(("npu", "passes"), [("ethos-u55-128", 2), ("ethos-u85-256", 1)])
 def test_all_events_are_counted_in_as_many_passes_as_the_counters_need(npu: str, passes: int) -> None:
-    record = profiled(npu, Method.PREFIX).record
+    record = profiled(npu, ProfileMethod.PREFIX).record
     assert record.executions == passes
     for op in record.ops:
         assert set(op.events) == set(EVENTS)
@@ -81,7 +83,7 @@ def again(outcome: Outcome, report: Report) -> tuple[Op, ...]:
 
 
 def test_a_lost_prefix_is_noticed() -> None:
-    report = profiled("ethos-u55-128", Method.PREFIX, events=("npu_active",))
+    report = profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("npu_active",))
     assert again(report.outcome, report) == report.record.ops
     (run,) = report.outcome.runs
     (call,) = run.delegates
@@ -93,4 +95,4 @@ def test_a_lost_prefix_is_noticed() -> None:
 
 def test_what_cannot_be_profiled_is_refused() -> None:
     with pytest.raises(UsageError, match="no PMU event is called 'mac'"):
-        profiled("ethos-u55-128", Method.PREFIX, events=("mac",))
+        profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("mac",))

@@ -148,7 +148,7 @@ def run_image(image: Image, npu: str) -> Outcome:
 @pytest.mark.slow
 def test_an_ethos_u85_counts_eight_events_at_once() -> None:
     numbers = (17, 35, 130, 135, 386, 391, 48, 64)
-    image = packed(lowered("ethos-u85-128", "Sram_Only"), "corstone-320", events=numbers)
+    image = packed(lowered("ethos-u85-128", "Sram_Only"), "corstone-320", event_sets=(numbers,))
     (call,) = run_image(image, "ethos-u85-128").runs[0].delegates
     counted = dict(zip(numbers, call.events, strict=True))
     # Cycles and active cycles are all of them; in this mode all traffic of the shared SRAM's plan goes where it says.

@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma
-from ethos_hil.harness.profile.segments import COMMAND_BYTES, segments
+from ethos_hil.harness.profile.stream_parts import COMMAND_BYTES, stream_parts
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
@@ -35,7 +35,7 @@ def cycles(graph: CompiledGraph, end: int | None) -> int:
 def test_a_prefix_ends_when_the_last_of_its_operations_ends(name: str, npu: str) -> None:
     """So differences are what the model gives each operation, but where a transfer outlasts the kernel behind it."""
     graph = compiled(name, npu)
-    parts = segments(graph.stream, (), NpuName.parse(npu))
+    parts = stream_parts(graph.stream, (), NpuName.parse(npu))
     timed = graph.program().timing().ops
     assert cycles(graph, 0) == 0
     shares = 0
@@ -54,7 +54,7 @@ def test_a_chain_is_not_cut() -> None:
     graph = compiled("residual", "ethos-u85-256")
     chained = [op.offset for op in graph.program().ops if not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN]
     assert chained, "the program has no chain; take another"
-    parts = segments(graph.stream, (), NpuName.parse(graph.npu))
+    parts = stream_parts(graph.stream, (), NpuName.parse(graph.npu))
     ends = {part.end for part in parts}
     assert not ends & {offset + COMMAND_BYTES for offset in chained}
     assert sum(len(part.rows) for part in parts) == len(graph.program().ops), "no row is lost"
@@ -65,7 +65,7 @@ def test_a_loop_is_one_part() -> None:
     program = graph.program()
     branches = [one for one in program.instructions if isinstance(one, Branch)]
     assert branches, "the program has no branch; take another"
-    parts = segments(graph.stream, (), NpuName.parse(graph.npu))
+    parts = stream_parts(graph.stream, (), NpuName.parse(graph.npu))
     assert parts[-1].end is None or parts[-1].end > branches[-1].offset
     for branch in branches:
         target = program.instructions[branch.target].offset if branch.target < len(program.instructions) else None

@@ -23,7 +23,7 @@ COMMAND_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Segment:
+class StreamPart:
     """Rows that one cut ends.
 
     Attributes:
@@ -36,8 +36,8 @@ class Segment:
     end: int | None
 
 
-def segments(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[Segment, ...]:
-    """Return the segments of a delegate's command stream, in order.
+def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[StreamPart, ...]:
+    """Return the parts of a delegate's command stream, in order.
 
     Args:
         stream: the register command stream, without driver actions.
@@ -50,26 +50,26 @@ def segments(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[Segmen
     program = NpuProgram(stream, Configuration.parse(str(npu)))
     rows = rows or tuple(_rows(program.ops))
     allowed = _ends(program)
-    found: list[Segment] = []
+    found: list[StreamPart] = []
     waiting: list[NpuOp] = []
     for row in rows:
         waiting.append(row)
         end = row.end_offset + COMMAND_BYTES
         if end in allowed:
-            found.append(Segment(tuple(waiting), end))
+            found.append(StreamPart(tuple(waiting), end))
             waiting = []
     if waiting:
-        found.append(Segment(tuple(waiting), None))
+        found.append(StreamPart(tuple(waiting), None))
     return tuple(found)
 
 
-def segments_of(delegate: Delegate, npu: NpuName) -> tuple[Segment, ...]:
-    """Return the segments of a delegate. Raises Fault."""
-    return segments(delegate.blob.command_stream, delegate.npu_ops, npu)
+def parts_of(delegate: Delegate, npu: NpuName) -> tuple[StreamPart, ...]:
+    """Return the parts of a delegate. Raises Fault."""
+    return stream_parts(delegate.blob.command_stream, delegate.npu_ops, npu)
 
 
 def cuts(artifact: Artifact, npu: NpuName) -> tuple[CutAt, ...]:
-    """Return the cuts that time every segment of an artifact: before the first operation, and where each segment ends.
+    """Return the cuts that time every part of an artifact: before the first operation, and where each part ends.
 
     Raises:
         Fault: a stream cannot be decoded.
@@ -77,7 +77,7 @@ def cuts(artifact: Artifact, npu: NpuName) -> tuple[CutAt, ...]:
     return tuple(
         CutAt(delegate.index, end)
         for delegate in sorted(artifact.delegates, key=lambda delegate: delegate.index)
-        for end in (0, *(segment.end for segment in segments_of(delegate, npu) if segment.end is not None))
+        for end in (0, *(part.end for part in parts_of(delegate, npu) if part.end is not None))
     )
 
 
