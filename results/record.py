@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ethos_hil.results.inference_profile import InferenceProfile
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 SCHEMA_VERSION = 1
@@ -283,6 +284,7 @@ class Record:
     set when the failure is a mismatch. `memory_mode` is Vela's name of the mode that the program was compiled for, ""
     where unknown, `system_config` that of the clock and the memories. `preflight` has its rows when one of them is the
     failure. `method` is the program's method that ran. `text` is what the target wrote, if the model writes text.
+    `profile` is what `ethos-hil profile` adds.
     """
 
     verdict: Verdict
@@ -307,6 +309,7 @@ class Record:
     test: SuiteTest | None = None
     method: str = "forward"
     text: str = ""
+    profile: InferenceProfile | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -349,6 +352,7 @@ class Record:
                 runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
                 preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),
                 test=None if data.get("test") is None else _known(SuiteTest, data["test"]),
+                profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error

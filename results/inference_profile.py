@@ -1,0 +1,220 @@
+"""The account of one inference that a profile adds to a record: what each row costs and why, what the CPU did, when what
+ran, and which bytes were in use. docs/profiles.md says what the numbers mean.
+
+Times are in cycles of one clock that drives NPU and CPU alike, from the start of the inference. Where the CPU's
+instructions are counted and not its cycles, each counts as one cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that an operation moves over one AXI port, for one purpose. Computed from the command stream.
+
+    Attributes:
+        memory: Vela's name of the memory behind the port: "Sram", "Dram", "OnChipFlash" or "OffChipFlash".
+        port: 0 or 1.
+        purpose: "ifm", "ofm", "weights", "scales" or "dma".
+        read, written: bytes, with those that are fetched again.
+    """
+
+    memory: str
+    port: int
+    purpose: str
+    read: int
+    written: int
+
+
+@dataclass(frozen=True)
+class OpCost:
+    """Why an NPU operation takes its time. Cycles are modelled; all else is computed from the command stream, or is
+    Vela's.
+
+    Attributes:
+        macs: multiplications that the operation needs, without padding.
+        mac_cycles, output_cycles, weight_cycles: cycles that the MAC engine, the output stage and the weight decoders
+            need, if nothing else held them up.
+        port_cycles: cycles that ports 0 and 1 need for its bytes.
+        bound_by: the largest of these: "mac", "output", "weights", a memory's name; "latency" where none of them fills
+            half of the time; "" where it takes no time.
+        traffic: bytes by memory and purpose.
+        ifm, ofm: (height, width, depth) of the maps that it reads first and writes; of the whole, if it is in stripes.
+        block: (height, width, depth) of the OFM block.
+        ublock: (height, width, depth) of the micro-block.
+        traversal: "depth-first" or "part-kernel" for a convolution, else "".
+        weight_bytes: bytes of encoded weights.
+        weights: weights that they encode, with the zeros that pad them.
+        kernels, transfers: the NPU operations and the DMAs that make it up.
+        cascade: number of the cascade that Vela put it in, or 0.
+        vela_cycles: Vela's estimate of its cycles (op_cycles); its part of `vela_npu_cycles`, which leave out the
+            memories. Both None where Vela says nothing of it.
+    """
+
+    macs: int = 0
+    mac_cycles: int = 0
+    output_cycles: int = 0
+    weight_cycles: int = 0
+    port_cycles: tuple[int, int] = (0, 0)
+    bound_by: str = ""
+    traffic: tuple[Traffic, ...] = ()
+    ifm: tuple[int, ...] = ()
+    ofm: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    ublock: tuple[int, ...] = ()
+    traversal: str = ""
+    weight_bytes: int = 0
+    weights: int = 0
+    kernels: int = 0
+    transfers: int = 0
+    cascade: int = 0
+    vela_cycles: int | None = None
+    vela_npu_cycles: int | None = None
+
+
+@dataclass(frozen=True)
+class CpuRow:
+    """What the CPU does for one instruction of the method, in one inference.
+
+    Attributes:
+        id: "cpu00003.inputs": the method's instruction and the part; unique in the record.
+        instruction: index of the instruction in the method's chain.
+        part: "kernel" for an operator; for a delegate's call "inputs" (copied to the NPU's memory), "clean" (of the
+            data cache), "start" (the NPU's registers), "wait" (for the end of the job), "end" (counters are read),
+            "invalidate" (of the data cache) or "outputs" (copied).
+        operator: the kernel's full name, "aten::sort.values"; "delegate 0" for a call of one.
+        count: instructions or cycles; the median over executions.
+        unit: "instructions" or "cycles".
+        provenance: as for cycles of the NPU; "instructions" where they are counted.
+        calls: how often the instruction was executed in the inference.
+        spread: how far the executions are apart.
+        module, source: the user's module and line, "" where they are not known.
+    """
+
+    id: str
+    instruction: int
+    part: str
+    operator: str
+    count: int
+    unit: str
+    provenance: str
+    calls: int = 1
+    spread: int = 0
+    module: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Something that ran from `begin` to `end`.
+
+    Attributes:
+        lane: "npu" for kernels of the NPU, "dma" for its DMA, "cpu". Two slices of the lane "npu" may overlap, the end
+            of one with the begin of the next.
+        name: what ran.
+        begin, end: in cycles, since the start of the inference.
+        row: id of the row in `Record.ops` or in `InferenceProfile.cpu`; "" for none.
+        mac_cycles: of these, cycles in which the MAC engine multiplies.
+        read, written: bytes over ports 0 and 1.
+    """
+
+    lane: str
+    name: str
+    begin: int
+    end: int
+    row: str = ""
+    mac_cycles: int = 0
+    read: tuple[int, int] = (0, 0)
+    written: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes of the NPU's working memory that one row writes, and that live equally long.
+
+    Attributes:
+        instruction: the delegate's call.
+        memory: the memory that they are in, as in `Traffic`.
+        tensor: the name of the tensor that the row writes, "" where it has none.
+        row: id of the row that writes it; "" for an input of the delegate.
+        size: bytes.
+        first, last: the first and the last row during which its bytes must not change, as indices into the delegate's
+            rows in `Record.ops`, its job not counted.
+    """
+
+    instruction: int
+    memory: str
+    tensor: str
+    row: str
+    size: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A row reads what another has written.
+
+    Attributes:
+        source: id of the row that wrote, or "input 0" for an input of the method.
+        target: id of the row that reads, or "output 0" for an output of the method.
+        size: bytes.
+    """
+
+    source: str
+    target: str
+    size: int
+
+
+@dataclass(frozen=True)
+class InferenceProfile:
+    """What a profile adds to a record.
+
+    Attributes:
+        clock_hz: the NPU's clock in the system configuration that cycles are converted to time with; 0 where it is not
+            known.
+        macs_per_cycle: of the NPU.
+        timeline_from: "modelled" where the target tells when operations run; "laid end to end" where only their cycles
+            are known.
+        costs: by id of the row in `Record.ops`.
+        cpu: in the order of the method's instructions; empty where the target does not count the CPU's part.
+        timeline, buffers, edges: see there.
+    """
+
+    clock_hz: float = 0.0
+    macs_per_cycle: int = 0
+    timeline_from: str = ""
+    costs: Mapping[str, OpCost] = field(default_factory=dict)
+    cpu: tuple[CpuRow, ...] = ()
+    timeline: tuple[Slice, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    edges: tuple[Edge, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> InferenceProfile:
+        """Return what `dataclasses.asdict` of a profile became in JSON."""
+        return cls(
+            clock_hz=float(data["clock_hz"]),
+            macs_per_cycle=int(data["macs_per_cycle"]),
+            timeline_from=str(data["timeline_from"]),
+            costs={str(row): _cost(cost) for row, cost in data["costs"].items()},
+            cpu=tuple(_made(CpuRow, row) for row in data["cpu"]),
+            timeline=tuple(_made(Slice, each) for each in data["timeline"]),
+            buffers=tuple(_made(Buffer, each) for each in data["buffers"]),
+            edges=tuple(_made(Edge, each) for each in data["edges"]),
+        )
+
+
+def _cost(data: Mapping[str, Any]) -> OpCost:
+    return _made(OpCost, {**data, "traffic": tuple(_made(Traffic, each) for each in data["traffic"])})
+
+
+def _made(cls: type[Any], data: Mapping[str, Any]) -> Any:
+    """Return an object of a class from JSON, whose lists are its tuples, without fields that it does not know."""
+    names = {item.name for item in fields(cls)}
+    return cls(**{name: tuple(value) if isinstance(value, list) else value
+                  for name, value in data.items() if name in names})  # fmt: skip
