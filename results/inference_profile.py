@@ -1,5 +1,5 @@
-"""The account of one inference that a profile adds to a record: what each row costs and why, what the CPU did, when what
-ran, and which bytes were in use. docs/profiles.md says what the numbers mean.
+"""The account of one inference that a profile adds to a record: what each row costs and why, what the CPU did, what ran
+when, and which bytes were in use. docs/profiles.md says what the numbers mean.
 
 Times are in cycles of one clock that drives NPU and CPU alike, from the start of the inference. Where the CPU's
 instructions are counted and not its cycles, each counts as one cycle.

@@ -8,6 +8,7 @@ import math
 
 import pytest
 
+from ethos_hil.results.inference_profile import Buffer, CpuRow, Edge, InferenceProfile, OpCost, Slice, Traffic
 from ethos_hil.results.record import (
     Accuracy,
     ArtifactInfo,
@@ -62,6 +63,16 @@ RECORD = Record(
     runner=RunnerInfo("arm_executor_runner", "cd" * 32),
     preflight=(Check("scratch", "9 bytes", "8 bytes of SRAM", "fail", "a smaller input"),),
     test=SuiteTest("suites/ops/test_a.py::test_add_same_BI", "add", "same", "BI", "suites/ops/test_a.py:13"),
+    profile=InferenceProfile(
+        clock_hz=500e6,
+        macs_per_cycle=128,
+        timeline_from="modelled",
+        costs={"npu0": OpCost(macs=9, port_cycles=(1, 2), traffic=(Traffic("Sram", 0, "ifm", 4, 0),), ifm=(1, 2, 3))},
+        cpu=(CpuRow("cpu00001.kernel", 1, "kernel", "aten::sort.values", 20, "instructions", "instructions"),),
+        timeline=(Slice("npu", "Conv2D", 0, 7, "npu0", 5, (1, 2), (3, 4)),),
+        buffers=(Buffer(1, "Sram", "conv", "npu0", 16, 0, 1),),
+        edges=(Edge("input 0", "npu0", 16),),
+    ),
 )
 
 
@@ -101,7 +112,7 @@ def test_json_has_the_documented_fields() -> None:
 
 def test_a_record_of_an_older_version_with_fewer_fields_is_read() -> None:
     data = RECORD.to_json()
-    for name in ("divergence", "memory_mode", "system_config", "runner", "preflight", "test", "accuracy"):
+    for name in ("divergence", "memory_mode", "system_config", "runner", "preflight", "test", "accuracy", "profile"):
         del data[name]
     del data["artifact"]["vela_flags"], data["artifact"]["scheme"]
     del data["outputs"][0]["tolerance"], data["ops"][0]["sources"]
@@ -112,6 +123,7 @@ def test_a_record_of_an_older_version_with_fewer_fields_is_read() -> None:
         runner=None,
         preflight=(),
         test=None,
+        profile=None,
         accuracy=(),
         outputs=(dataclasses.replace(RECORD.outputs[0], tolerance=0.0),),
         ops=(dataclasses.replace(RECORD.ops[0], sources=()),),
@@ -129,7 +141,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
-    "system_config", "text",
+    "system_config", "text", "profile",
 }  # fmt: skip
 
 
