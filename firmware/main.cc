@@ -17,6 +17,7 @@
 #include "runtime/package.h"
 #include "runtime/results.h"
 #include "runtime/self_check.h"
+#include "runtime/step_clock.h"
 
 namespace {
 
@@ -206,6 +207,7 @@ int main() {
   check_cuts(package, method);
   if (method.delegate_count() != 0) npu::initialise(package.events(0), npu_memory.mode);
   send_loaded(method, memory);
+  if ((plan.flags & static_cast<std::uint32_t>(PackageFlag::TIME_STEPS)) != 0) step_clock::enable();
 
   std::uint32_t failed = 0;
   for (std::uint32_t input_set = 0; input_set < plan.input_set_count; ++input_set) {

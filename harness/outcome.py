@@ -65,12 +65,28 @@ class DelegateRun:
 
 
 @dataclass(frozen=True)
+class StepTime:
+    """What the CPU did for a call of a kernel or delegate in one execution.
+
+    Attributes:
+        instruction: index of the call in the method's chain.
+        parts: what each part took, in the order they ran: "kernel", or those of a delegate's call (the names of
+            `ethos_hil.harness.image.formats.StepPart`, in lower case). In `ethos_hil.harness.targets.base.Target`'s
+            `cpu_unit`.
+    """
+
+    instruction: int
+    parts: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Run:
     """One execution of one input set.
 
     Output arrays have the logical (NCHW) shape of the program's tensors, whatever their dim_order is.
     `stack_used` counts the bytes of the device's main stack that were in use at any time since its start.
     `counted` has the NPU cycles of the whole execution where the cycles of its delegate calls are unknown, else None.
+    `steps` are what the CPU did, in the order it ran; empty unless the plan asks for it.
     """
 
     input_set: int
@@ -79,6 +95,7 @@ class Run:
     delegates: tuple[DelegateRun, ...]
     stack_used: int = 0
     counted: int | None = None
+    steps: tuple[StepTime, ...] = ()
 
     @property
     def cycles(self) -> int:

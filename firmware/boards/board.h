@@ -58,6 +58,11 @@ void enable_npu_interrupt();
 // Sleeps until `flag` is set by an interrupt handler. False when it is not set within `milliseconds`.
 bool wait_for(const volatile bool& flag, std::uint32_t milliseconds);
 
+// A counter of the CPU's cycles that wraps at 2^32. It may stand still while the CPU sleeps, and always where a board
+// has none.
+void start_cycle_counter();
+std::uint32_t cycles();
+
 // Access a word where nothing may answer. False, and no value, when the bus reports an error.
 bool try_load(const volatile std::uint32_t* address, std::uint32_t& value);
 bool try_store(volatile std::uint32_t* address, std::uint32_t value);

@@ -7,9 +7,9 @@
 namespace ethos_hil {
 
 constexpr std::uint8_t PACKAGE_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x50, 0x4b, 0x47, 0x00};
-constexpr std::uint32_t PACKAGE_VERSION = 4;
+constexpr std::uint32_t PACKAGE_VERSION = 5;
 constexpr std::uint32_t PACKAGE_ALIGNMENT = 32;
-constexpr std::uint32_t PROTOCOL_VERSION = 4;
+constexpr std::uint32_t PROTOCOL_VERSION = 5;
 constexpr std::uint32_t MAX_RANK = 16;
 constexpr std::uint32_t PRINTABLE_MARK = 126;
 constexpr std::uint32_t MAX_FRAME_PAYLOAD = 1024;
@@ -18,6 +18,7 @@ constexpr std::uint32_t EVENT_COUNTERS = 8;
 enum class PackageFlag : std::uint32_t {
   SEND_DELEGATE_OUTPUTS = 1,
   PRINTABLE_LINK = 2,
+  TIME_STEPS = 4,
 };
 
 enum class DeviceMemoryMode : std::uint32_t {
@@ -38,6 +39,18 @@ enum class FrameType : std::uint32_t {
   ERROR = 9,
   FAULT = 10,
   END = 11,
+  STEP = 12,
+};
+
+enum class StepPart : std::uint32_t {
+  INPUTS = 0,
+  CLEAN = 1,
+  START = 2,
+  WAIT = 3,
+  END = 4,
+  INVALIDATE = 5,
+  OUTPUTS = 6,
+  KERNEL = 7,
 };
 
 enum class TensorRole : std::uint32_t {
@@ -257,6 +270,15 @@ static_assert(offsetof(Counters, cycles) == 8);
 static_assert(offsetof(Counters, events) == 16);
 static_assert(offsetof(Counters, overflows) == 48);
 static_assert(offsetof(Counters, stream_size) == 52);
+
+// With PackageFlag::TIME_STEPS: the CPU's cycles for a KernelCall or a DelegateCall, after its other frames.
+struct Step {
+  std::uint32_t instruction;  // instruction index of the call
+  std::uint32_t parts[8];  // cycles of each StepPart, modulo 2^32; of a call's last job, if prefixes ran before
+};
+static_assert(sizeof(Step) == 36);
+static_assert(offsetof(Step, instruction) == 0);
+static_assert(offsetof(Step, parts) == 4);
 
 // Ends one execution.
 struct RunEnd {

@@ -4,6 +4,7 @@
 
 #include "boards/board.h"
 #include "link/report.h"
+#include "runtime/step_clock.h"
 
 namespace ethos_hil::npu {
 
@@ -135,8 +136,10 @@ JobCounters Delegate::run(Bytes stream, std::uint32_t timeout_ms, std::uint32_t 
   board::clean_cache(scratch_, scratch_size_);
   // Only the NPU uses it, but a line that the CPU wrote before may still be on its way there.
   board::clean_cache(fast_scratch_, fast_scratch_size_);
+  step_clock::mark(StepPart::CLEAN);
   const JobCounters counters = npu::run({stream, {weights_.data, scratch_, fast_scratch_}}, timeout_ms, instruction);
   board::invalidate_cache(scratch_, scratch_size_);
+  step_clock::mark(StepPart::INVALIDATE);
   return counters;
 }
 

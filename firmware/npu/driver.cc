@@ -4,6 +4,7 @@
 #include "link/report.h"
 #include "npu/generation.h"
 #include "npu/registers.h"
+#include "runtime/step_clock.h"
 
 namespace ethos_hil::npu {
 
@@ -137,8 +138,11 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
   }
   memory_barrier();
   at(Register::CMD) = CMD_RUN;
+  step_clock::mark(StepPart::START);
 
-  if (!board::wait_for(job_ended, timeout_ms)) {
+  const bool has_ended = board::wait_for(job_ended, timeout_ms);
+  step_clock::mark(StepPart::WAIT);
+  if (!has_ended) {
     Text text;
     text << "instruction " << instruction << ": the NPU did not finish within " << timeout_ms
          << " ms of the board's own time";
@@ -164,6 +168,7 @@ JobCounters run(const Job& job, std::uint32_t timeout_ms, std::uint32_t instruct
   counters.stream_size = job.stream.size;
   counters.overflows = at(PmuRegister::PMOVSSET);
   if (counters.overflows != 0) at(PmuRegister::PMOVSCLR) = counters.overflows;
+  step_clock::mark(StepPart::END);
   return counters;
 }
 

@@ -3,6 +3,7 @@
 #include "link/report.h"
 #include "runtime/final_output.h"
 #include "runtime/results.h"
+#include "runtime/step_clock.h"
 
 namespace ethos_hil {
 
@@ -11,7 +12,10 @@ namespace {
 void call_kernel(Method& method, std::uint32_t at, const pte::KernelCall& call) {
   const auto op_index = static_cast<std::uint32_t>(call.op_index());
   const Arguments arguments(&method.value(0), call.args(), at, text(method.op(op_index).name()));
+  step_clock::begin();
   method.kernel(op_index)(arguments);
+  step_clock::mark(StepPart::KERNEL);
+  step_clock::send(at);
 }
 
 void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& call, const ExecuteOptions& options) {
@@ -24,7 +28,9 @@ void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& ca
 
   const auto prepare = [&] {
     delegate.spoil_outputs();
+    step_clock::begin();
     for (std::uint32_t i = 0; i < inputs; ++i) delegate.copy_input(i, arguments.tensor(i), at);
+    step_clock::mark(StepPart::INPUTS);
   };
   for (std::uint32_t i = 0; i < options.cut_count; ++i) {
     if (options.cuts[i].delegate != index) continue;
@@ -34,6 +40,7 @@ void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& ca
   prepare();
   const npu::JobCounters counters = delegate.run(options.npu_timeout_ms, at);
   for (std::uint32_t i = 0; i < outputs; ++i) delegate.copy_output(i, arguments.out(inputs + i), at);
+  step_clock::mark(StepPart::OUTPUTS);
 
   if (options.send_delegate_outputs) {
     for (std::uint32_t i = 0; i < outputs; ++i) {
@@ -42,6 +49,7 @@ void call_delegate(Method& method, std::uint32_t at, const pte::DelegateCall& ca
     }
   }
   options.count(at, index, counters);
+  step_clock::send(at);
 }
 
 // True only if every element is; an empty tensor is true, as upstream.

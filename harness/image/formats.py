@@ -89,10 +89,10 @@ class Struct:
 
 
 PACKAGE_MAGIC = b"EHILPKG\0"
-PACKAGE_VERSION = 4
+PACKAGE_VERSION = 5
 PACKAGE_ALIGNMENT = 32
 """Alignment of the program and of every input: the NPU needs 16, a Cortex-M55 cache line has 32."""
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 MAX_RANK = 16
 """ExecuTorch's own limit on tensor rank (runtime/core/portable_type/tensor_impl.h)."""
 PRINTABLE_MARK = ord("~")
@@ -173,6 +173,7 @@ class PackageFlag(enum.IntFlag):
 
     SEND_DELEGATE_OUTPUTS = 1
     PRINTABLE_LINK = 2
+    TIME_STEPS = 4
 
 
 class DeviceMemoryMode(enum.IntEnum):
@@ -197,6 +198,20 @@ class FrameType(enum.IntEnum):
     ERROR = 9
     FAULT = 10
     END = 11
+    STEP = 12
+
+
+class StepPart(enum.IntEnum):
+    """What the CPU did in a step: index into Step.parts."""
+
+    INPUTS = 0
+    CLEAN = 1
+    START = 2
+    WAIT = 3
+    END = 4
+    INVALIDATE = 5
+    OUTPUTS = 6
+    KERNEL = 7
 
 
 class TensorRole(enum.IntEnum):
@@ -310,6 +325,15 @@ Counters = Struct(
     ),
 )
 
+Step = Struct(
+    "Step",
+    "With PackageFlag::TIME_STEPS: the CPU's cycles for a KernelCall or a DelegateCall, after its other frames.",
+    (
+        Field("instruction", "u32", "instruction index of the call"),
+        Field("parts", "u32", "cycles of each StepPart, modulo 2^32; of a call's last job, if prefixes ran before", 8),
+    ),
+)
+
 RunEnd = Struct(
     "RunEnd",
     "Ends one execution.",
@@ -362,6 +386,7 @@ STRUCTS = (
     RunBegin,
     TensorInfo,
     Counters,
+    Step,
     RunEnd,
     Error,
     FaultInfo,
@@ -371,6 +396,7 @@ ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     PackageFlag,
     DeviceMemoryMode,
     FrameType,
+    StepPart,
     TensorRole,
     ErrorKind,
 )

@@ -94,6 +94,7 @@ class RunPlan:
         fast_scratch_bytes: with DEDICATED_SRAM, the bytes of SRAM that the compiler could use; otherwise 0.
         printable: the link carries frames as lines of text.
         clocks: of the board, where they are not those that the firmware knows.
+        time_steps: also send what the CPU takes for each instruction.
     """
 
     input_set_count: int
@@ -108,6 +109,7 @@ class RunPlan:
     fast_scratch_bytes: int = 0
     printable: bool = False
     clocks: Clocks = OWN_CLOCKS
+    time_steps: bool = False
 
     @property
     def executions(self) -> int:
@@ -248,7 +250,8 @@ def _package(
         "repeat": plan.repeat,
         "npu_timeout_ms": plan.npu_timeout_ms,
         "flags": (PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0))
-        | (PackageFlag.PRINTABLE_LINK if plan.printable else PackageFlag(0)),
+        | (PackageFlag.PRINTABLE_LINK if plan.printable else PackageFlag(0))
+        | (PackageFlag.TIME_STEPS if plan.time_steps else PackageFlag(0)),
         "event_sets_offset": event_sets_offset,
         "event_set_count": len(plan.event_sets),
         "cuts_offset": cuts_offset,

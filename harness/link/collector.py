@@ -24,6 +24,8 @@ from ethos_hil.harness.image.formats import (
     Log,
     RunBegin,
     RunEnd,
+    Step,
+    StepPart,
     Struct,
     TensorRole,
 )
@@ -32,7 +34,7 @@ from ethos_hil.harness.image.symbols import Symbols
 from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
 from ethos_hil.harness.link.tensors import TensorAnnouncement
-from ethos_hil.harness.outcome import DelegateRun, Outcome, PrefixRun, Progress, Run
+from ethos_hil.harness.outcome import DelegateRun, Outcome, PrefixRun, Progress, Run, StepTime
 from ethos_hil.results.verdict import FailureKind
 
 _NO_RUN_ID = bytes(16)
@@ -48,6 +50,8 @@ STOP_SIZE = 4
 """Bytes of the STOP that ends a prefix."""
 _EVENT_COUNTERS_U55 = 4
 """Of an Ethos-U55 or U65."""
+_CALL_PARTS = tuple(part for part in StepPart if part is not StepPart.KERNEL)
+"""Of a delegate's call."""
 _Item = TypeVar("_Item")
 
 
@@ -169,6 +173,8 @@ class Collector:
                 self._run(frame).data(frame.payload)
             case FrameType.COUNTERS:
                 self._run(frame).count(_unpack(Counters, frame), self._image.plan)
+            case FrameType.STEP:
+                self._run(frame).step(_unpack(Step, frame), self._image.plan)
             case FrameType.RUN_END:
                 self._on_run_end(frame, _unpack(RunEnd, frame))
             case FrameType.ERROR:
@@ -281,6 +287,7 @@ class _RunInProgress:
         self._output_bytes: list[bytes] = []
         self._delegate_outputs: dict[int, list[np.ndarray | TensorAnnouncement]] = {}
         self._counters: dict[int, list[dict[str, Any]]] = {}
+        self._steps: list[StepTime] = []
         self._announced: TensorAnnouncement | None = None
         self._received = bytearray()
 
@@ -326,8 +333,24 @@ class _RunInProgress:
             )
         jobs.append(counters)
 
+    def step(self, step: dict[str, Any], plan: RunPlan) -> None:
+        if not plan.time_steps:
+            raise TargetError("a STEP frame came, and nobody asked for the CPU's time", kind=FailureKind.LINK)
+        instruction = step["instruction"]
+        kinds = _CALL_PARTS if instruction in self._counters else (StepPart.KERNEL,)
+        if any(step["parts"][part] for part in StepPart if part not in kinds):
+            raise TargetError(
+                f"instruction {instruction} reports times of another kind of call: {step['parts']}",
+                kind=FailureKind.LINK,
+            )
+        self._steps.append(StepTime(instruction, {part.name.lower(): step["parts"][part] for part in kinds}))
+
     def finish(self, outputs: int, plan: RunPlan, stack_used: int) -> Run:
         """Return the run if it has all its outputs, and those of every delegate where they were requested."""
+        timed = {step.instruction for step in self._steps}
+        if plan.time_steps and not timed >= self._counters.keys():
+            lost = min(self._counters.keys() - timed)
+            raise TargetError(f"the CPU's time for instruction {lost} is missing", kind=FailureKind.LINK)
         if len(self._outputs) != outputs:
             raise TargetError(f"a run sent {len(self._outputs)} of its {outputs} outputs", kind=FailureKind.LINK)
         for instruction, jobs in self._counters.items():
@@ -361,6 +384,7 @@ class _RunInProgress:
                 for instruction, (*prefixes, whole) in self._counters.items()
             ),
             stack_used,
+            steps=tuple(self._steps),
         )
 
     def _events(self, counters: dict[str, Any], plan: RunPlan) -> tuple[int | None, ...]:

@@ -126,7 +126,10 @@ class VirtualTarget(Target):
             deadline = Deadline(timeout)
             take = new_board if self._pool is None else self._pool.take
             seed = int.from_bytes(image.image_hash[:4], "little")
-            board = take(self._soc, image.elf, rules=self._rules, fittings=self._fittings, seed=seed)
+            fittings = self._fittings or Fittings.of(self._soc, self._rules)
+            if image.plan.time_steps:
+                fittings = dataclasses.replace(fittings, cycle_counter=True)
+            board = take(self._soc, image.elf, rules=self._rules, fittings=fittings, seed=seed)
             self._machine = Machine(
                 board,
                 self._configuration,

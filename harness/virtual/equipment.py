@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.fittings import Fittings
+from ethos_hil.harness.virtual.instruction_counter import InstructionCounter
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting
@@ -40,4 +41,5 @@ def equipped_qemu(
 
         watcher = watcher_for(soc, rules, fittings)
     plugins = fittings.plugins(soc, added)
-    return Qemu(elf, semihosting=semihosting, data=data, plugins=plugins, watcher=watcher)
+    counter = InstructionCounter() if fittings.cycle_counter else None
+    return Qemu(elf, semihosting=semihosting, data=data, plugins=plugins, watcher=watcher, counter=counter)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ethos_hil.harness.socs.soc import Memory, Soc, Window
 from ethos_hil.harness.virtual import address_map
+from ethos_hil.harness.virtual.instruction_counter import DWT
 from ethos_hil.harness.virtual.mps3_an547 import TIMING_ADAPTERS, UART0, UNIMPLEMENTED
 from ethos_hil.harness.virtual.plugin import Plugin
 from ethos_hil.harness.virtual.rules import Rule
@@ -38,12 +39,14 @@ class Fittings:
         dead: parts of memories that read as zero and ignore writes, as memory does that a protection controller has
             given to the other security state.
         full_polls: how often STATE must be read after each byte until the UART has room again; 0: it always has.
+        cycle_counter: whether the processor's cycle counter counts. It counts instructions, and slows QEMU down.
     """
 
     uarts: tuple[Window, ...]
     adapters: Adapters = Adapters.ZERO
     dead: tuple[Window, ...] = ()
     full_polls: int = 0
+    cycle_counter: bool = False
 
     @classmethod
     def of(cls, soc: Soc, rules: Collection[Rule], *, foreign: bool = False) -> Fittings:
@@ -74,7 +77,8 @@ class Fittings:
 
     def served(self, soc: Soc) -> tuple[Window, ...]:
         """Return all windows that this process serves."""
-        return (soc.npu_registers, *self.served_uarts(), *self.served_adapters(soc), *self.dead)
+        counter = (DWT,) if self.cycle_counter else ()
+        return (soc.npu_registers, *self.served_uarts(), *self.served_adapters(soc), *self.dead, *counter)
 
     def absent(self, soc: Soc) -> tuple[Window, ...]:
         """Return the windows where the machine answers and this board must not."""

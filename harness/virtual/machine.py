@@ -28,6 +28,7 @@ from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.file_calls import INTERRUPTED, FileCall, FileServer
 from ethos_hil.harness.virtual.fittings import Adapters
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, GdbError, Stop, StopKind
+from ethos_hil.harness.virtual.instruction_counter import DWT
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0
@@ -353,6 +354,8 @@ class Machine:
         peripherals |= dict.fromkeys(fittings.served_uarts(), self._uart)
         peripherals |= dict.fromkeys(fittings.dead, AbsentDevice())
         peripherals[soc.npu_registers] = self.device
+        if self._qemu.counter is not None:
+            peripherals[DWT] = self._qemu.counter
         if Rule.CACHE in self._board.rules and self._cache is not None:
             peripherals |= self._cache.peripherals
         return peripherals

@@ -38,6 +38,7 @@ from ethos_hil.harness.virtual.plugin import Plugin
 from ethos_hil.harness.virtual.semihosting import Semihosting
 
 if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.instruction_counter import InstructionCounter
     from ethos_hil.harness.virtual.watcher import Watcher
 
 QEMU_VARIABLE = "ETHOS_HIL_QEMU"
@@ -82,6 +83,7 @@ class Qemu:
         console: with semihosting, read end of the pipe behind its stdout and stderr, else -1. `read_console` reads it.
         ddr: the guest's DDR.
         watcher: what watches the program, or None.
+        counter: what counts its instructions, or None.
         data: files that it loaded, and their addresses.
     """
 
@@ -93,6 +95,7 @@ class Qemu:
         data: Sequence[tuple[Path, int]] = (),
         plugins: Sequence[Plugin] = (),
         watcher: Watcher | None = None,
+        counter: InstructionCounter | None = None,
     ) -> None:
         """Start QEMU.
 
@@ -101,15 +104,16 @@ class Qemu:
             semihosting: the answers to BKPT 0xAB; without it, BKPT is a fault.
             data: files to load, and their addresses in RAM.
             plugins: to load.
-            watcher: whose plug-in to load too; it is closed with QEMU.
+            watcher, counter: whose plug-ins to load too; they are closed with QEMU.
 
         Raises:
             TargetNotAvailable: it can't be started.
         """
         executable = str(Path(find_qemu()).absolute())
         self.watcher = watcher
+        self.counter = counter
         self.data = tuple(data)
-        plugins = [*plugins, *([watcher.plugin] if watcher is not None else [])]
+        plugins = [*plugins, *(each.plugin for each in (watcher, counter) if each is not None)]
         self._elf = elf
         self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
@@ -281,8 +285,9 @@ class Qemu:
             # An array in a traceback, for example, may still use it; then it is freed with that array.
             with contextlib.suppress(BufferError):
                 self.ddr.close()
-        if self.watcher is not None:
-            self.watcher.close()
+        for shared in (self.watcher, self.counter):
+            if shared is not None:
+                shared.close()
         for name in ("uart", "console", "_messages", "_ddr_file"):
             descriptor = getattr(self, name)
             if descriptor >= 0:

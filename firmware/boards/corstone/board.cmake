@@ -5,6 +5,7 @@ set(board_linker_script ${CMAKE_CURRENT_LIST_DIR}/board.ld)
 set(board_linker_parts ${CMAKE_CURRENT_LIST_DIR}/sections.ld ${board_folder}/memory.ld)
 set(board_sources
   boards/armv8m/cache.cc
+  boards/armv8m/cycle_counter.cc
   boards/armv8m/fault.cc
   boards/armv8m/recover.cc
   boards/armv8m/stack.cc
