@@ -19,11 +19,14 @@ class OpEvent:
         offset: byte offset of the operation's command word in the register command stream.
         name: operation, e.g. "CONV", "DEPTHWISE", "POOL MAX", "ELEMENTWISE ADD", "DMA".
         cycles: NPU cycles, with the target's provenance.
+        begin, end: when it runs, in cycles since the start of the job.
     """
 
     offset: int
     name: str
     cycles: int
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True)

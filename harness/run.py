@@ -21,6 +21,7 @@ from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
 from ethos_hil.harness.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.references import references_of
@@ -272,7 +273,9 @@ def _run_artifact(
     checks = examine(artifact, place, footprint, input_sets=count, delegation=request.delegation)
     raise_if_failed(checks, info(artifact))
 
-    profile = None if request.profile is None else _profile_plan(request, board)
+    profile = None
+    if request.profile is not None and own is not None:
+        profile = dataclasses.replace(_profile_plan(request, board), mode=memory_mode(artifact, footprint, own.sram))
     system = compiled_for.system(artifact)
     follows = board.compiled_for(system)
     watch.begin("reference")
@@ -406,6 +409,7 @@ def image_of(
         printable=printable,
         event_sets=(DEFAULT_EVENTS,) if profile is None else profile.event_sets,
         cuts=() if profile is None else profile.cuts(artifact),
+        time_steps=profile is not None,
     )
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan)
 
@@ -454,6 +458,7 @@ def judge(
         divergence = localise(artifact, board, answer.references, outcome)
     first = next((run for run in outcome.runs if run.input_set == 0), None)
     ops = rows(artifact, board, outcome, answer.profile)
+    profile = None if answer.profile is None else inference_profile(artifact, board, outcome, ops, answer.profile.mode)
     record = Record(
         verdict=decision.verdict,
         model=label,
@@ -479,6 +484,7 @@ def judge(
         system_config=compiled_for.system_name(artifact),
         method=artifact.method,
         runner=_runner_info(runner) if runner is not None else None,
+        profile=profile,
     )
     return Report(record, answer)
 

@@ -30,7 +30,7 @@ from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.program_delegates import ProgramDelegates
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
 
@@ -54,6 +54,8 @@ class NpuOp:
             else a name that Vela invented; "" when unknown.
         operator: index of `tosa_op` among the operators of the compiled TOSA program, or -1.
         sources: all lines whose operators are fused into it, in order; `source` is one of them.
+        vela_npu_cycles: what of `vela_cycles` would remain if the memories took no time.
+        cascade: number of Vela's cascade that it is in, or 0.
     """
 
     id: str
@@ -68,6 +70,8 @@ class NpuOp:
     tensor: str = ""
     operator: int = -1
     sources: tuple[str, ...] = ()
+    vela_npu_cycles: int = 0
+    cascade: int = 0
 
 
 @dataclass(frozen=True)

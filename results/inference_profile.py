@@ -43,7 +43,7 @@ class OpCost:
         bound_by: the largest of these: "mac", "output", "weights", a memory's name; "latency" where none of them fills
             half of the time; "" where it takes no time.
         traffic: bytes by memory and purpose.
-        ifm, ofm: (height, width, depth) of the maps that it reads first and writes; of the whole, if it is in stripes.
+        ifm, ofm: (height, width, depth) of the maps that its last kernel reads first and writes.
         block: (height, width, depth) of the OFM block.
         ublock: (height, width, depth) of the micro-block.
         traversal: "depth-first" or "part-kernel" for a convolution, else "".
@@ -87,8 +87,8 @@ class CpuRow:
             data cache), "start" (the NPU's registers), "wait" (for the end of the job), "end" (counters are read),
             "invalidate" (of the data cache) or "outputs" (copied).
         operator: the kernel's full name, "aten::sort.values"; "delegate 0" for a call of one.
-        count: instructions or cycles; the median over executions.
-        unit: "instructions" or "cycles".
+        count: instructions or cycles, the median over executions; None where the target does not count.
+        unit: "instructions" or "cycles"; "" where the target does not count.
         provenance: as for cycles of the NPU; "instructions" where they are counted.
         calls: how often the instruction was executed in the inference.
         spread: how far the executions are apart.
@@ -99,7 +99,7 @@ class CpuRow:
     instruction: int
     part: str
     operator: str
-    count: int
+    count: int | None
     unit: str
     provenance: str
     calls: int = 1
@@ -181,7 +181,7 @@ class InferenceProfile:
         timeline_from: "modelled" where the target tells when operations run; "laid end to end" where only their cycles
             are known.
         costs: by id of the row in `Record.ops`.
-        cpu: in the order of the method's instructions; empty where the target does not count the CPU's part.
+        cpu: in the order of the method's instructions.
         timeline, buffers, edges: see there.
     """
 

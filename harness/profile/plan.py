@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions, default_repeat
 from ethos_hil.harness.profile.pmu import event_numbers, event_sets
@@ -22,12 +23,14 @@ class ProfilePlan:
         event_sets: PMU events to count, each set in executions of its own.
         npu: the target's NPU.
         repeat: executions with each event set.
+        mode: where the NPU's memories are.
     """
 
     method: ProfileMethod
     event_sets: tuple[tuple[int, ...], ...]
     npu: NpuName
     repeat: int
+    mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
 
     @classmethod
     def of(cls, options: ProfileOptions, board: Target, repeat: int | None) -> ProfilePlan:

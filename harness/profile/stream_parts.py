@@ -48,7 +48,7 @@ def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[St
         Fault: the stream cannot be decoded.
     """
     program = NpuProgram(stream, Configuration.parse(str(npu)))
-    rows = rows or tuple(_rows(program.ops))
+    rows = rows_of(program, rows)
     allowed = _ends(program)
     found: list[StreamPart] = []
     waiting: list[NpuOp] = []
@@ -79,6 +79,11 @@ def cuts(artifact: Artifact, npu: NpuName) -> tuple[CutAt, ...]:
         for delegate in sorted(artifact.delegates, key=lambda delegate: delegate.index)
         for end in (0, *(part.end for part in parts_of(delegate, npu) if part.end is not None))
     )
+
+
+def rows_of(program: NpuProgram, rows: Sequence[NpuOp]) -> tuple[NpuOp, ...]:
+    """Return the rows of a delegate map; where there is none, a row for each operation."""
+    return tuple(rows) or tuple(_rows(program.ops))
 
 
 def _ends(program: NpuProgram) -> frozenset[int]:

@@ -60,6 +60,8 @@ class Target(abc.ABC):
     """Name of its NPU's configuration, e.g. "ethos-u55-128"."""
     cycle_provenance: str
     """Provenance of cycle counts, one of CYCLE_PROVENANCES."""
+    cpu_unit: str = "cycles"
+    """What the firmware's cycle counter counts there: "cycles" or "instructions"."""
     version: str = ""
     """What its simulator says of itself, if it was asked."""
     clocks: Clocks = OWN_CLOCKS

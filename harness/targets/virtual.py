@@ -53,6 +53,7 @@ class VirtualTarget(Target):
     name = "virtual"
     kind = "virtual"
     cycle_provenance = "modelled"
+    cpu_unit = "instructions"
 
     def __init__(
         self,
@@ -237,7 +238,7 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
                         f"{execution.cycles}",
                         kind=FailureKind.LINK,
                     )
-            events = tuple(OpEvent(op.offset, op.name, op.cycles) for op in execution.ops)
+            events = tuple(OpEvent(op.offset, op.name, op.cycles, op.begin, op.end) for op in execution.ops)
             delegates.append(dataclasses.replace(call, op_events=events))
         complete.append(dataclasses.replace(run, delegates=tuple(delegates)))
     return tuple(complete)

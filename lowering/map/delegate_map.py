@@ -116,6 +116,8 @@ def build_map(
     primaries = [operator(row["optimised_id"]) for row in queue]
     taken = {primary.index for primary in primaries if primary is not None}
     cycles = _cycles(queue, scheduled, carried, total_cycles)
+    npu_cycles = _cycles(queue, scheduled, carried, None, "npu_cycles")
+    cascades = {row["id"]: int(row.get("cascade") or 0) for row in tables.get("perf_debug", ())}
     producers = graph.producers()
     branch_rows = _BranchRows(graphs, tables, stream, partition)
     rows: list[NpuOp] = []
@@ -133,6 +135,8 @@ def build_map(
             debug_handles=(),
             vela_cycles=cycles[number],
             tensor=perf.get("name", ""),
+            vela_npu_cycles=npu_cycles[number],
+            cascade=cascades.get(entry["scheduled_id"], 0),
         )
         if entry["scheduled_id"] in branch_rows.operations:
             rows.append(branch_rows.row(op, entry["scheduled_id"]))
@@ -359,6 +363,7 @@ def _cycles(
     scheduled: Mapping[str, Mapping[str, str]],
     carried: Mapping[str, Sequence[str]],
     total: int | None,
+    column: str = "op_cycles",
 ) -> list[int]:
     """Return Vela's estimate per queue entry. Entries of one operation (stripes, depth slices) share it evenly."""
     entries: dict[str, list[int]] = {}
@@ -367,7 +372,7 @@ def _cycles(
     cycles = [0] * len(queue)
     for scheduled_id, numbers in entries.items():
         ids = [scheduled_id, *(member for member in carried.get(scheduled_id, ()) if member not in entries)]
-        estimate = sum(int(scheduled[key]["op_cycles"] or 0) for key in ids if key in scheduled)
+        estimate = sum(int(scheduled[key][column] or 0) for key in ids if key in scheduled)
         _share(estimate, numbers, cycles)
     unknown = [number for number, entry in enumerate(queue) if entry["scheduled_id"] not in scheduled]
     if total is not None and unknown:

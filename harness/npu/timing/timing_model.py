@@ -155,7 +155,7 @@ def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapp
     """Return the cost of one operation, as if nothing else ran."""
     moved = transfer(op, system, ports)
     if isinstance(op, Dma):
-        return Cost(MacTime(), 0.0, replace(moved, cycles=moved.alone), 0.0, 0.0, 0.0)
+        return Cost(MacTime(), 0.0, replace(moved, busy=(moved.alone, moved.alone)), 0.0, 0.0, 0.0)
     number = blocks.count(op)
     engine = sum((mac_time(op, part, configuration) * n for part, n in _parts(op)), MacTime())
     each = output_cycles_per_element(op, configuration)

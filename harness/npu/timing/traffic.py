@@ -42,7 +42,7 @@ class Flow:
         write: whether they go to memory.
         run: bytes that lie together.
         first: bytes that the first block waits for, or that the last one writes.
-        scales: whether they are scales.
+        purpose: "ifm", "ofm", "weights", "scales" or "dma".
     """
 
     region: int
@@ -50,7 +50,7 @@ class Flow:
     write: bool
     run: int
     first: int = 0
-    scales: bool = False
+    purpose: str = "ifm"
 
 
 def flows(op: Op) -> Iterator[Flow]:
@@ -60,7 +60,7 @@ def flows(op: Op) -> Iterator[Flow]:
         for access in op.accesses:
             moved = size if access.register.startswith(("DMA0_SRC", "DMA0_DST")) else access.size
             if access.region != INTERNAL:
-                yield Flow(access.region, moved, access.write, op.length)
+                yield Flow(access.region, moved, access.write, op.length, purpose="dma")
         return
     if isinstance(op, Elementwise):
         for source in op.ifms:
@@ -79,7 +79,7 @@ def flows(op: Op) -> Iterator[Flow]:
         if op.ofm.layout is Layout.NHWC and depth > BRICK:
             run = BRICK * op.ofm.size
         size = op.ofm.elements * op.ofm.size
-        yield Flow(op.ofm.region, size, True, run, math.prod(sizes) * op.ofm.size)
+        yield Flow(op.ofm.region, size, True, run, math.prod(sizes) * op.ofm.size, "ofm")
     yield from _constants(op)
 
 
@@ -130,12 +130,12 @@ def _constants(op: Kernel) -> Iterator[Flow]:
     if isinstance(op, Convolution):
         for stream in op.weights.streams:
             if stream.length:
-                yield Flow(stream.region, stream.length * spatial, False, stream.length)
+                yield Flow(stream.region, stream.length * spatial, False, stream.length, purpose="weights")
         for stream in op.weights.scales:
-            yield Flow(stream.region, stream.length, False, stream.length, scales=True)
+            yield Flow(stream.region, stream.length, False, stream.length, purpose="scales")
     elif isinstance(op, Pool) and op.channel_scales is not None:
         for stream in op.channel_scales.streams:
-            yield Flow(stream.region, stream.length, False, stream.length, scales=True)
+            yield Flow(stream.region, stream.length, False, stream.length, purpose="scales")
 
 
 def _span(outputs: int, stride: int, extent: int, shrink: int, limit: int) -> int:
@@ -156,7 +156,7 @@ class Transfer:
     """How long the memories take for an operation, in cycles.
 
     Attributes:
-        cycles: for all of it, by the busiest port.
+        busy: for all of it, by port.
         alone: for the slowest way in or out by itself, its latency included.
         fill: until the first block of inputs arrives.
         drain: from the last block of outputs until it is stored.
@@ -164,13 +164,18 @@ class Transfer:
         read, written: bytes, by port.
     """
 
-    cycles: float
+    busy: tuple[float, float]
     alone: float
     fill: float
     drain: float
     scales: int
     read: tuple[int, int]
     written: tuple[int, int]
+
+    @property
+    def cycles(self) -> float:
+        """For all of it, by the busiest port."""
+        return max(self.busy)
 
 
 def transfer(op: Op, system: MemorySystem, ports: Mapping[int, int]) -> Transfer:
@@ -186,10 +191,10 @@ def transfer(op: Op, system: MemorySystem, ports: Mapping[int, int]) -> Transfer
         busy[number] += flow.size * waste / port.rate
         latency = port.write_latency if flow.write else port.read_latency
         alone = max(alone, latency + flow.size / port.rate)
-        if flow.scales:
+        if flow.purpose == "scales":
             scales = max(scales, latency)
         if flow.write:
             drain = max(drain, latency + flow.first * waste / port.rate)
         else:
             fill = max(fill, latency + flow.first * waste / port.rate)
-    return Transfer(max(busy), alone, fill, drain, scales, (read[0], read[1]), (written[0], written[1]))
+    return Transfer((busy[0], busy[1]), alone, fill, drain, scales, (read[0], read[1]), (written[0], written[1]))

@@ -1,0 +1,105 @@
+"""Why each row takes its time: what its operations compute, move and wait for."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, MatMul, Op
+from ethos_hil.harness.npu.timing.traffic import flows, transfer
+from ethos_hil.harness.profile.compiled import CompiledDelegate
+from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.results.inference_profile import OpCost, Traffic
+
+LATENCY = "latency"
+_LEAST_BOUND = 0.5
+"""A unit or memory bounds a row if it is busy for this share of the row's time."""
+
+
+def costs(compiled: CompiledDelegate) -> dict[str, OpCost]:
+    """Return what each row of a delegate costs, by the row's id."""
+    members: dict[int, list[Op]] = {}
+    for index, op in compiled.operations():
+        members.setdefault(index, []).append(op)
+    known = bool(compiled.delegate.npu_ops)
+    return {
+        row.id: _with_vela(_cost(compiled, members.get(index, ())), row if known else None)
+        for index, row in enumerate(compiled.rows)
+    }
+
+
+def _with_vela(cost: OpCost, row: NpuOp | None) -> OpCost:
+    if row is None:
+        return cost
+    return dataclasses.replace(
+        cost, vela_cycles=row.vela_cycles, vela_npu_cycles=row.vela_npu_cycles, cascade=row.cascade
+    )
+
+
+def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
+    kernels = [op for op in ops if not isinstance(op, Dma)]
+    each = [compiled.cost(op) for op in kernels]
+    busy = [transfer(op, compiled.system, compiled.ports).busy for op in ops]
+    ports = (sum(port[0] for port in busy), sum(port[1] for port in busy))
+    mac = sum(cost.engine.active for cost in each)
+    output = sum(cost.output for cost in each)
+    decoding = sum(cost.engine.decoding for cost in each)
+    units = {"mac": mac, "output": output, "weights": decoding}
+    for memory, cycles in zip(compiled.memories, ports, strict=True):
+        units[memory] = max(units.get(memory, 0.0), cycles)
+    time = sum(compiled.cost(op).cycles for op in ops)
+    bound = max(units, key=lambda name: units[name])
+    last = kernels[-1] if kernels else None
+    weights = {at: op for op in kernels if isinstance(op, Convolution) for at in op.weights.streams}
+    orders = {op.weights.streams: sum(op.weights.order.lengths) for op in kernels if isinstance(op, Convolution)}
+    return OpCost(
+        macs=sum(_macs(op) for op in kernels),
+        mac_cycles=math.ceil(mac),
+        output_cycles=math.ceil(output),
+        weight_cycles=math.ceil(decoding),
+        port_cycles=(math.ceil(ports[0]), math.ceil(ports[1])),
+        bound_by="" if not time else bound if units[bound] >= _LEAST_BOUND * time else LATENCY,
+        traffic=_traffic(compiled, ops),
+        ifm=() if last is None else _ifm(last),
+        ofm=() if last is None else last.ofm.shape,
+        block=() if last is None else (last.block.height, last.block.width, last.block.depth),
+        ublock=() if last is None else tuple(last.block.ublock),
+        traversal=_traversal(last),
+        weight_bytes=sum(at.length for at in weights),
+        weights=sum(orders.values()),
+        kernels=len(kernels),
+        transfers=len(ops) - len(kernels),
+    )
+
+
+def _macs(op: Op) -> int:
+    """Return the products that an operation sums up, those with padding included."""
+    if isinstance(op, Convolution):
+        channels = 1 if op.depthwise else op.ifm.depth
+        return op.ofm.elements * op.kernel.height * op.kernel.width * channels
+    return op.ofm.elements * op.ifm.depth if isinstance(op, MatMul) else 0
+
+
+def _ifm(op: Op) -> tuple[int, ...]:
+    assert not isinstance(op, Dma)
+    source = (op.ifms[0] if op.ifms else None) if isinstance(op, Elementwise) else op.ifm
+    return () if source is None else source.shape
+
+
+def _traversal(op: Op | None) -> str:
+    if not isinstance(op, Convolution):
+        return ""
+    return "part-kernel" if op.weights.order.part_kernel else "depth-first"
+
+
+def _traffic(compiled: CompiledDelegate, ops: Sequence[Op]) -> tuple[Traffic, ...]:
+    moved: dict[tuple[int, str], list[int]] = {}
+    for op in ops:
+        for flow in flows(op):
+            port = compiled.ports.get(flow.region, 0)
+            moved.setdefault((port, flow.purpose), [0, 0])[flow.write] += flow.size
+    return tuple(
+        Traffic(compiled.memories[port], port, purpose, read, written)
+        for (port, purpose), (read, written) in sorted(moved.items())
+    )

@@ -1,0 +1,71 @@
+"""The CPU's part of an inference: a row for each kernel, and for each part of a delegate's call."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from ethos_hil.harness.outcome import Run
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall
+from ethos_hil.results.inference_profile import CpuRow
+
+KERNEL = "kernel"
+WAIT = "wait"
+_PARTS = ("inputs", "clean", "start", WAIT, "end", "invalidate", "outputs")
+"""Of a delegate's call, in the order they run."""
+
+
+def row_id(instruction: int, part: str) -> str:
+    """Return the id of a row."""
+    return f"cpu{instruction:05d}.{part}"
+
+
+def counts(runs: Sequence[Run]) -> bool:
+    """Return whether the processor's cycle counter counted anything."""
+    return any(any(step.parts.values()) for run in runs for step in run.steps)
+
+
+def cpu_rows(artifact: Artifact, board: Target, runs: Sequence[Run]) -> tuple[CpuRow, ...]:
+    """Return the rows of a method, in the order of its instructions; without counts where the target has none."""
+    counted = counts(runs)
+    provenance = board.cpu_unit if board.cpu_unit == "instructions" else board.cycle_provenance
+    places = {call.instruction: call for call in artifact.placement.calls}
+    samples = [_sums(run) for run in runs]
+    rows: list[CpuRow] = []
+    for at, instruction in enumerate(artifact.plan.instructions):
+        parts: tuple[str, ...]
+        if isinstance(instruction, KernelCall):
+            name, parts = instruction.operator, (KERNEL,)
+        elif isinstance(instruction, DelegateCall):
+            name, parts = f"delegate {instruction.delegate}", _PARTS
+        else:
+            continue
+        place = places.get(at)
+        for part in parts:
+            found = [sample.get((at, part), 0) for sample in samples]
+            rows.append(
+                CpuRow(
+                    row_id(at, part),
+                    at,
+                    part,
+                    name,
+                    statistics.median_low(found) if counted else None,
+                    board.cpu_unit if counted else "",
+                    provenance if counted else "",
+                    calls=sum(step.instruction == at for step in runs[0].steps) if counted else 1,
+                    spread=max(found) - min(found) if counted else 0,
+                    module=place.module if place is not None else "",
+                    source=place.source if place is not None else "",
+                )
+            )
+    return tuple(rows)
+
+
+def _sums(run: Run) -> dict[tuple[int, str], int]:
+    sums: dict[tuple[int, str], int] = {}
+    for step in run.steps:
+        for part, count in step.parts.items():
+            sums[step.instruction, part] = sums.get((step.instruction, part), 0) + count
+    return sums
