@@ -5,14 +5,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import Run
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall
+from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall
 from ethos_hil.results.inference_profile import CpuRow
+from ethos_hil.results.verdict import FailureKind
 
 KERNEL = "kernel"
 WAIT = "wait"
+INSTRUCTIONS = "instructions"
 _PARTS = ("inputs", "clean", "start", WAIT, "end", "invalidate", "outputs")
 """Of a delegate's call, in the order they run."""
 
@@ -28,10 +31,16 @@ def counts(runs: Sequence[Run]) -> bool:
 
 
 def cpu_rows(artifact: Artifact, board: Target, runs: Sequence[Run]) -> tuple[CpuRow, ...]:
-    """Return the rows of a method, in the order of its instructions; without counts where the target has none."""
+    """Return the rows of a method, in the order of its instructions; without counts where the target has none.
+
+    Raises:
+        TargetError: kind "profile": a call is lost.
+    """
     counted = counts(runs)
-    provenance = board.cpu_unit if board.cpu_unit == "instructions" else board.cycle_provenance
+    provenance = board.cpu_unit if board.cpu_unit == INSTRUCTIONS else board.cycle_provenance
     places = {call.instruction: call for call in artifact.placement.calls}
+    if counted:
+        _check_whole(artifact, runs)
     samples = [_sums(run) for run in runs]
     rows: list[CpuRow] = []
     for at, instruction in enumerate(artifact.plan.instructions):
@@ -61,6 +70,22 @@ def cpu_rows(artifact: Artifact, board: Target, runs: Sequence[Run]) -> tuple[Cp
                 )
             )
     return tuple(rows)
+
+
+def _check_whole(artifact: Artifact, runs: Sequence[Run]) -> None:
+    """Check that no call is lost. In a method with jumps nobody knows which calls are made."""
+    plan = artifact.plan.instructions
+    if any(isinstance(instruction, JumpFalseCall) for instruction in plan):
+        return
+    wanted = [at for at, instruction in enumerate(plan) if isinstance(instruction, KernelCall | DelegateCall)]
+    for run in runs:
+        found = [step.instruction for step in run.steps]
+        if found != wanted:
+            lost = next((at for at in wanted if at not in found), None)
+            raise TargetError(
+                f"the CPU's time came for {len(found)} of {len(wanted)} calls; instruction {lost} has none",
+                kind=FailureKind.PROFILE,
+            )
 
 
 def _sums(run: Run) -> dict[tuple[int, str], int]:

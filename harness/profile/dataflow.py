@@ -51,7 +51,7 @@ class DataFlow:
 
 
 @dataclass
-class _Region:
+class _Usage:
     """Who wrote each byte of a region, when, and who read it last; by index of the row."""
 
     owner: npt.NDArray[np.int32]
@@ -60,7 +60,7 @@ class _Region:
     mask: npt.NDArray[np.uint8]
 
     @classmethod
-    def of(cls, size: int) -> _Region:
+    def of(cls, size: int) -> _Usage:
         owner, born, last = (np.full(size, _NOBODY, np.int32) for _ in range(3))
         return cls(owner, born, last, np.zeros(size, np.uint8))
 
@@ -69,7 +69,7 @@ class _Region:
 class _Walk:
     """Goes through a program's operations in order."""
 
-    regions: Mapping[int, _Region]
+    regions: Mapping[int, _Usage]
     inputs: int
     links: dict[tuple[int, int], int] = field(default_factory=dict)
     lives: dict[tuple[int, int, int, int], int] = field(default_factory=dict)
@@ -109,7 +109,7 @@ def data_flow(compiled: CompiledDelegate, instruction: int) -> DataFlow:
     sizes = {number: max(extent.read_end, extent.write_end) for number, extent in compiled.program.extents.items()}
     ends = [io.offset + io.size for io in (*blob.inputs, *blob.outputs)]
     sizes[ARENA] = max(sizes.get(ARENA, 0), *ends, 0)
-    walk = _Walk({number: _Region.of(size) for number, size in sizes.items() if number != CONSTANTS}, len(blob.inputs))
+    walk = _Walk({number: _Usage.of(size) for number, size in sizes.items() if number != CONSTANTS}, len(blob.inputs))
     arena = walk.regions[ARENA]
     for number, io in enumerate(blob.inputs):
         place = _place(io)

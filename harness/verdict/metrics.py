@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.rows import prefix_rows
@@ -53,6 +54,10 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
         if min(cycles) != max(cycles):
             found.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
             found.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
+    cpu = [sum(sum(step.parts.values()) - step.parts.get(WAIT, 0) for step in run.steps) for run in outcome.runs]
+    if any(cpu):
+        provenance = board.cpu_unit if board.cpu_unit == INSTRUCTIONS else board.cycle_provenance
+        found.append(Metric(f"cpu_{board.cpu_unit}", statistics.median_low(cpu), board.cpu_unit, provenance))
     if artifact.npu_ops or not artifact.foreign:
         estimate = sum(op.vela_cycles for op in artifact.npu_ops)
         found.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))

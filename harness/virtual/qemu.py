@@ -110,8 +110,7 @@ class Qemu:
             TargetNotAvailable: it can't be started.
         """
         executable = str(Path(find_qemu()).absolute())
-        self.watcher = watcher
-        self.counter = counter
+        self.watcher, self.counter = watcher, counter
         self.data = tuple(data)
         plugins = [*plugins, *(each.plugin for each in (watcher, counter) if each is not None)]
         self._elf = elf
@@ -120,8 +119,7 @@ class Qemu:
         self._semihosting = semihosting is not None
         trusted = semihosting is not None and semihosting.trusted
         self._mark = secrets.token_hex(8) if trusted else ""
-        self._withheld = b""
-        self._withholds = True
+        self._withheld, self._withholds = b"", True
         self._ddr_file = _memory_file("ethos-hil-ddr")
         image = _memory_file("ethos-hil-image")
         plugin_files = [_memory_file(f"ethos-hil-{plugin.source}") for plugin in plugins]

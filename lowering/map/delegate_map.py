@@ -372,7 +372,7 @@ def _cycles(
     cycles = [0] * len(queue)
     for scheduled_id, numbers in entries.items():
         ids = [scheduled_id, *(member for member in carried.get(scheduled_id, ()) if member not in entries)]
-        estimate = sum(int(scheduled[key][column] or 0) for key in ids if key in scheduled)
+        estimate = sum(int(scheduled[key].get(column) or 0) for key in ids if key in scheduled)
         _share(estimate, numbers, cycles)
     unknown = [number for number, entry in enumerate(queue) if entry["scheduled_id"] not in scheduled]
     if total is not None and unknown:

@@ -23,6 +23,8 @@ from ethos_hil.harness.image.formats import (
     Log,
     RunBegin,
     RunEnd,
+    Step,
+    StepPart,
     TensorInfo,
     TensorRole,
 )
@@ -110,6 +112,12 @@ def counters(**changes: object) -> Message:
         "stream_size": 64,
     }
     return FrameType.COUNTERS, Counters.pack(values | changes)
+
+
+def step(instruction: int, **parts: int) -> Message:
+    """Return what the CPU took for a call, by the names of StepPart."""
+    times = [parts.get(part.name.lower(), 0) for part in StepPart]
+    return FrameType.STEP, Step.pack({"instruction": instruction, "parts": times})
 
 
 def execution(input_set: int, repeat: int) -> list[Message]:

@@ -30,6 +30,7 @@ from ethos_hil.harness.link.tests.conversation import (
     log,
     run_begin,
     run_end,
+    step,
     tensor,
     wire,
 )
@@ -187,6 +188,34 @@ def test_each_repeat_counts_its_own_events() -> None:
     messages = [hello(), loaded(), *execution(0, 0), *execution(0, 1)]
     outcome = collect([*messages, end(len(messages), runs=2)], dataclasses.replace(ONE, plan=two)).outcome({})
     assert [run.delegates[0].events for run in outcome.runs] == [(0, 1), (0,)]
+
+
+TIMED = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, time_steps=True))
+"""An image whose plan asks for the CPU's time."""
+
+
+def test_the_cpus_time_comes_with_each_call() -> None:
+    begin, counted, *rest = execution(0, 0)
+    steps = [step(4, kernel=7), counted, step(5, inputs=1, wait=1 << 31), step(4, kernel=8)]
+    (run,) = collect(one(begin, *steps, *rest), TIMED).outcome({}).runs
+    assert [each.instruction for each in run.steps] == [4, 5, 4]
+    assert run.steps[0].parts == {"kernel": 7}
+    assert list(run.steps[1].parts) == ["inputs", "clean", "start", "wait", "end", "invalidate", "outputs"]
+    assert run.steps[1].parts["wait"] == 1 << 31
+
+
+@pytest.mark.parametrize(
+    ("image", "steps", "says"),
+    [
+        (TIMED, (), "the CPU's time for instruction 5 is missing"),
+        (ONE, (step(5, inputs=1),), "nobody asked"),
+        (TIMED, (step(5, kernel=1),), "times of another kind of call"),
+        (TIMED, (step(4, clean=1), step(5)), "times of another kind of call"),
+    ],
+)
+def test_a_time_that_is_lost_or_another_calls_is_noticed(image: Image, steps: tuple[Message, ...], says: str) -> None:
+    begin, counted, *rest = execution(0, 0)
+    assert says in refused(one(begin, counted, *steps, *rest), image).message
 
 
 def test_every_prefix_is_incomplete() -> None:

@@ -28,7 +28,14 @@ ARTIFACT = Artifact(
 
 def run(*events: tuple[int, int], second: tuple[tuple[int, int], ...] = ()) -> Run:
     calls = [
-        DelegateRun(instruction, index, 0, (), (), tuple(OpEvent(offset, "CONV", cycles, 0, cycles) for offset, cycles in listed))
+        DelegateRun(
+            instruction,
+            index,
+            0,
+            (),
+            (),
+            tuple(OpEvent(offset, "CONV", cycles, 0, cycles) for offset, cycles in listed),
+        )
         for index, (instruction, listed) in enumerate(((1, events), (3, second)))
     ]
     return Run(0, 0, (), tuple(calls))

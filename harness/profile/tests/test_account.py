@@ -1,0 +1,167 @@
+"""The account of an inference: nothing is counted twice, nothing is lost, and the bytes say who reads whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.npu.isa.operations import Convolution, Dma
+from ethos_hil.harness.outcome import StepTime
+from ethos_hil.harness.profile.compiled import CompiledDelegate
+from ethos_hil.harness.profile.cpu import cpu_rows
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import Report, run
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.inference_profile import Buffer, InferenceProfile
+from ethos_hil.results.record import Record
+
+DIGITS = "suites/models/digits.py:digits"
+ROOT = Path(__file__).parents[3]
+NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+
+
+def profiled(npu: str, method: ProfileMethod = ProfileMethod.SHARES, model: str = DIGITS) -> Report:
+    """Run a model with a profile on the virtual board."""
+    return run(RunRequest(str(ROOT / model), npu, "virtual", profile=ProfileOptions(method)))
+
+
+@pytest.fixture(scope="module", params=NPUS)
+def report(request: pytest.FixtureRequest) -> Report:
+    return profiled(request.param)
+
+
+@pytest.fixture(scope="module")
+def profile(report: Report) -> InferenceProfile:
+    assert report.record.profile is not None
+    return report.record.profile
+
+
+def compiled(report: Report) -> CompiledDelegate:
+    """Return the model's only delegate, as `ethos_hil.harness.profile.account` sees it."""
+    (delegate,) = report.artifact.delegates
+    assert report.answer.profile is not None
+    return CompiledDelegate.of(report.artifact, delegate, NpuName.parse(report.record.npu), report.answer.profile.mode)
+
+
+def test_each_row_has_its_cost_and_nothing_is_lost(report: Report, profile: InferenceProfile) -> None:
+    rows = [op.id for op in report.record.ops]
+    assert list(profile.costs) == rows
+    kernels = sum(not isinstance(op, Dma) for op in compiled(report).program.ops)
+    assert sum(cost.kernels for cost in profile.costs.values()) == kernels
+    transfers = len(compiled(report).program.ops) - kernels
+    assert sum(cost.transfers for cost in profile.costs.values()) == transfers
+
+
+def test_macs_are_those_of_the_model(report: Report, profile: InferenceProfile) -> None:
+    # digits.py: a 3x3 convolution 1 -> 16 on 8x8, a depthwise one, a 1x1 one to 32, and a dense layer 512 -> 10. The
+    # map has a dense layer as a convolution over all of its input.
+    layers = (8 * 8 * 16 * 9, 8 * 8 * 16 * 9, 8 * 8 * 16 * 32, 512 * 10)
+    assert sum(cost.macs for cost in profile.costs.values()) == sum(layers)
+
+
+def test_weights_are_as_long_as_the_streams_that_are_read(report: Report, profile: InferenceProfile) -> None:
+    convolutions = [op for op in compiled(report).program.ops if isinstance(op, Convolution)]
+    streams = {(at.region, at.base): at.length for op in convolutions for at in op.weights.streams}
+    assert sum(cost.weight_bytes for cost in profile.costs.values()) == sum(streams.values())
+
+
+def test_vela_says_at_least_what_it_needs_without_memories(profile: InferenceProfile) -> None:
+    for cost in profile.costs.values():
+        assert cost.vela_cycles is not None
+        assert cost.vela_npu_cycles is not None
+        assert 0 < cost.vela_npu_cycles <= cost.vela_cycles
+
+
+def test_slices_of_a_lane_follow_one_another_and_end_with_the_inference(
+    report: Report, profile: InferenceProfile
+) -> None:
+    assert profile.timeline_from == "modelled"
+    for lane in ("dma", "cpu"):
+        slices = [each for each in profile.timeline if each.lane == lane]
+        assert all(first.end <= second.begin for first, second in itertools.pairwise(slices))
+    cpu = sum(row.count or 0 for row in profile.cpu if row.part != "wait")
+    npu = sum(op.cycles or 0 for op in report.record.ops)
+    assert max(each.end for each in profile.timeline) == cpu + npu
+    ids = {op.id for op in report.record.ops} | {row.id for row in profile.cpu}
+    assert {each.row for each in profile.timeline} <= ids
+
+
+def test_the_cpu_counts_the_same_instructions_each_time(report: Report, profile: InferenceProfile) -> None:
+    assert all(row.count for row in profile.cpu)
+    assert {row.unit for row in profile.cpu} == {row.provenance for row in profile.cpu} == {"instructions"}
+    again = profiled(report.record.npu).record.profile
+    assert again is not None
+    assert [row.count for row in again.cpu] == [row.count for row in profile.cpu]
+
+
+def test_instructions_grow_with_the_tensor() -> None:
+    """The count is no constant: a tensor of twice the elements takes nearly twice the instructions."""
+    counts = []
+    for size in (1000, 2000):
+        record = profiled("ethos-u55-128", model=f"harness/profile/tests/one_layer.py:relu_of_{size}").record
+        assert record.profile is not None
+        counts.append(next(row.count or 0 for row in record.profile.cpu if "quantize" in row.operator))
+    assert 1.8 < counts[1] / counts[0] < 2.0
+
+
+def test_rows_are_a_chain_from_input_to_output(report: Report, profile: InferenceProfile) -> None:
+    edges = {(edge.source, edge.target): edge.size for edge in profile.edges}
+    rows = [op.id for op in report.record.ops]
+    assert edges["input 0", "cpu00000.kernel"] == 8 * 8 * 4
+    assert edges["cpu00000.kernel", rows[0]] == 8 * 8
+    assert all(pair in edges for pair in itertools.pairwise(rows))
+    assert edges[rows[-1], "cpu00002.kernel"] == 10
+    assert edges["cpu00002.kernel", "output 0"] == 10 * 4
+
+
+def _live(buffers: tuple[Buffer, ...], memory: str | None = None) -> Counter[int]:
+    live: Counter[int] = Counter()
+    for buffer in buffers:
+        if memory in (None, buffer.memory):
+            live.update(dict.fromkeys(range(buffer.first, buffer.last + 1), buffer.size))
+    return live
+
+
+def test_what_lives_fits_into_what_vela_plans(report: Report, profile: InferenceProfile) -> None:
+    scratch = compiled(report).delegate.blob.scratch_size
+    arena = _live(profile.buffers, compiled(report).memory(1))
+    assert 0 < max(arena.values()) <= scratch
+    # IFM and OFM of the 1x1 convolution are both there while it runs.
+    assert _live(profile.buffers)[2] >= 8 * 8 * 16 + 8 * 8 * 32
+
+
+def test_a_prefix_profile_has_the_same_account(report: Report, profile: InferenceProfile) -> None:
+    again = profiled(report.record.npu, ProfileMethod.PREFIX).record.profile
+    assert again is not None
+    assert (again.costs, again.edges, again.buffers) == (profile.costs, profile.edges, profile.buffers)
+    assert [row.count for row in again.cpu] == [row.count for row in profile.cpu], "prefixes must not count"
+
+
+def test_it_survives_json(report: Report) -> None:
+    assert Record.from_json(report.record.to_json()) == report.record
+
+
+def test_a_call_whose_time_is_lost_is_a_failure(report: Report) -> None:
+    board = make_target("virtual", NpuName.parse(report.record.npu))
+    run_, *_ = report.outcome.runs
+    assert [row.count for row in cpu_rows(report.artifact, board, [run_])]
+    broken = dataclasses.replace(run_, steps=run_.steps[1:])
+    with pytest.raises(TargetError, match="instruction 0 has none") as raised:
+        cpu_rows(report.artifact, board, [broken])
+    assert raised.value.kind == "profile"
+
+
+def test_without_a_cycle_counter_rows_have_no_counts(report: Report) -> None:
+    board = make_target("virtual", NpuName.parse(report.record.npu))
+    run_, *_ = report.outcome.runs
+    still = tuple(StepTime(step.instruction, dict.fromkeys(step.parts, 0)) for step in run_.steps)
+    rows = cpu_rows(report.artifact, board, [dataclasses.replace(run_, steps=still)])
+    assert rows
+    assert {(row.count, row.unit, row.provenance) for row in rows} == {(None, "", "")}
