@@ -1,0 +1,211 @@
+"""What costs most for a reason that somebody can do something about, in sentences.
+
+Each piece follows from a record alone, and says by how much its remedy may help at most. `harness/profile/tests/
+test_advice.py` has a model for each, and shows that the remedy helps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ethos_hil.harness.profile.cpu import KERNEL
+from ethos_hil.results.inference_profile import InferenceProfile, OpCost
+from ethos_hil.results.record import CpuOp, Op, Record
+
+_LEAST_SHARE = 0.01
+"""Of the inference: less is not worth a sentence."""
+_MOVES = ("aten.permute", "aten.transpose", "aten.t.", "aten.movedim", "aten.swapaxes")
+"""Operators by which a model asks for a transposition itself."""
+_FEWER_WEIGHTS = "fewer weights: a smaller or grouped layer, or weights pruned to zero, which encode to less"
+_WEIGHTS_TO_SRAM = "a memory mode with the weights in SRAM, if they fit (--memory-mode Sram_Only)"
+_ARENA_TO_SRAM = (
+    "a memory mode with the arena in SRAM, if it fits (--memory-mode Shared_Sram or Sram_Only); else a larger "
+    "--arena-cache-size, or smaller activations"
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Something that costs time, and what to do about it.
+
+    Attributes:
+        kind: "layout", "transposition", "cpu-operator", "activations", "weights" or "channels".
+        what: what takes the time, where, and why.
+        remedy: what to do.
+        saving: cycles that the remedy saves at most, the CPU's instructions counted as cycles.
+        rows: ids of the rows in the record.
+    """
+
+    kind: str
+    what: str
+    remedy: str
+    saving: int
+    rows: tuple[str, ...]
+
+
+def advice(record: Record) -> tuple[Advice, ...]:
+    """Return what is worth doing something about, the largest saving first; nothing for a record without a profile."""
+    profile = record.profile
+    if profile is None:
+        return ()
+    rules: tuple[Callable[[Record, InferenceProfile], Iterator[Advice]], ...] = (
+        _layouts,
+        _cpu_operators,
+        _memories,
+        _channels,
+    )
+    found = [each for rule in rules for each in rule(record, profile)]
+    total = sum(op.cycles or 0 for op in record.ops) + sum(row.count or 0 for row in profile.cpu if row.part == KERNEL)
+    worth = [each for each in found if each.saving >= max(1, total * _LEAST_SHARE)]
+    return tuple(sorted(worth, key=lambda each: -each.saving))
+
+
+def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
+    """Transpositions: those that the model asks for, and those between PyTorch's layout and the NPU's."""
+    turning = [op for op in record.ops if op.tosa_op == "TRANSPOSE"]
+    asked = [op for op in turning if any(name.startswith(_MOVES) for name in op.aten_ops)]
+    others = [op for op in turning if op not in asked]
+    if asked:
+        yield Advice(
+            "transposition",
+            f"{_count(asked, 'transposition')} that the model asks for {_take(asked)}, at {_lines(asked)}",
+            "keep one layout through the model: leave out a permute whose effect a later one undoes",
+            _cycles(asked),
+            _ids(asked),
+        )
+    if others:
+        yield Advice(
+            "layout",
+            f"{_count(others, 'transposition')} between PyTorch's layout (channels first) and the NPU's (channels "
+            f"last) {_take(others)}, for {_lines(others)}",
+            "give model and example inputs in memory format torch.channels_last",
+            _cycles(others),
+            _ids(others),
+        )
+
+
+def _cpu_operators(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
+    calls: Sequence[CpuOp] = record.artifact.cpu_calls if record.artifact is not None else ()
+    kernels = [row for row in profile.cpu if row.part == KERNEL]
+    if len(calls) != len(kernels):
+        return
+    delegates = [row.instruction for row in profile.cpu if row.part == "start"]
+    for call, row in zip(calls, kernels, strict=True):
+        if call.kind != "operator":
+            continue
+        between = any(at < row.instruction for at in delegates) and any(at > row.instruction for at in delegates)
+        # What it takes, and the conversions that the CPU needs around it.
+        around = [each for other, each in zip(calls, kernels, strict=True) if other.kind == "conversion"
+                  and min(abs(each.instruction - row.instruction), 2) == 1]  # fmt: skip
+        saving = (row.count or 0) + sum(each.count or 0 for each in around)
+        place = " between two delegates" if between else ""
+        where = f" at {call.source}" if call.source else ""
+        yield Advice(
+            "cpu-operator",
+            f"{call.aten or call.operator} runs on the CPU{place}{where}: {call.reason or 'the reason is not known'}; "
+            f"it and the conversions around it take {saving:,} {row.unit or 'cycles'}",
+            call.remedy or "use an operator that the NPU has",
+            saving,
+            (row.id, *(each.id for each in around)),
+        )
+
+
+def _memories(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
+    """Rows that a memory or the weight decoders hold up, by what is moved."""
+    held: dict[tuple[str, str], list[Op]] = {}
+    for op in record.ops:
+        cost = profile.costs.get(op.id)
+        if cost is not None and op.cycles and cost.bound_by not in ("", "mac", "output", "latency"):
+            held.setdefault((_moved(cost), cost.bound_by), []).append(op)
+    for (moved, bound), ops in held.items():
+        saving = sum(min(op.cycles or 0, _excess(profile.costs[op.id])) for op in ops)
+        if moved == "weights":
+            weights = sum(profile.costs[op.id].weight_bytes for op in ops)
+            how = "decoding weights" if bound == "weights" else f"reading weights from {bound}"
+            yield Advice(
+                "weights",
+                f"{how} bounds {_count(ops, 'operation')} ({weights:,} bytes of encoded weights), which {_take(ops)}: "
+                f"{_lines(ops)}",
+                _FEWER_WEIGHTS if bound in ("weights", "Sram") else f"{_WEIGHTS_TO_SRAM}; or {_FEWER_WEIGHTS}",
+                saving,
+                _ids(ops),
+            )
+        elif bound != "Sram":
+            yield Advice(
+                "activations",
+                f"activations in {bound} bound {_count(ops, 'operation')}, which {_take(ops)}: {_lines(ops)}",
+                _ARENA_TO_SRAM,
+                saving,
+                _ids(ops),
+            )
+
+
+def _channels(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
+    """Convolutions whose output channels do not fill the micro-block."""
+    wasted: list[tuple[int, Op, OpCost]] = []
+    for op in record.ops:
+        cost = profile.costs.get(op.id)
+        if cost is None or cost.bound_by != "mac" or not cost.macs or not cost.ublock or not cost.ofm:
+            continue
+        depth, unit = cost.ofm[2], cost.ublock[2]
+        padded = -(-depth // unit) * unit
+        if padded != depth:
+            wasted.append(((op.cycles or 0) * (padded - depth) // padded, op, cost))
+    if wasted:
+        ops = [op for _, op, _ in wasted]
+        _, worst, cost = max(wasted, key=lambda each: each[0])
+        unit = cost.ublock[2]
+        yield Advice(
+            "channels",
+            f"the output channels of {_count(ops, 'convolution')} do not fill the micro-block, which {_take(ops)}: at "
+            f"{worst.source or worst.id} {cost.ofm[2]} channels are computed as a multiple of {unit}",
+            f"numbers of channels that are multiples of {unit}: {cost.ofm[2] // unit * unit or unit} are faster, "
+            f"{-(-cost.ofm[2] // unit) * unit} take no longer",
+            sum(saving for saving, _, _ in wasted),
+            _ids(ops),
+        )
+
+
+def _moved(cost: OpCost) -> str:
+    """Return whether a row waits rather for weights or for activations."""
+    if cost.bound_by == "weights":
+        return "weights"
+    sizes = {"weights": 0, "activations": 0}
+    for traffic in cost.traffic:
+        if traffic.memory == cost.bound_by:
+            constant = traffic.purpose in ("weights", "scales") or (traffic.purpose == "dma" and cost.weight_bytes)
+            sizes["weights" if constant else "activations"] += traffic.read + traffic.written
+    return max(sizes, key=lambda name: sizes[name])
+
+
+def _excess(cost: OpCost) -> int:
+    """Return how much longer a row's busiest unit works than the next one."""
+    units = sorted((cost.mac_cycles, cost.output_cycles, cost.weight_cycles, *cost.port_cycles))
+    return units[-1] - units[-2]
+
+
+def _cycles(ops: Sequence[Op]) -> int:
+    return sum(op.cycles or 0 for op in ops)
+
+
+def _ids(ops: Sequence[Op]) -> tuple[str, ...]:
+    return tuple(op.id for op in ops)
+
+
+def _take(ops: Sequence[Op]) -> str:
+    return f"take{'s' if len(ops) == 1 else ''} {_cycles(ops):,} cycles"
+
+
+def _count(ops: Sequence[Op], noun: str) -> str:
+    return f"{len(ops)} {noun}{'s' if len(ops) != 1 else ''}"
+
+
+def _lines(ops: Sequence[Op]) -> str:
+    """Return the lines of the costliest operations, at most three."""
+    by_line: dict[str, int] = {}
+    for op in ops:
+        place = op.source or op.module or op.id
+        by_line[place] = by_line.get(place, 0) + (op.cycles or 0)
+    first = sorted(by_line, key=lambda line: -by_line[line])
+    return ", ".join(first[:3]) + (f" and {len(first) - 3} more" if len(first) > 3 else "")

@@ -1,0 +1,91 @@
+"""Advice of a profile: each has a model that needs it, and following it helps by no more than it promises."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.profile.advice import Advice, advice
+from ethos_hil.harness.profile.options import ProfileOptions
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import run
+from ethos_hil.results.record import Record
+
+MODELS = Path(__file__).with_name("advised.py")
+
+
+def profiled(model: str, npu: str, memory_mode: str | None = None) -> Record:
+    """Profile a model of advised.py on the virtual board."""
+    return run(RunRequest(f"{MODELS}:{model}", npu, "virtual", memory_mode, profile=ProfileOptions())).record
+
+
+def cost(record: Record) -> int:
+    """Return cycles and instructions of an inference, as savings count them."""
+    assert record.profile is not None
+    return sum(op.cycles or 0 for op in record.ops) + sum(
+        row.count or 0 for row in record.profile.cpu if row.part == "kernel"
+    )
+
+
+def found(record: Record, kind: str) -> Advice | None:
+    """Return the given of a kind, or None."""
+    return next((each for each in advice(record) if each.kind == kind), None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "npu", "model", "followed"),
+    [
+        ("layout", "ethos-u55-128", ("channels_first", None), ("channels_last", None)),
+        ("transposition", "ethos-u55-128", ("permuted", None), ("unpermuted", None)),
+        ("cpu-operator", "ethos-u55-128", ("sort_between", None), ("relu_between", None)),
+        (
+            "activations",
+            "ethos-u65-512",
+            ("large_activations", "Dedicated_Sram_256KB"),
+            ("large_activations", "Sram_Only"),
+        ),
+        ("weights", "ethos-u55-128", ("dense", "Shared_Sram"), ("dense", "Sram_Only")),
+        ("channels", "ethos-u55-128", ("nine_channels", None), ("eight_channels", None)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(filter(None, value)),
+)
+def test_following_it_helps(
+    kind: str, npu: str, model: tuple[str, str | None], followed: tuple[str, str | None]
+) -> None:
+    before, after = profiled(model[0], npu, model[1]), profiled(followed[0], npu, followed[1])
+    given = found(before, kind)
+    assert given is not None, [each.kind for each in advice(before)]
+    left = found(after, kind)
+    assert left is None or left.saving < given.saving
+    assert cost(after) < cost(before)
+    assert given.saving > 0
+    assert before.profile is not None
+    rows = {op.id for op in before.ops} | {row.id for row in before.profile.cpu}
+    assert set(given.rows) <= rows
+
+
+def test_channels_that_fill_the_micro_block_take_no_longer() -> None:
+    assert cost_of_npu(profiled("sixteen_channels", "ethos-u55-128")) <= 1.1 * cost_of_npu(
+        profiled("nine_channels", "ethos-u55-128")
+    )
+
+
+def cost_of_npu(record: Record) -> int:
+    """Return the NPU's cycles."""
+    return sum(op.cycles or 0 for op in record.ops)
+
+
+def test_it_names_the_line() -> None:
+    given = found(profiled("permuted", "ethos-u55-128"), "transposition")
+    assert given is not None
+    line = next(
+        n for n, text in enumerate(MODELS.read_text().splitlines(), 1) if "permute" in text and "return" in text
+    )
+    assert f"advised.py:{line}" in given.what
+
+
+def test_a_record_without_a_profile_has_none() -> None:
+    assert advice(dataclasses.replace(profiled("dense", "ethos-u55-128"), profile=None)) == ()
