@@ -22,6 +22,7 @@ from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, re
 from ethos_hil.harness.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.profile.account import inference_profile
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.references import references_of
@@ -63,6 +64,12 @@ from ethos_hil.results.regular_file import read_bytes
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
+
+
+_GRID = (
+    "the cycle counter of Arm's FVPs is said to move in steps of 1,000 (seen on an FVP 11.27), so rows may be off by as "
+    "much; the event npu_active is not"
+)
 
 
 @dataclass(frozen=True)
@@ -283,6 +290,7 @@ def _run_artifact(
     lacking = None
     if expected is None or not artifact.foreign:
         references, lacking = references_of(artifact, input_sets, repeat, reporter)
+    board.tracing = profile is not None and profile.method is ProfileMethod.TRACE
     try:
         if isinstance(firmware, Runner):
             outcome = _run_runner(artifact, board, firmware, request, input_sets, reporter, watch)
@@ -300,6 +308,8 @@ def _run_artifact(
         artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking, profile
     )
     report = judge(answer, request.label, reporter=reporter)
+    if profile is not None and board.cycle_provenance == "fvp":
+        doubts = (_GRID, *doubts)
     if own is not None and own.doubt is not None:
         doubts = (own.doubt, *doubts)
     notes = (*doubts, *said, *report.record.notes)

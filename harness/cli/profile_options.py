@@ -19,9 +19,10 @@ FROM = Annotated[
 METHOD = Annotated[
     str | None,
     typer.Option(
-        metavar="shares|prefix",
+        metavar="shares|prefix|trace",
         help="How cycles are found. shares: the target says what each operation takes. prefix: the target runs more "
-        "and more of the program, and differences count. Default: shares where the target can, else prefix.",
+        "and more of the program, and differences count. trace: an FVP's own trace of its NPU. "
+        "Default: shares where the target can, else prefix.",
     ),
 ]
 EVENTS = Annotated[

@@ -31,7 +31,7 @@ def timeline(
         names: of the kernels, by instruction.
     """
     calls = {call.instruction: call for call in run.delegates}
-    modelled = all(call.op_events for call in run.delegates)
+    modelled = all(_are_operations(delegates[call.instruction], call.op_events) for call in run.delegates)
     steps = run.steps or tuple(StepTime(call.instruction, {}) for call in run.delegates)
     slices: list[Slice] = []
     now = 0
@@ -55,6 +55,11 @@ def _on_cpu(slices: list[Slice], step: StepTime, part: str, count: int, names: M
     name = names[step.instruction] if part == KERNEL else f"{names[step.instruction]}: {part}"
     slices.append(Slice("cpu", name, now, now + count, row_id(step.instruction, part)))
     return now + count
+
+
+def _are_operations(compiled: CompiledDelegate, events: Sequence[OpEvent]) -> bool:
+    """Return whether each event is an operation; a trace has places between them as well."""
+    return bool(events) and {event.offset for event in events} <= {op.offset for op in compiled.program.ops}
 
 
 def _modelled(compiled: CompiledDelegate, events: Sequence[OpEvent], start: int) -> Iterator[Slice]:

@@ -13,7 +13,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,10 +22,11 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.outcome import Ended, Outcome, Progress
+from ethos_hil.harness.outcome import Ended, OpEvent, Outcome, Progress, Run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_fvp
 from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
+from ethos_hil.harness.targets import pmu_trace
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.fvp_description import describe
@@ -98,6 +99,7 @@ class FvpTarget(Target):
     """
 
     kind = "fvp"
+    can_trace = True
     witness: Callable[[FvpEvidence], None] | None = None
 
     def __init__(
@@ -152,8 +154,10 @@ class FvpTarget(Target):
         return str(self._executable)
 
     def capabilities(self) -> frozenset[Capability]:
-        """Return semihosting, and cycles unless it is fast. An FVP tells nothing of single operations."""
+        """Return semihosting, cycles unless it is fast, and operations in a run that is traced."""
         counted = set() if self._fast else {Capability.NPU_CYCLES}
+        if counted and self.tracing:
+            counted.add(Capability.OP_EVENTS)
         return frozenset({Capability.SEMIHOSTING, *counted})
 
     def _load(self, image: Image) -> None:
@@ -168,9 +172,13 @@ class FvpTarget(Target):
         with self._private_folder() as folder:
             path = folder / "uart"
             chosen = self._settings(Use.FIRMWARE, uart=str(path))
+            trace = folder / "trace.json.gz"
+            if self.tracing:
+                chosen = chosen.then(self._settings(Use.TRACE, trace=str(trace)))
             with self._started(image.elf, chosen.values, folder, timeout) as simulation, UartFile(path) as uart:
                 try:
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
+                    traced = self._traced(simulation, trace) if self.tracing else None
                 except TargetError as error:
                     said = collector.console + tuple(simulation.lines)
                     binary = not image.plan.printable
@@ -179,8 +187,15 @@ class FvpTarget(Target):
                     self._testify(simulation, bytes(uart.first))
         seconds["total"] = time.perf_counter() - started
         outcome = collector.outcome(seconds)
+        if traced is not None:
+            outcome = dataclasses.replace(outcome, runs=_with_op_events(outcome.runs, traced))
         notes = (*self._notes(chosen), *([_LATE] if late else []))
         return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines), notes=notes)
+
+    def _traced(self, simulation: Simulation, trace: Path) -> list[tuple[OpEvent, ...]]:
+        """End the FVP, which writes its trace then, and return the jobs in it."""
+        simulation.stop()
+        return pmu_trace.jobs(trace)
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         deadline = Deadline(timeout)
@@ -321,6 +336,24 @@ class FvpTarget(Target):
     def _private_folder(self) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="ethos-hil-fvp-", ignore_cleanup_errors=True) as folder:
             yield Path(folder)
+
+
+def _with_op_events(runs: tuple[Run, ...], traced: Sequence[tuple[OpEvent, ...]]) -> tuple[Run, ...]:
+    """Return `runs` with the operations of each delegate call, whose jobs the trace has in the same order."""
+    calls = sum(len(run.delegates) for run in runs)
+    if calls != len(traced):
+        raise TargetError(
+            f"the FVP's trace has {len(traced)} jobs, the device reports {calls}",
+            kind=FailureKind.PROFILE,
+            hint="use --method prefix",
+        )
+    remaining = iter(traced)
+    return tuple(
+        dataclasses.replace(
+            run, delegates=tuple(dataclasses.replace(call, op_events=next(remaining)) for call in run.delegates)
+        )
+        for run in runs
+    )
 
 
 def _refusal(error: TargetError, uart: UartFile) -> TargetError:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import OpEvent, Run
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.map.rows import row_at
-from ethos_hil.results.record import Op
+from ethos_hil.results.record import JOB, Op
+from ethos_hil.results.verdict import FailureKind
 
+TRACE = "pmu-trace"
+"""Method of the rows: a simulator's trace says it."""
 SHARES = "shares"
 """Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.options.ProfileMethod`)."""
 
@@ -33,6 +37,29 @@ def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     return tuple(rows)
 
 
+def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
+    """Return rows for an execution whose operations come from a trace, in the order of the program. What the trace
+    lacks of a call's cycles is the row of its job.
+
+    Raises:
+        TargetError: kind "profile": the trace has more cycles than the target counted.
+    """
+    maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
+    rows: list[Op] = []
+    for call in run.delegates:
+        found = _rows(call.instruction, maps.get(call.instruction, ()), call.op_events, provenance, TRACE)
+        rest = call.cycles - sum(op.cycles or 0 for op in found)
+        if rest < 0:
+            raise TargetError(
+                f"instruction {call.instruction}: the trace has {call.cycles - rest:,} cycles, the NPU counted "
+                f"{call.cycles:,}",
+                kind=FailureKind.PROFILE,
+            )
+        rows.append(Op(JOB, JOB, "", (), "", "", rest, provenance, instruction=call.instruction, method=TRACE))
+        rows += found
+    return tuple(rows)
+
+
 def estimated(artifact: Artifact) -> tuple[Op, ...]:
     """Return rows with the compiler's estimates, for targets that report no operations."""
     return tuple(
@@ -42,7 +69,9 @@ def estimated(artifact: Artifact) -> tuple[Op, ...]:
     )
 
 
-def _rows(instruction: int, npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str) -> list[Op]:
+def _rows(
+    instruction: int, npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str, method: str = SHARES
+) -> list[Op]:
     cycles = [0] * len(npu_ops)
     unmapped: dict[str, int] = {}
     for event in events:
@@ -51,9 +80,9 @@ def _rows(instruction: int, npu_ops: Sequence[NpuOp], events: Sequence[OpEvent],
             cycles[index] += event.cycles
         else:
             unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles
-    rows = [_row(op, count, provenance, instruction, SHARES) for op, count in zip(npu_ops, cycles, strict=True)]
+    rows = [_row(op, count, provenance, instruction, method) for op, count in zip(npu_ops, cycles, strict=True)]
     rows += [
-        Op("unmapped", name, "", (), "", "", count, provenance, instruction=instruction, method=SHARES)
+        Op("unmapped", name, "", (), "", "", count, provenance, instruction=instruction, method=method)
         for name, count in unmapped.items()
     ]
     return rows

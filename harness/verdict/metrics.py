@@ -13,7 +13,7 @@ from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.rows import prefix_rows
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
+from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated, traced
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.record import Metric, Op
 from ethos_hil.results.verdict import FailureKind
@@ -33,6 +33,8 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
     # Use the median execution, so that the rows sum to the total in the table.
     counted = statistics.median_low(run.cycles for run in outcome.runs)
     middle = next(run for run in outcome.runs if run.cycles == counted)
+    if profile is not None and profile.method is ProfileMethod.TRACE:
+        return traced(artifact, middle, board.cycle_provenance)
     attributed = attribute(artifact, middle, board.cycle_provenance)
     total = sum(row.cycles or 0 for row in attributed)
     if total != counted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
                     "cycles": call.cycles,
                     "events": call.events,
                     "outputs": _keep(call.outputs, f"run{number}.call{len(calls)}", arrays),
-                    "op_events": [[event.offset, event.name, event.cycles] for event in call.op_events],
+                    "op_events": [list(dataclasses.astuple(event)) for event in call.op_events],
                 }
             )
         runs.append(

@@ -1,0 +1,57 @@
+"""Profiles through the FVP target: by prefixes and by the trace, our launchers have the rows of the virtual board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.fvp_stand_in import install as launchers_of
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import run
+from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.record import JOB, Record
+
+MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
+PLACES = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
+
+
+def profiled(npu: str, target: str, method: ProfileMethod) -> Record:
+    """Run the digits model with a profile."""
+    return run(RunRequest(MODEL, npu, target, profile=ProfileOptions(method))).record
+
+
+def cycles(record: Record) -> dict[str, int | None]:
+    """Return the cycles of each operation's row."""
+    return {op.id: op.cycles for op in record.ops if op.id != JOB}
+
+
+@pytest.fixture(scope="module")
+def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("launchers")
+    launchers_of.install(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("soc", PLACES)
+@pytest.mark.parametrize("method", [ProfileMethod.PREFIX, ProfileMethod.TRACE])
+def test_the_rows_are_those_of_the_virtual_board(
+    monkeypatch: pytest.MonkeyPatch, launchers: Path, soc: str, method: ProfileMethod
+) -> None:
+    monkeypatch.setenv(FVP_PATH_VARIABLE, str(launchers))
+    record = profiled(PLACES[soc], soc, method)
+    assert record.verdict == "verified"
+    assert cycles(record) == cycles(profiled(PLACES[soc], "virtual", ProfileMethod.SHARES))
+    assert {op.method for op in record.ops} == {"prefix" if method is ProfileMethod.PREFIX else "pmu-trace"}
+    assert {op.provenance for op in record.ops} == {"modelled"}, "a launcher is no FVP of Arm's"
+    total = record.metric("npu_cycles")
+    assert total is not None
+    assert sum(op.cycles or 0 for op in record.ops) == total.value
+
+
+def test_a_target_that_cannot_trace_says_so() -> None:
+    with pytest.raises(UsageError, match="writes no trace"):
+        profiled("ethos-u55-128", "virtual", ProfileMethod.TRACE)
