@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 
 
 _GRID = (
-    "the cycle counter of Arm's FVPs is said to move in steps of 1,000 (seen on an FVP 11.27), so rows may be off by as "
-    "much; the event npu_active is not"
+    "the cycle counter of Arm's FVPs is said to move in steps of 1,000 (seen on an FVP 11.27), so rows may be off by "
+    "as much; the event npu_active is not"
 )
 
 
