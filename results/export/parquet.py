@@ -1,4 +1,4 @@
-"""The rows of a record as a Parquet table, for DuckDB, pandas, Polars, Spark and others. All files have the same columns,
+"""The rows of a record as a Parquet table, for DuckDB, pandas, Polars, Spark. All files have the same columns,
 so that many of them can be read as one table.
 """
 
