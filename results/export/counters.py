@@ -23,8 +23,8 @@ class Levels:
 
 
 def port_rates(profile: InferenceProfile) -> Iterator[Levels]:
-    """Yield the bytes read and written per cycle over each port that has a memory. What a slice moves is spread evenly
-    over it; a slice without duration has no part in it.
+    """Yield the bytes read and written per cycle over each port, where the timeline has them. What a slice moves is
+    spread evenly over it; a slice without duration has no part in it.
     """
     behind: dict[int, list[str]] = {}
     for cost in profile.costs.values():
@@ -35,17 +35,18 @@ def port_rates(profile: InferenceProfile) -> Iterator[Levels]:
     for port in (0, 1):
         for word in ("read", "written"):
             moved = [(each.begin, each.end, getattr(each, word)[port]) for each in profile.timeline]
-            if port in behind or any(size for _, _, size in moved):
+            if any(size for _, _, size in moved):
                 name = f"{'+'.join(sorted(behind.get(port, ['memory'])))} {word} (port {port})"
                 yield Levels(name, "B/cycle", _spread(moved))
 
 
-def multiplying(profile: InferenceProfile) -> Levels:
-    """Return how much of its time the MAC engine multiplies. A kernel's multiplications are spread evenly over it; the
-    engine does 100 % where two kernels overlap and their sum is above.
+def multiplying(profile: InferenceProfile) -> Iterator[Levels]:
+    """Yield how much of its time the MAC engine multiplies, where the timeline has it. A kernel's multiplications are
+    spread evenly over it; the engine does 100 % where two kernels overlap and their sum is above.
     """
-    busy = ((each.begin, each.end, 100 * each.mac_cycles) for each in profile.timeline)
-    return Levels("MAC utilisation", "%", tuple((time, min(rate, 100.0)) for time, rate in _spread(busy)))
+    busy = [(each.begin, each.end, 100 * each.mac_cycles) for each in profile.timeline]
+    if any(amount for _, _, amount in busy):
+        yield Levels("MAC utilisation", "%", tuple((time, min(rate, 100.0)) for time, rate in _spread(busy)))
 
 
 def memory_in_use(record: Record, profile: InferenceProfile) -> Iterator[Levels]:

@@ -52,7 +52,7 @@ def _operation(op: Op) -> tuple[str, ...]:
 
 def _cpu(record: Record) -> Iterator[tuple[tuple[str, ...], int]]:
     for row in record.profile.cpu if record.profile is not None else ():
-        if row.part != "wait":
+        if row.part != "wait" and row.count is not None:
             yield _instruction(row), row.count
 
 

@@ -74,7 +74,7 @@ def tracks(record: Record) -> TrackGroup:
     rows = _row_details(record, profile)
     for lane, name in _LANES:
         found += _lanes(name, [each for each in profile.timeline if each.lane == lane], rows, clock)
-    levels = (*port_rates(profile), multiplying(profile), *memory_in_use(record, profile))
+    levels = (*port_rates(profile), *multiplying(profile), *memory_in_use(record, profile))
     return TrackGroup(
         valid(f"{record.model} on {record.npu} ({', '.join(filter(None, notes))})"),
         tuple(found),
@@ -154,7 +154,7 @@ def _op_details(op: Op, bound_by: str) -> Details:
 def _cpu_details(row: CpuRow) -> Details:
     return _given(
         ("row", row.id), ("operator", row.operator), ("part", row.part), ("module", row.module),
-        ("source", row.source), (f"row_{row.unit}", row.count), ("calls", row.calls), ("provenance", row.provenance),
+        ("source", row.source), (f"row_{row.unit or 'count'}", row.count), ("calls", row.calls), ("provenance", row.provenance),
     )  # fmt: skip
 
 
