@@ -15,6 +15,7 @@ from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import JOB, Op, Record
 
 _BLANK_BEFORE_NUMBER = re.compile(r"[ \u00a0](?=[\d.]*\Z)")
+"""At the end of a stack, where the number would be taken for cycles."""
 
 
 def write(record: Record) -> str:
@@ -28,7 +29,7 @@ def write(record: Record) -> str:
     """
     stacks: dict[str, int] = {}
     for frames, cycles in (*_npu(record), *_cpu(record)):
-        stack = ";".join(_frame(frame) for frame in (record.model, *frames))
+        stack = _BLANK_BEFORE_NUMBER.sub(_code, ";".join(_frame(frame) for frame in (record.model, *frames)))
         stacks[stack] = stacks.get(stack, 0) + cycles
     if not stacks:
         raise NotExportable(
@@ -66,9 +67,11 @@ def _path(module: str) -> tuple[str, ...]:
 
 
 def _frame(name: str) -> str:
-    """Return a frame's name. A number behind a blank at its end would be taken for cycles."""
-    shown = escaped(name, keep="").replace(";", r"\x3b")
-    return _BLANK_BEFORE_NUMBER.sub(lambda blank: rf"\x{ord(blank[0]):02x}", shown)
+    return escaped(name, keep="").replace(";", r"\x3b")
+
+
+def _code(character: re.Match[str]) -> str:
+    return rf"\x{ord(character[0]):02x}"
 
 
 EXPORTER = Exporter("folded", ".folded", "cycles as folded stacks, for flame graphs: speedscope, flamegraph.pl", write)

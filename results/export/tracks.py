@@ -154,7 +154,8 @@ def _op_details(op: Op, bound_by: str) -> Details:
 def _cpu_details(row: CpuRow) -> Details:
     return _given(
         ("row", row.id), ("operator", row.operator), ("part", row.part), ("module", row.module),
-        ("source", row.source), (f"row_{row.unit or 'count'}", row.count), ("calls", row.calls), ("provenance", row.provenance),
+        ("source", row.source), (f"row_{row.unit or 'count'}", row.count), ("calls", row.calls),
+        ("provenance", row.provenance),
     )  # fmt: skip
 
 
