@@ -82,7 +82,7 @@ def _npu(record: Record) -> Iterator[dict[str, Any]]:
     costs = record.profile.costs if record.profile is not None else {}
     for op in record.ops:
         kind = JOB if op.id == JOB else "npu"
-        cost = None if kind == JOB else costs.get(op.id)  # every delegate has a job of the same id
+        cost = costs.get(op.id)
         yield _row(record, kind, op) | {
             "npu_op": valid(op.npu_op),
             "tosa_op": valid(op.tosa_op),

@@ -79,6 +79,7 @@ def shown(content: bytes) -> Shown:
         track = tracks[event.track_uuid]
         if event.type == TrackEvent.TYPE_COUNTER:
             points = found.counters[f"{track.name}, {track.counter.unit_name}"]
+            assert not points or packet.timestamp > points[-1][0], "one value at a time"
             points.append((packet.timestamp, event.double_counter_value))
         elif event.type == TrackEvent.TYPE_SLICE_BEGIN:
             open_slices.setdefault(track.uuid, []).append(event)
@@ -242,6 +243,8 @@ def test_without_a_clock_a_cycle_is_a_nanosecond_and_the_trace_says_so() -> None
 def test_a_clock_above_a_gigahertz_leaves_slices_in_order() -> None:
     found = shown(perfetto.write(with_profile(record(), clock_hz=3e9)))
     assert ("Conv3", 423, 510) in [each[:3] for each in lane(found, "NPU kernels")]
+    points = shown(perfetto.write(with_profile(record(), clock_hz=1e12))).counters["Sram in use, bytes"]
+    assert points == [(0, 0), (1, 64), (2, 0)]
 
 
 def test_three_slices_at_once_have_three_tracks() -> None:
