@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.results.export.exporter import EXPORTERS
+from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.plugins import PluginError, UnknownPlugin
 from ethos_hil.results.record import Record
@@ -19,7 +19,8 @@ def export(path: Path, to: str, output: Path) -> None:
     """Write the record at `path` to a file, whole or not at all, or to stdout.
 
     Raises:
-        UsageError: there is no such exporter, no record there, or the file cannot be written.
+        UsageError: there is no such exporter, or no record there, or it lacks what the format shows, or the file cannot
+            be written.
         ToolError: the exporter of another distribution does not work.
     """
     try:
@@ -31,6 +32,8 @@ def export(path: Path, to: str, output: Path) -> None:
     record = kept_record(path)
     try:
         content: object = exporter.write(record)
+    except NotExportable as error:
+        raise UsageError(error.message, hint=error.hint) from None
     except Exception as error:
         owner = EXPORTERS.owner(to)
         raise ToolError(

@@ -9,6 +9,20 @@ from ethos_hil.results.plugins import PluginGroup
 from ethos_hil.results.record import Record
 
 
+class NotExportable(Exception):
+    """A record lacks what a format shows.
+
+    Attributes:
+        message: what it lacks.
+        hint: how to get a record that has it.
+    """
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 @dataclass(frozen=True)
 class Exporter:
     """A format that a record can be written in. A distribution registers it in the entry point group
@@ -18,7 +32,8 @@ class Exporter:
         name: what `ethos-hil export --to` takes.
         suffix: what names of such files end in, e.g. ".csv".
         description: one line about it.
-        write: returns the content of a file with the record. It reads nothing else.
+        write: returns the content of a file with the record. It reads nothing else. It raises `NotExportable` where the
+            record lacks what the format shows.
     """
 
     name: str

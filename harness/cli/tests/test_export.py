@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -63,13 +65,19 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     assert {each["distribution"] for each in listed["exporters"]} == {"ethos-hil"}
     status, out, err = ethos_hil("exporters")
     assert (status, err) == (0, "")
-    assert [line.split()[:2] for line in out.splitlines()[1:]] == [["csv", ".csv"], ["json", ".json"]]
+    assert [line.split()[:2] for line in out.splitlines()[1:]] == [
+        ["chrome", ".trace.json"], ["csv", ".csv"], ["folded", ".folded"], ["json", ".json"],
+        ["parquet", ".parquet"], ["perfetto", ".pftrace"],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("record.json", "--to", "cvs"), "no exporter is called 'cvs' (did you mean csv? exporters: csv, json"),
+        (
+            ("record.json", "--to", "cvs"),
+            "no exporter is called 'cvs' (did you mean csv? exporters: chrome, csv, folded, json",
+        ),
         (("absent.json", "--to", "csv"), "absent.json cannot be read: No such file or directory"),
         (("empty", "--to", "csv"), "empty has no record: no run in it has a record"),
         (("net.py", "--to", "csv"), "net.py has no record: Expecting value"),
@@ -84,6 +92,31 @@ def test_what_cannot_be_done_is_said_in_one_line(ethos_hil: Call, arguments: tup
     assert len(err.splitlines()) == 1, err
     assert err.startswith("ethos-hil: ")
     assert words in err
+
+
+def test_a_record_that_lacks_what_a_format_shows_is_refused(ethos_hil: Call) -> None:
+    Path("out.pftrace").write_text("before")
+    status, out, err = ethos_hil("export", "record.json", "--to", "perfetto", "-o", "out.pftrace")
+    assert (status, out) == (2, "")
+    assert err.startswith("ethos-hil: the record of net.py:net has no timeline (`ethos-hil profile MODEL --json FILE`")
+    assert len(err.splitlines()) == 1
+    assert Path("out.pftrace").read_text() == "before"
+
+
+@pytest.mark.parametrize("name", ["folded", "parquet"])
+def test_a_file_is_whole_or_not_there(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert ethos_hil("export", "record.json", "--to", name, "-o", "whole") == (0, "", "")
+    content = EXPORTERS.get(name).write(RECORD)
+    assert Path("whole").read_bytes() == (content.encode() if isinstance(content, str) else content)
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = sorted(Path().iterdir())
+    monkeypatch.setattr(os, "fsync", full)
+    status, _, err = ethos_hil("export", "record.json", "--to", name, "-o", "half")
+    assert (status, err) == (2, "ethos-hil: cannot write half: No space left on device (nothing was written there)\n")
+    assert sorted(Path().iterdir()) == before
 
 
 def test_an_exporter_that_fails_is_named_and_nothing_is_written(

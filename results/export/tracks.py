@@ -1,0 +1,226 @@
+"""What a trace viewer shows of a profile: tracks of slices and of counters. The encoders of the formats share it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ethos_hil.results.export.counters import Level, Levels, memory_in_use, multiplying, port_rates
+from ethos_hil.results.export.exporter import NotExportable
+from ethos_hil.results.inference_profile import CpuRow, InferenceProfile, Slice
+from ethos_hil.results.record import JOB, Op, Record
+
+Details = tuple[tuple[str, str | int], ...]
+"""Names and values that a viewer shows beside a slice."""
+_LANES = (("npu", "NPU kernels"), ("dma", "DMA"), ("cpu", "CPU"))
+_LONGEST = 1 << 62
+"""Times are 64-bit numbers in the formats."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A slice of a track. Times are in ns since the start of the inference."""
+
+    name: str
+    begin: int
+    end: int
+    details: Details
+
+
+@dataclass(frozen=True)
+class SpanTrack:
+    """Slices in the order of their begins, outer ones first. Two of them are nested, or do not overlap."""
+
+    name: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class CounterTrack:
+    """A quantity over time: points (time in ns, value), each of which holds until the next. Times ascend."""
+
+    name: str
+    unit: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class TrackGroup:
+    """All tracks of a record, in the order in which they are shown. Strings are valid Unicode."""
+
+    name: str
+    spans: tuple[SpanTrack, ...]
+    counters: tuple[CounterTrack, ...]
+
+
+def tracks(record: Record) -> TrackGroup:
+    """Return the tracks of a record's profile.
+
+    Raises:
+        NotExportable: it has no profile, or one without a timeline; or the times of a slice are impossible.
+    """
+    profile = record.profile
+    if profile is None or not profile.timeline:
+        raise NotExportable(
+            f"the record of {record.model} has no timeline",
+            "`ethos-hil profile MODEL --json FILE` makes a record with one, on a target that counts cycles",
+        )
+    known = 0 < profile.clock_hz < math.inf
+    clock = profile.clock_hz if known else 1e9
+    _check(profile.timeline, clock)
+    notes = (f"{clock / 1e6:g} MHz" if known else "1 cycle = 1 ns", profile.timeline_from)
+    found = [*_modules(record, profile, clock)]
+    rows = _row_details(record, profile)
+    for lane, name in _LANES:
+        found += _lanes(name, [each for each in profile.timeline if each.lane == lane], rows, clock)
+    levels = (*port_rates(profile), *multiplying(profile), *memory_in_use(record, profile))
+    return TrackGroup(
+        valid(f"{record.model} on {record.npu} ({', '.join(filter(None, notes))})"),
+        tuple(found),
+        tuple(_counter(each, clock) for each in levels),
+    )
+
+
+def valid(text: str) -> str:
+    r"""Return a text as UTF-8 can have it: a lone surrogate, such as a byte of a damaged name, becomes `\udc80`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _check(timeline: Iterable[Slice], clock: float) -> None:
+    for each in timeline:
+        if not 0 <= each.begin <= each.end or _ns(each.end, clock) >= _LONGEST:
+            raise NotExportable(
+                f"the record's timeline says that {each.name!r} runs from cycle {each.begin} to {each.end}",
+                "the record is damaged, or another program made it; profile the model again",
+            )
+
+
+def _ns(cycle: int, clock: float) -> int:
+    return round(cycle * (1e9 / clock))
+
+
+def _lanes(name: str, slices: Iterable[Slice], rows: Mapping[str, Details], clock: float) -> list[SpanTrack]:
+    """Return as many tracks as keep slices that overlap apart. A slice is in the first one that is free."""
+    lanes: list[list[Slice]] = []
+    for each in sorted(slices, key=lambda one: (one.begin, one.end)):
+        for lane in lanes:
+            if lane[-1].end <= each.begin:
+                lane.append(each)
+                break
+        else:
+            lanes.append([each])
+    return [
+        SpanTrack(
+            name if number == 1 else f"{name} {number}",
+            tuple(
+                Span(valid(each.name), _ns(each.begin, clock), _ns(each.end, clock), _details(each, rows))
+                for each in lane
+            ),
+        )
+        for number, lane in enumerate(lanes, start=1)
+    ]
+
+
+def _details(each: Slice, rows: Mapping[str, Details]) -> Details:
+    """Return the slice's own numbers and, behind them, what is known of its row."""
+    numbers: list[tuple[str, str | int]] = [("begin_cycle", each.begin), ("cycles", each.end - each.begin)]
+    if each.mac_cycles:
+        numbers.append(("mac_cycles", each.mac_cycles))
+    for word, moved in (("read", each.read), ("written", each.written)):
+        numbers += [(f"port{port}_bytes_{word}", size) for port, size in enumerate(moved) if size]
+    return (*numbers, *rows.get(each.row, (("row", valid(each.row)),) if each.row else ()))
+
+
+def _row_details(record: Record, profile: InferenceProfile) -> dict[str, Details]:
+    """Return the details by row. Every delegate has a job row of the same id, so that nothing else is said of it."""
+    found: dict[str, Details] = {JOB: (("row", JOB),)}
+    found |= {row.id: _cpu_details(row) for row in profile.cpu}
+    for op in record.ops:
+        if op.id != JOB:
+            cost = profile.costs.get(op.id)
+            found[op.id] = _op_details(op, "" if cost is None else cost.bound_by)
+    return found
+
+
+def _op_details(op: Op, bound_by: str) -> Details:
+    return _given(
+        ("row", op.id), ("npu_op", op.npu_op), ("tosa_op", op.tosa_op), ("aten_ops", " ".join(op.aten_ops)),
+        ("module", op.module), ("source", op.source), ("row_cycles", op.cycles), ("provenance", op.provenance),
+        ("method", op.method), ("merged_with", op.merged_with), ("bound_by", bound_by),
+    )  # fmt: skip
+
+
+def _cpu_details(row: CpuRow) -> Details:
+    return _given(
+        ("row", row.id), ("operator", row.operator), ("part", row.part), ("module", row.module),
+        ("source", row.source), (f"row_{row.unit or 'count'}", row.count), ("calls", row.calls),
+        ("provenance", row.provenance),
+    )  # fmt: skip
+
+
+def _given(*details: tuple[str, str | int | None]) -> Details:
+    """Return the details that say something."""
+    return tuple(
+        (valid(name), valid(value) if isinstance(value, str) else value)
+        for name, value in details
+        if value is not None and value != ""
+    )
+
+
+def _modules(record: Record, profile: InferenceProfile, clock: float) -> list[SpanTrack]:
+    """Return a track with the modules that run, each within the one it is a part of; none where no module is known.
+
+    A module ends when a kernel of another one begins.
+    """
+    paths = {op.id: _path(op.module) for op in record.ops}
+    paths |= {row.id: _path(row.module) for row in profile.cpu if row.part == "kernel"}
+    running: list[tuple[int, tuple[str, ...]]] = []  # begins, paths
+    spans: list[tuple[int, int, tuple[str, ...]]] = []
+    now = 0
+    for each in sorted(profile.timeline, key=lambda one: (one.begin, one.end)):
+        path = paths.get(each.row)
+        if path is None or each.lane == "dma":
+            continue
+        same = len(running[-1][1]) if running else 0
+        while path[:same] != (running[same - 1][1] if same else ()):
+            same -= 1
+        spans += [(begin, min(now, each.begin), outer) for begin, outer in running[same:]]
+        running[same:] = [(each.begin, path[:depth]) for depth in range(same + 1, len(path) + 1)]
+        now = max(now, each.end)
+    spans += [(begin, now, path) for begin, path in running]
+    spans.sort(key=lambda span: (span[0], len(span[2]), span[1]))
+    shown = tuple(
+        Span(valid(path[-1]), _ns(begin, clock), _ns(end, clock), (("module", valid(".".join(path))),))
+        for begin, end, path in spans
+    )
+    return [SpanTrack("Modules", shown)] if shown else []
+
+
+def _path(module: str) -> tuple[str, ...]:
+    return tuple(filter(None, module.split(".")))
+
+
+def _counter(levels: Levels, clock: float) -> CounterTrack:
+    """Return a counter without points that say nothing new."""
+    points: list[Level] = []
+    for cycle, value in levels.points:
+        time = _ns(cycle, clock)
+        if points and points[-1][0] == time:
+            points.pop()
+        if not points or points[-1][1] != value:
+            points.append((time, value))
+    return CounterTrack(valid(levels.name), levels.unit, tuple(points))
+
+
+def ordered(spans: Sequence[Span]) -> list[tuple[int, Span | None]]:
+    """Return the events of a track in time: (begin, the slice) and (end, None), an inner slice within its outer one."""
+    events: list[tuple[int, Span | None]] = []
+    ends: list[int] = []
+    for span in spans:
+        while ends and ends[-1] <= span.begin:
+            events.append((ends.pop(), None))
+        events.append((span.begin, span))
+        ends.append(span.end)
+    events += [(end, None) for end in reversed(ends)]
+    return events

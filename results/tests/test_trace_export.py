@@ -1,0 +1,325 @@
+"""Traces of Perfetto and Chrome: readers of others find what the record says, in a form that a viewer can show."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescriptor, TrackEvent
+
+from ethos_hil.results.export import chrome_trace, perfetto
+from ethos_hil.results.export.exporter import NotExportable
+from ethos_hil.results.export.tracks import valid
+from ethos_hil.results.inference_profile import Slice
+from ethos_hil.results.record import JOB, Record
+from ethos_hil.results.tests.profiled import HOSTILE, hostile, large, record, with_profile
+
+RECORDS = {"small": record(), "hostile": hostile(), "large": large(1500)}
+Found = tuple[str, int, int, tuple[tuple[str, str | int], ...]]
+"""A slice: name, begin and end in ns, details."""
+
+
+@dataclass
+class Shown:
+    """What a viewer makes of a trace."""
+
+    process: str = ""
+    slices: dict[str, list[Found]] = field(default_factory=dict)
+    counters: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+
+
+def unknown(message: Message) -> int:
+    """The number of fields that Perfetto's definitions do not have."""
+    found = len(UnknownFieldSet(message))
+    for kind, value in message.ListFields():
+        if kind.message_type is not None:
+            found += sum(map(unknown, value if kind.is_repeated else (value,)))
+    return found
+
+
+def shown(content: bytes) -> Shown:
+    """Read a trace as a viewer does, and check all that one relies on."""
+    trace = Trace.FromString(content)
+    assert unknown(trace) == 0
+    assert len(trace.SerializeToString()) == len(content)
+    found = Shown()
+    tracks: dict[int, TrackDescriptor] = {}
+    open_slices: dict[int, list[TrackEvent]] = {}
+    begun: dict[int, list[int]] = {}
+    times: dict[int, int] = {}
+    for packet in trace.packet:
+        sequence = packet.trusted_packet_sequence_id
+        assert sequence, "a track event without a sequence is dropped"
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            assert track.uuid not in tracks
+            tracks[track.uuid] = track
+            if track.HasField("process"):
+                found.process = track.process.process_name
+                continue
+            assert track.parent_uuid in tracks, "a parent comes first"
+            assert track.name not in found.slices
+            if track.HasField("counter"):
+                assert track.counter.unit_name
+                found.counters[f"{track.name}, {track.counter.unit_name}"] = []
+            else:
+                found.slices[track.name] = []
+            continue
+        assert packet.timestamp >= times.get(sequence, 0)
+        times[sequence] = packet.timestamp
+        event = packet.track_event
+        track = tracks[event.track_uuid]
+        if event.type == TrackEvent.TYPE_COUNTER:
+            points = found.counters[f"{track.name}, {track.counter.unit_name}"]
+            assert not points or packet.timestamp > points[-1][0], "one value at a time"
+            points.append((packet.timestamp, event.double_counter_value))
+        elif event.type == TrackEvent.TYPE_SLICE_BEGIN:
+            open_slices.setdefault(track.uuid, []).append(event)
+            begun.setdefault(track.uuid, []).append(packet.timestamp)
+        else:
+            assert event.type == TrackEvent.TYPE_SLICE_END
+            start = open_slices[track.uuid].pop()
+            details = tuple((each.name, value(each)) for each in start.debug_annotations)
+            found.slices[track.name].append((start.name, begun[track.uuid].pop(), packet.timestamp, details))
+    assert not any(open_slices.values()), "a slice that never ends"
+    return found
+
+
+def value(annotation: Any) -> str | int:
+    return annotation.string_value if annotation.HasField("string_value") else annotation.int_value
+
+
+def overlapping(slices: list[Found]) -> Iterator[tuple[Found, Found]]:
+    in_time = sorted(slices, key=lambda each: (each[1], each[2]))
+    return ((a, b) for a, b in itertools.pairwise(in_time) if b[1] < a[2])
+
+
+def lane(found: Shown, name: str) -> list[Found]:
+    """The slices of all tracks of a lane."""
+    return [each for track, slices in found.slices.items() if track.startswith(name) for each in slices]
+
+
+@pytest.mark.parametrize("of", RECORDS.values(), ids=RECORDS)
+def test_perfetto_reads_every_slice_in_a_track_where_none_overlaps(of: Record) -> None:
+    found = shown(perfetto.write(of))
+    assert of.profile is not None
+    assert found.process == valid(f"{of.model} on ethos-u55-128 (500 MHz, {of.profile.timeline_from})")
+    for name, key in (("NPU kernels", "npu"), ("DMA", "dma"), ("CPU", "cpu")):
+        expected = Counter(
+            (valid(each.name), 2 * each.begin, 2 * each.end, each.row)
+            for each in of.profile.timeline
+            if each.lane == key
+        )
+        assert Counter((*each[:3], dict(each[3])["row"]) for each in lane(found, name)) == expected
+    # Modules nest, all else is flat.
+    for name, slices in found.slices.items():
+        assert name == "Modules" or not list(overlapping(slices)), name
+    wanted = {"Modules", "NPU kernels", "NPU kernels 2"} | {"DMA"} | ({"CPU"} if of.profile.cpu else set())
+    assert set(found.slices) == wanted
+
+
+def test_a_slice_has_the_numbers_of_its_row() -> None:
+    found = shown(perfetto.write(record()))
+    (conv3,) = [dict(each[3]) for each in lane(found, "NPU kernels") if each[0] == "Conv3"]
+    assert conv3 == {
+        "begin_cycle": 1270, "cycles": 260, "mac_cycles": 260, "port0_bytes_read": 1, "port1_bytes_written": 1,
+        "row": "npu00003", "npu_op": "Conv3", "tosa_op": "CONV2D", "aten_ops": "aten.conv2d.default aten.relu.default",
+        "module": "head", "source": "net.py:3", "row_cycles": 250, "provenance": "modelled", "method": "prefix",
+        "bound_by": "Dram",
+    }  # fmt: skip
+    (merged,) = [dict(each[3]) for each in lane(found, "NPU kernels") if each[0] == "Conv1"]
+    assert merged["merged_with"] == "npu00002"
+    assert "row_cycles" not in merged
+    (last,) = [dict(each[3]) for each in found.slices["CPU"] if each[0] == "dequantize"]
+    assert last == {
+        "begin_cycle": 1530, "cycles": 70, "row": "cpu00003.kernel", "operator": "q::dequantize", "part": "kernel",
+        "module": "tail", "source": "net.py:9", "row_cycles": 70, "calls": 2, "provenance": "measured",
+    }  # fmt: skip
+
+
+def test_modules_contain_their_parts() -> None:
+    modules = [each[:3] for each in shown(perfetto.write(record())).slices["Modules"]]
+    assert sorted(modules, key=lambda each: (each[1], -each[2])) == [
+        ("stem", 2 * 1020, 2 * 1270),
+        ("conv1", 2 * 1020, 2 * 1120),
+        ("conv2", 2 * 1120, 2 * 1270),
+        ("head", 2 * 1270, 2 * 1530),
+        ("tail", 2 * 1530, 2 * 1600),
+    ]
+
+
+@pytest.mark.parametrize("of", RECORDS.values(), ids=RECORDS)
+def test_chromes_trace_has_the_same_slices_and_counters(of: Record) -> None:
+    expected = shown(perfetto.write(of))
+    document = json.loads(chrome_trace.write(of), parse_constant=pytest.fail)
+    found, names = Shown(), {}
+    for event in document["traceEvents"]:
+        assert event["pid"] == 1
+        if event["ph"] == "M" and event["name"] == "process_name":
+            found.process = event["args"]["name"]
+        elif event["ph"] == "M" and event["name"] == "thread_name":
+            names[event["tid"]] = event["args"]["name"]
+            found.slices[names[event["tid"]]] = []
+        elif event["ph"] == "X":
+            begin, length = (round(1000 * event[key]) for key in ("ts", "dur"))
+            each = event["name"], begin, begin + length, tuple(event["args"].items())
+            found.slices[names[event["tid"]]].append(each)
+        elif event["ph"] == "C":
+            ((_, number),) = event["args"].items()
+            found.counters.setdefault(event["name"], []).append((round(1000 * event["ts"]), number))
+    assert found.counters == expected.counters
+    assert found.process == expected.process
+    assert {name: sorted(each) for name, each in found.slices.items()} == {
+        name: sorted(each) for name, each in expected.slices.items()
+    }
+
+
+def integral(points: list[tuple[int, float]]) -> float:
+    """The sum over time, of points whose times are in ns at 500 MHz, in cycles."""
+    assert points[-1][1] == 0
+    return sum(value * (end - begin) / 2 for (begin, value), (end, _) in itertools.pairwise(points))
+
+
+def test_rates_sum_to_the_bytes_that_were_moved() -> None:
+    """A double has 53 bits, and a sum of at most 10,000 of them is off by no more than 1e-11 of it."""
+    for of in (record(), large(1500)):
+        counters = shown(perfetto.write(of)).counters
+        assert of.profile is not None
+        for port in (0, 1):
+            for word in ("read", "written"):
+                names = [each for each in counters if each.endswith(f" {word} (port {port}), B/cycle")]
+                moved = sum(getattr(each, word)[port] for each in of.profile.timeline)
+                assert len(names) == (1 if moved else 0)
+                assert sum(integral(counters[name]) for name in names) == pytest.approx(moved, rel=1e-11)
+    counters = shown(perfetto.write(record())).counters
+    assert "Dram+Sram read (port 0), B/cycle" in counters
+    assert "Moon+OffChipFlash written (port 1), B/cycle" in counters
+
+
+def test_the_mac_engine_is_never_busier_than_always() -> None:
+    points = shown(perfetto.write(record())).counters["MAC utilisation, %"]
+    # Conv0 multiplies in 90 % of its time, Conv1 in 15 %: their ten common cycles are full. Conv3 is full throughout.
+    assert points == [(0, 0), (2040, 90), (2240, 100), (2260, 15), (2360, 0), (2540, 100), (3060, 0)]
+
+
+def test_memory_in_use_is_the_sum_of_the_buffers_that_live() -> None:
+    counters = shown(perfetto.write(record())).counters
+    # The rows begin in cycles 1020, 1120, 1170, 1270, 1530, where the last one ends too.
+    assert counters["Sram in use, bytes"] == [(0, 0), (2040, 1300), (2240, 300), (2340, 364), (2540, 64), (3060, 0)]
+    assert counters["Dram in use, bytes"] == [(0, 0), (2540, 16), (3060, 0)]
+
+
+def test_rows_without_slices_keep_their_buffers() -> None:
+    of = record()
+    assert of.profile is not None
+    without = tuple(each for each in of.profile.timeline if each.row not in ("npu00002", "npu00004"))
+    counters = shown(perfetto.write(with_profile(of, timeline=without))).counters
+    assert counters["Sram in use, bytes"] == [(0, 0), (2040, 1300), (2240, 300), (2540, 64), (3060, 0)]
+
+
+def test_a_timeline_that_was_laid_end_to_end_has_no_counters_of_what_it_does_not_know() -> None:
+    timeline = (Slice("npu", JOB, 0, 9, "job2"), Slice("npu", "Conv0", 9, 20, "npu00000"))
+    of = with_profile(record(), timeline=timeline, timeline_from="laid end to end", buffers=())
+    found = shown(perfetto.write(of))
+    assert found.counters == {}
+    assert found.process == "net.py:net on ethos-u55-128 (500 MHz, laid end to end)"
+    assert [each[:3] for each in found.slices["NPU kernels"]] == [("job", 0, 18), ("Conv0", 18, 40)]
+
+
+def test_without_a_clock_a_cycle_is_a_nanosecond_and_the_trace_says_so() -> None:
+    found = shown(perfetto.write(with_profile(record(), clock_hz=0.0)))
+    assert "(1 cycle = 1 ns, modelled)" in found.process
+    assert ("Conv3", 1270, 1530) in [each[:3] for each in lane(found, "NPU kernels")]
+
+
+def test_a_clock_above_a_gigahertz_leaves_slices_in_order() -> None:
+    found = shown(perfetto.write(with_profile(record(), clock_hz=3e9)))
+    assert ("Conv3", 423, 510) in [each[:3] for each in lane(found, "NPU kernels")]
+    points = shown(perfetto.write(with_profile(record(), clock_hz=1e12))).counters["Sram in use, bytes"]
+    assert points == [(0, 0), (1, 64), (2, 0)]
+
+
+def test_three_slices_at_once_have_three_tracks() -> None:
+    timeline = tuple(Slice("npu", f"k{number}", number, 10 + number, "npu00000") for number in range(12))
+    found = shown(perfetto.write(with_profile(record(), timeline=timeline)))
+    tracks = [slices for name, slices in found.slices.items() if name.startswith("NPU kernels")]
+    assert [len(slices) for slices in tracks] == [2, 2, *[1] * 8]
+    assert not any(list(overlapping(slices)) for slices in tracks)
+
+
+def test_names_are_shown_as_they_are_but_for_what_unicode_lacks() -> None:
+    (name, *_) = {each[0] for each in lane(shown(perfetto.write(hostile())), "DMA")}
+    assert name == HOSTILE.replace("\udc80", "\\udc80").replace("\ud83d", "\\ud83d")
+
+
+@pytest.mark.parametrize("write", [perfetto.write, chrome_trace.write])
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (dataclasses.replace(record(), profile=None), "the record of net.py:net has no timeline"),
+        (with_profile(record(), timeline=()), "the record of net.py:net has no timeline"),
+        (with_profile(record(), timeline=(Slice("npu", "x", 5, 4),)), "'x' runs from cycle 5 to 4"),
+        (with_profile(record(), timeline=(Slice("npu", "x", -1, 4),)), "'x' runs from cycle -1 to 4"),
+        (with_profile(record(), timeline=(Slice("npu", "x", 0, 1 << 70),)), "to 1180591620717411303424"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(write: Callable[[Record], bytes | str], of: Record, message: str) -> None:
+    with pytest.raises(NotExportable) as raised:
+        write(of)
+    assert message in raised.value.message
+    assert "profile" in raised.value.hint
+
+
+def packets(content: bytes) -> list[bytes]:
+    """The packets of a trace, each as a trace of its own."""
+    return [Trace(packet=[packet]).SerializeToString() for packet in Trace.FromString(content).packet]
+
+
+def without_last(parts: list[bytes]) -> list[bytes]:
+    """Drop the last end of a slice."""
+    ends = [n for n, part in enumerate(parts) if Trace.FromString(part).packet[0].track_event.type == 2]
+    return parts[: ends[-1]] + parts[ends[-1] + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        without_last,
+        lambda parts: parts[::-1],
+        lambda parts: [*parts[1:2], parts[0], *parts[2:]],
+        lambda parts: [*parts[:20], *reversed(parts[20:])],
+        lambda parts: [*parts, parts[0]],
+        lambda parts: [*parts[:-1], parts[-1][:-3]],
+        lambda parts: [*parts[:-1], b"\x0a", bytes((parts[-1][1] + 3,)), parts[-1][2:], b"\xf8\x7f\x01"],  # field 2047
+    ],
+    ids=["no end", "reversed", "child first", "times", "twice", "cut", "unknown field"],
+)
+def test_a_damaged_trace_is_noticed(damage: Callable[[list[bytes]], list[bytes]]) -> None:
+    parts = packets(perfetto.write(record()))
+    assert shown(b"".join(parts)) == shown(perfetto.write(record()))
+    with pytest.raises((AssertionError, KeyError, IndexError, DecodeError)):
+        shown(b"".join(damage(parts)))
+
+
+def test_half_a_trace_is_refused_by_readers() -> None:
+    content = perfetto.write(record())
+    with pytest.raises((DecodeError, AssertionError)):
+        shown(content[: len(content) // 2])
+    text = chrome_trace.write(record())
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(text[: len(text) // 2])
+
+
+@pytest.mark.parametrize("write", [perfetto.write, chrome_trace.write])
+def test_the_same_record_makes_the_same_bytes(write: Callable[[Record], bytes | str]) -> None:
+    for name, of in RECORDS.items():
+        assert write(of) == write(of), name
+        assert write(Record.from_json(json.loads(of.dumps()))) == write(of), name
