@@ -126,6 +126,7 @@ class Op:
         spread: how far its cycles are apart over several executions.
         merged_with: id of the row that has its cycles too, because no count tells the two apart; then `cycles` is None.
         events: PMU event counts by name, without those that are not known.
+        samples: its cycles in each execution of a profile, in order; empty for a row that is merged with another.
     """
 
     id: str
@@ -142,6 +143,7 @@ class Op:
     spread: int = 0
     merged_with: str = ""
     events: Mapping[str, int] = field(default_factory=dict, hash=False)
+    samples: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -400,7 +402,8 @@ def _accuracy(data: Mapping[str, Any]) -> Accuracy:
 
 
 def _op(data: Mapping[str, Any]) -> Op:
-    return _known(Op, {**data, "aten_ops": tuple(data["aten_ops"]), "sources": tuple(data.get("sources", ()))})
+    lists = {name: tuple(data.get(name, ())) for name in ("sources", "samples")}
+    return _known(Op, {**data, "aten_ops": tuple(data["aten_ops"]), **lists})
 
 
 def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:

@@ -33,21 +33,24 @@ class Share:
         cycles: of the NPU.
         spread: how far the executions are apart, in cycles: of the prefix before it or of its own, whichever is more.
         events: PMU event counts.
+        samples: the cycles in each execution; their differences, so that noise can make one negative.
     """
 
     parts: tuple[int, ...]
     cycles: int
     spread: int
     events: Counts = field(default_factory=dict)
+    samples: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Total:
-    """A prefix over all executions: the median of its cycles, their spread, and the medians of its events."""
+    """A prefix over all executions: median and spread of its cycles, its cycles in each, the medians of its events."""
 
     cycles: int
     spread: int
     events: Counts
+    samples: tuple[int, ...]
 
 
 def shares(
@@ -99,6 +102,7 @@ def _total(jobs: Sequence[DelegateRun | PrefixRun], events: Sequence[Sequence[in
         statistics.median_low(cycles),
         max(cycles) - min(cycles),
         {number: _median(found) for number, found in counts.items()},
+        tuple(cycles),
     )
 
 
@@ -127,7 +131,8 @@ def _shares(totals: Sequence[_Total], where: str) -> list[Share]:
         if len(kept) > 1:
             kept.pop()
         kept.append(last)
-    found = [Share((), totals[0].cycles, totals[0].spread, totals[0].events)]
+    first = totals[0]
+    found = [Share((), first.cycles, first.spread, first.events, first.samples)]
     for begin, end in itertools.pairwise(kept):
         shorter, longer = totals[begin], totals[end]
         if longer.cycles < shorter.cycles:
@@ -136,7 +141,8 @@ def _shares(totals: Sequence[_Total], where: str) -> list[Share]:
             )
         spread = max(shorter.spread, longer.spread)
         events = _less(longer.events, shorter.events)
-        found.append(Share(tuple(range(begin, end)), longer.cycles - shorter.cycles, spread, events))
+        samples = tuple(more - less for more, less in zip(longer.samples, shorter.samples, strict=True))
+        found.append(Share(tuple(range(begin, end)), longer.cycles - shorter.cycles, spread, events, samples))
     return found
 
 

@@ -58,11 +58,12 @@ def _rows(share: Share, parts: Sequence[StreamPart], instruction: int, provenanc
         method=ProfileMethod.PREFIX,
         spread=share.spread,
         events=events,
+        samples=share.samples,
     )
     if not share.parts:
         return [found]
     *others, last = (row for number in share.parts for row in parts[number].rows)
-    nothing = dataclasses.replace(found, cycles=None, spread=0, events={}, merged_with=last.id)
+    nothing = dataclasses.replace(found, cycles=None, spread=0, events={}, merged_with=last.id, samples=())
     return [*(_named(nothing, row) for row in others), _named(found, last)]
 
 

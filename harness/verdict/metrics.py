@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Sequence
 
@@ -39,7 +40,11 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
     total = sum(row.cycles or 0 for row in attributed)
     if total != counted:
         raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind=FailureKind.LINK)
-    return attributed
+    if profile is None:
+        return attributed
+    each = [attribute(artifact, run, board.cycle_provenance) for run in outcome.runs]
+    samples = zip(*([op.cycles or 0 for op in found] for found in each), strict=True)
+    return tuple(dataclasses.replace(op, samples=taken) for op, taken in zip(attributed, samples, strict=True))
 
 
 def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[Op]) -> tuple[Metric, ...]:

@@ -100,7 +100,7 @@ def test_json_has_the_documented_fields() -> None:
     assert {"name", "value", "unit", "provenance"} == data["metrics"][0].keys()
     assert data["ops"][0].keys() == {
         *("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance", "sources"),
-        *("instruction", "method", "spread", "merged_with", "events"),
+        *("instruction", "method", "spread", "merged_with", "events", "samples"),
     }
     assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls", "scheme"} == data[
         "artifact"

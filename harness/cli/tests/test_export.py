@@ -76,7 +76,7 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     [
         (
             ("record.json", "--to", "cvs"),
-            "no exporter is called 'cvs' (did you mean csv? exporters: chrome, csv, folded, json",
+            "no exporter is called 'cvs' (did you mean csv? exporters: chrome, csv, etdump, folded, json",
         ),
         (("absent.json", "--to", "csv"), "absent.json cannot be read: No such file or directory"),
         (("empty", "--to", "csv"), "empty has no record: no run in it has a record"),

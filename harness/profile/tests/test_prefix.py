@@ -100,4 +100,4 @@ def test_a_whole_that_is_shorter_than_no_operation_is_refused() -> None:
 
 def test_a_share_of_nothing_has_no_segment() -> None:
     (job, *_) = shares(PARTS, [call(7, 8, 9, 10, 10)], [()])
-    assert job == Share((), 7, 0, {})
+    assert job == Share((), 7, 0, {}, (7,))

@@ -28,7 +28,7 @@ def trace(folder: Path, data: bytes) -> Path:
 
 def packed(*events: dict[str, Any]) -> bytes:
     """Return events as an FVP writes them."""
-    return gzip.compress(json.dumps({"traceEvents": list(events)}).encode())
+    return gzip.compress(json.dumps({"traceEvents": list(events)}).encode(), mtime=0)
 
 
 def test_a_job_begins_where_the_stream_does(tmp_path: Path) -> None:
@@ -65,6 +65,7 @@ def test_what_a_launcher_writes_is_read(tmp_path: Path) -> None:
         (packed(event("soon", 2, 3)), "event of another form"),
         (packed({"tid": "qread", "ph": "X", "ts": 1, "dur": 2}), "event of another form"),
     ],
+    ids=["empty", "cut off", "no events", "no number", "no place"],
 )
 def test_a_broken_trace_is_named(tmp_path: Path, data: bytes, says: str) -> None:
     with pytest.raises(TargetError, match=says) as raised:

@@ -1,0 +1,90 @@
+"""ExecuTorch's Inspector reads our ETDump: every operation, in its own units, with percentiles over executions."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import run
+from ethos_hil.results.export.etdump import parse_metadata, write
+from ethos_hil.results.export.exporter import NotExportable
+from ethos_hil.results.record import JOB, Op, Record
+
+MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
+
+
+@pytest.fixture(scope="module")
+def record() -> Record:
+    request = RunRequest(MODEL, "ethos-u55-128", "virtual", repeat=3, profile=ProfileOptions(ProfileMethod.PREFIX))
+    return run(request).record
+
+
+def inspected(content: bytes, folder: Path) -> list[Any]:
+    """Return the events of a run, as upstream's Inspector has them."""
+    from executorch.devtools import Inspector
+
+    path = folder / "run.etdp"
+    path.write_bytes(content)
+    inspector = Inspector(etdump_path=str(path), delegate_metadata_parser=parse_metadata)
+    (block,) = [each for each in inspector.event_blocks if each.name == "Execute"]
+    return list(block.events)
+
+
+def slower(op: Op) -> Op:
+    """Return a row with executions that differ."""
+    if op.cycles is None:
+        return op
+    return dataclasses.replace(op, samples=(op.cycles, op.cycles + 300, op.cycles + 100))
+
+
+@pytest.mark.slow
+def test_the_inspector_has_each_operation_with_its_percentiles(record: Record, tmp_path: Path) -> None:
+    assert all(op.samples == (op.cycles,) * 3 for op in record.ops)
+    noisy = dataclasses.replace(record, ops=tuple(map(slower, record.ops)))
+    assert noisy.profile is not None
+    events = {event.name if event.delegate_debug_identifier is None else event.delegate_debug_identifier: event
+              for event in inspected(write(noisy), tmp_path)}  # fmt: skip
+    rows = [op for op in noisy.ops if op.id != JOB]
+    assert {op.id for op in rows} <= events.keys()
+    ms = 1e3 / noisy.profile.clock_hz
+    for op in rows:
+        found = events[op.id]
+        assert len(found.perf_data.raw) == 3
+        wanted = [cycles * ms for cycles in op.samples]
+        # Both ends are rounded to a nanosecond.
+        assert found.perf_data.raw == pytest.approx(wanted, abs=1.001e-6)
+        assert found.perf_data.p50 == pytest.approx(sorted(wanted)[1], abs=1.001e-6)
+        assert found.is_delegated_op
+        metadata = found.delegate_debug_metadatas
+        assert metadata["npu_op"] == op.npu_op
+        assert metadata["source"] == op.source
+        assert metadata["cycles"] == op.samples[0]
+    assert {"DELEGATE_CALL", "OPERATOR_CALL", "Method::execute"} <= events.keys()
+    assert "quantized_decomposed::quantize_per_tensor.out" in events
+
+
+@pytest.mark.slow
+def test_half_a_file_is_refused(record: Record, tmp_path: Path) -> None:
+    content = write(record)
+    with pytest.raises(Exception):  # noqa: B017 - upstream's flatc ends, with no class of error of its own
+        inspected(content[: len(content) // 2], tmp_path)
+
+
+def test_a_row_that_comes_twice_is_refused(record: Record) -> None:
+    twice = dataclasses.replace(record, ops=(*record.ops, record.ops[-1]))
+    with pytest.raises(ValueError, match=f"{record.ops[-1].id} comes twice"):
+        write(twice)
+
+
+def test_a_record_without_a_profile_is_refused(record: Record) -> None:
+    with pytest.raises(NotExportable, match="no profile"):
+        write(dataclasses.replace(record, profile=None))
+
+
+def test_it_is_the_same_each_time(record: Record) -> None:
+    assert write(record) == write(record)
