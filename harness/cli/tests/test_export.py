@@ -66,7 +66,7 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     status, out, err = ethos_hil("exporters")
     assert (status, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [
-        ["chrome", ".trace.json"], ["csv", ".csv"], ["folded", ".folded"], ["json", ".json"],
+        ["chrome", ".trace.json"], ["csv", ".csv"], ["etdump", ".etdp"], ["folded", ".folded"], ["json", ".json"],
         ["parquet", ".parquet"], ["perfetto", ".pftrace"],
     ]  # fmt: skip
 
