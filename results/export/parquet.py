@@ -34,6 +34,7 @@ COLUMNS = {
     "cpu_instructions": _INTEGER,
     **dict.fromkeys(("provenance", "method"), _TEXT),
     "spread": _INTEGER,
+    "samples": "BIGINT[]",
     "calls": _INTEGER,
     "merged_with": _TEXT,
     "events": "MAP(VARCHAR, BIGINT)",
@@ -91,6 +92,7 @@ def _npu(record: Record) -> Iterator[dict[str, Any]]:
             "cycles": op.cycles,
             "method": valid(op.method),
             "merged_with": valid(op.merged_with),
+            "samples": list(op.samples),
             "events": {valid(name): count for name, count in op.events.items()},
             **({} if cost is None else _cost(cost)),
         }

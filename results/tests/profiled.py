@@ -42,7 +42,7 @@ def record() -> Record:
         op(0, "stem.conv1", 100, events={"npu_active": 80, "mac_active": 70}),
         op(1, "stem.conv2", None, merged_with="npu00002"),
         op(2, "stem.conv2", 150, spread=3),
-        op(3, "head", 250),
+        op(3, "head", 250, samples=(250, 1 << 60, 249)),
         op(4, "", 0),
     )
     timeline = (

@@ -84,6 +84,7 @@ def test_every_field_of_every_row_is_there(rows: Callable[[Record], Rows], of: R
             assert row[name] == getattr(each, name), name
         assert row["aten_ops"] == [valid(name) for name in each.aten_ops]
         assert row["sources"] == [valid(name) for name in each.sources]
+        assert row["samples"] == list(each.samples)
         assert row["events"] == {valid(name): count for name, count in each.events.items()}
         assert row["operator"] is row["part"] is row["cpu_instructions"] is row["calls"] is None
         cost = None if of.profile is None else of.profile.costs.get(each.id)
@@ -97,7 +98,15 @@ def test_every_field_of_every_row_is_there(rows: Callable[[Record], Rows], of: R
             assert row[name] == getattr(one, name), name
         counted = one.count if one.unit == "instructions" else None
         assert (row["cpu_instructions"], row["cycles"]) == (counted, None if counted is not None else one.count)
-        assert row["npu_op"] is row["aten_ops"] is row["events"] is row["macs"] is row["sram_read"] is None
+        assert (
+            row["npu_op"]
+            is row["aten_ops"]
+            is row["events"]
+            is row["samples"]
+            is row["macs"]
+            is row["sram_read"]
+            is None
+        )
 
 
 def flat(cost: Any) -> dict[str, Any]:
