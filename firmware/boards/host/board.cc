@@ -75,10 +75,6 @@ void initialise() {
 
 void set_clocks(const Clocks&) {}
 
-// No test asks for times.
-void start_cycle_counter() {}
-std::uint32_t cycles() { return 0; }
-
 std::uintptr_t console() { return 0; }
 
 bool try_load(const volatile std::uint32_t* address, std::uint32_t& value) {
