@@ -9,7 +9,7 @@ namespace ethos_hil::frames {
 namespace {
 
 bool is_known(std::uint8_t type) {
-  return type >= static_cast<std::uint8_t>(FrameType::HELLO) && type <= static_cast<std::uint8_t>(FrameType::END);
+  return type >= static_cast<std::uint8_t>(FrameType::HELLO) && type <= LAST_FRAME_TYPE;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ constexpr std::uint32_t MAX_RANK = 16;
 constexpr std::uint32_t PRINTABLE_MARK = 126;
 constexpr std::uint32_t MAX_FRAME_PAYLOAD = 1024;
 constexpr std::uint32_t EVENT_COUNTERS = 8;
+constexpr std::uint32_t LAST_FRAME_TYPE = 12;
 
 enum class PackageFlag : std::uint32_t {
   SEND_DELEGATE_OUTPUTS = 1,

@@ -35,6 +35,7 @@ PAYLOADS = {
     FrameType.ERROR: formats.Error,
     FrameType.FAULT: formats.FaultInfo,
     FrameType.END: formats.End,
+    FrameType.STEP: formats.Step,
 }
 
 

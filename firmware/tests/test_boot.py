@@ -62,7 +62,7 @@ def test_conversation_of_a_whole_plan(firmware: bytes, boot_elf: BootElf, export
     assert hello.fields["run_id"] == image.run_id
     assert hello.fields["image_hash"] == image.image_hash
     assert hello.fields["program_hash"] == image.program_hash == hashlib.sha256(exported.pte).digest()
-    assert (hello.fields["protocol"], hello.fields["board"], hello.fields["cpu_hz"]) == (4, 300, 32_000_000)
+    assert (hello.fields["protocol"], hello.fields["board"], hello.fields["cpu_hz"]) == (5, 300, 32_000_000)
 
     loaded = conversation.one(FrameType.LOADED).fields
     assert (loaded["inputs"], loaded["outputs"], loaded["instructions"], loaded["delegates"]) == (1, 1, 1, 0)

@@ -201,6 +201,10 @@ class FrameType(enum.IntEnum):
     STEP = 12
 
 
+LAST_FRAME_TYPE = int(max(FrameType))
+"""Types are 1 to this one: what the device's own decoder takes for a frame."""
+
+
 class StepPart(enum.IntEnum):
     """What the CPU did in a step: index into Step.parts."""
 
@@ -408,6 +412,7 @@ _CONSTANTS = (
     "PRINTABLE_MARK",
     "MAX_FRAME_PAYLOAD",
     "EVENT_COUNTERS",
+    "LAST_FRAME_TYPE",
 )
 
 

@@ -21,6 +21,7 @@ from ethos_hil.harness.image.formats import (
     Log,
     RunBegin,
     RunEnd,
+    Step,
     TensorInfo,
 )
 from ethos_hil.harness.link.frames import Frame, encode
@@ -71,7 +72,7 @@ def _write(seed: programs.SeedProgram, pte: bytes, folders: dict[str, Path]) -> 
 
 def conversations() -> Iterator[bytes]:
     """Yield byte streams as devices send them, with frames of every type and of many lengths."""
-    payloads = (Hello, Log, Loaded, RunBegin, TensorInfo, None, Counters, RunEnd, Error, FaultInfo, End)
+    payloads = (Hello, Log, Loaded, RunBegin, TensorInfo, None, Counters, RunEnd, Error, FaultInfo, End, Step)
     for number in range(_CONVERSATIONS):
         rng = random.Random(number)
         line = b"\0" if number % 3 else b"booting ...\n"
