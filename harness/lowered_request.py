@@ -66,7 +66,8 @@ def lowered(
     Raises:
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
     """
-    settings: Mapping[str, Any] = {"progress": progress, **options}
+    # A TOSA program does not run, so there is nothing that an Inspector could join with it.
+    settings: Mapping[str, Any] = {"progress": progress, "etrecord": isinstance(target, NpuName), **options}
     if isinstance(model, str):
         # Functions and files of the user's are not among what a model by name is known to be made from.
         if quantisation.calibrate is None and quantisation.quantizer is None:

@@ -30,9 +30,10 @@ from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.program_delegates import ProgramDelegates
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
+_ETRECORD = "program.etrecord"
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ class Artifact:
         output_names: the names of the method's outputs (`ethos_hil.lowering.output_names`); empty for a .pte that was
             not lowered here.
         others: the other methods; `of` returns the artifact as seen from one of them.
+        etrecord: ExecuTorch's ETRecord of the program, for its Inspector; empty where none was asked for.
     """
 
     key: str
@@ -188,6 +190,7 @@ class Artifact:
     output_names: tuple[str, ...] = ()
     method: str = FORWARD
     others: tuple[LoweredMethod, ...] = ()
+    etrecord: bytes = b""
 
     @cached_property
     def program(self) -> Program:
@@ -307,6 +310,8 @@ class Artifact:
             write_synced(folder / name, data)
 
         write("model.pte", self.pte)
+        if self.etrecord:
+            write(_ETRECORD, self.etrecord)
         for number, method in enumerate(self.methods):
             prefix = prefix_of(number, method.name)
             for delegate in method.delegates:
@@ -354,6 +359,7 @@ class Artifact:
                 model=manifest["model"],
                 npu=NpuName.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],
+                etrecord=files.get(_ETRECORD, b""),
                 versions=manifest["versions"],
                 vela_flags=tuple(manifest["vela_flags"]),
                 vela_ini=manifest["vela_ini"],

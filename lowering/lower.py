@@ -31,6 +31,7 @@ from ethos_hil.lowering.upstream.cpu_calls import Locate, placement
 from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
 from ethos_hil.lowering.upstream.delegated_operators import delegated
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
+from ethos_hil.lowering.upstream.etrecord import etrecord_of
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.imports import import_executorch
@@ -60,6 +61,7 @@ def lower(
     cache: Cache | None = None,
     progress: Progress = silent,
     hosts: Callable[[str, HostModules], None] | None = None,
+    etrecord: bool = False,
 ) -> Artifact:
     """Compile a model for an NPU, or to TOSA alone, or take a compiled one from the cache.
 
@@ -81,6 +83,8 @@ def lower(
             redirected while a stage runs, so show progress on a duplicate of them.
         hosts: called with each method's name and modules, as `host_modules` has them, if the model is lowered now and
             not taken from the cache.
+        etrecord: whether the artifact has ExecuTorch's ETRecord too, if the model is lowered here and not `whole`. It
+            takes a second and megabytes for a model of megabytes.
 
     Returns:
         The artifact. Its `npu_ops` are empty when nothing could be delegated, or when it is a .pte of unknown origin.
@@ -124,12 +128,19 @@ def lower(
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
             early = _quantised_by_users(model, exported, toolchain)
-            asked = (*(("whole",) if whole else ()), *(("leave", *sorted(set(leave))) if leave else ()))
+            etrecord = etrecord and not whole
+            asked = (
+                *(("whole",) if whole else ()),
+                *(("etrecord",) if etrecord else ()),
+                *(("leave", *sorted(set(leave))) if leave else ()),
+            )
             programs = {name: ready.program for name, ready in early.items()}
             key = model_key(exported, model, (*toolchain.key, *asked), programs)
         artifact, _ = cache.get_or_make(
             key,
-            lambda: _compile(model, exported, early, toolchain, key, whole=whole, asked=tuple(leave), hosts=hosts),
+            lambda: _compile(
+                model, exported, early, toolchain, key, whole=whole, asked=tuple(leave), hosts=hosts, etrecord=etrecord
+            ),
         )
     return artifact.called(model.label)
 
@@ -251,6 +262,7 @@ def _compile(
     whole: bool,
     asked: tuple[str, ...],
     hosts: Callable[[str, HostModules], None] | None,
+    etrecord: bool,
 ) -> Artifact:
     tell("loading ExecuTorch")
     with _stage("loading ExecuTorch", model.sources):
@@ -258,7 +270,9 @@ def _compile(
         import_executorch()
         spec = toolchain.compile_spec
     with apply(SPEED), one_torch_thread():
-        return _lowered(model, exported, early, toolchain, spec, key, whole=whole, asked=asked, hosts=hosts)
+        return _lowered(
+            model, exported, early, toolchain, spec, key, whole=whole, asked=asked, hosts=hosts, etrecord=etrecord
+        )
 
 
 def _lowered(
@@ -272,6 +286,7 @@ def _lowered(
     whole: bool,
     asked: tuple[str, ...],
     hosts: Callable[[str, HostModules], None] | None,
+    etrecord: bool,
 ) -> Artifact:
     """Quantise, delegate and emit a model; ExecuTorch is imported, and upstream is patched."""
     ready = {
@@ -295,7 +310,7 @@ def _lowered(
             inputs = {name: method.example_inputs for name, method in model.methods.items()}
             edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
         else:
-            edge = by_partitioner(programs, partitioners)
+            edge = by_partitioner(programs, partitioners, etrecord=etrecord)
         _check_left(model, asked, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
             toolchain.lowered(name, edge.exported_program(name))
@@ -306,6 +321,7 @@ def _lowered(
         tell("writing the program")
         written = _written(edge)
         pte = bytes(written.buffer)
+        joined = etrecord_of(written) if etrecord else b""
         plans = Program.parse(pte, model.label)
         methods = [
             LoweredMethod(
@@ -332,6 +348,7 @@ def _lowered(
         memory_mode=ethosu.vela.mode if ethosu is not None else None,
         tosa=toolchain.spec if isinstance(toolchain, TosaToolchain) else None,
         pte=pte,
+        etrecord=joined,
         versions=versions(),
         vela_flags=tuple(spec.compiler_flags),
         vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",

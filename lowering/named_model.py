@@ -148,12 +148,13 @@ def lower_named(
     cache: Cache | None = None,
     progress: Progress = silent,
     hosts: Callable[[str, HostModules], None] | None = None,
+    etrecord: bool = False,
 ) -> LoweredModel:
     """Load the model called `text` and lower it, or find its artifact in the cache without loading it.
 
     Args:
         text: a MODEL as on the command line.
-        target, vela, scheme, whole, as_upstream, leave, cache, progress, hosts: as for
+        target, vela, scheme, whole, as_upstream, leave, cache, progress, hosts, etrecord: as for
             `ethos_hil.lowering.lower.lower`.
         change: what is changed of the model after it is loaded.
         trust: as for `load_model`.
@@ -176,6 +177,7 @@ def lower_named(
             cache=cache,
             progress=progress,
             hosts=hosts,
+            etrecord=etrecord,
         )
 
     origin = None if trust else _Origin.of(text)  # what a file with code in it asks for is not watched
@@ -187,6 +189,7 @@ def lower_named(
     key = (
         *_key(target, vela, scheme, whole=whole, as_upstream=as_upstream),
         *(("leave", *leave) if leave else ()),
+        *(("etrecord",) if etrecord else ()),
         *change.key,
     )
     today = read_at_import((origin.file,), origin.folder)

@@ -40,11 +40,13 @@ class RunFiles:
         json_file: the record, or None.
         outputs: the device's outputs, or None.
         runs: the folder of run folders.
+        formats: the folder with the record in every format, or None.
     """
 
     json_file: Path | None
     outputs: Path | None
     runs: Path
+    formats: Path | None = None
 
 
 def run(
@@ -81,6 +83,7 @@ def run(
             report = run_model(request, reporter=live, began=process_began())
             record = report.record
             problems += _write_outputs(report, files.outputs)
+        problems += _write_formats(report, files.formats)
     except EthosHilError as error:
         failure = error
         record = _failed(request, error)
@@ -96,6 +99,19 @@ def run(
         raise problems[0]
     accepted = (Verdict.VERIFIED, Verdict.UNVERIFIED) if allow_unverified else (Verdict.VERIFIED,)
     return 0 if record.verdict in accepted else 1
+
+
+def _write_formats(report: Report, folder: Path | None) -> list[EthosHilError]:
+    """Write a record in every format. Return what went wrong."""
+    if folder is None:
+        return []
+    from ethos_hil.harness.cli import profile_folder
+
+    try:
+        profile_folder.write(report.record, report.artifact.etrecord, folder)
+    except EthosHilError as error:
+        return [error]
+    return []
 
 
 def lower(order: LowerArguments, *, json_file: Path | None) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
+from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.plugins import PluginError, UnknownPlugin
 from ethos_hil.results.record import Record
@@ -24,16 +24,37 @@ def export(path: Path, to: str, output: Path) -> None:
         ToolError: the exporter of another distribution does not work.
     """
     try:
+        _, content = content_of(kept_record(path), to)
+    except NotExportable as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    if output == _STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_whole(output, content)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}", hint="nothing was written there") from error
+
+
+def content_of(record: Record, to: str) -> tuple[Exporter, bytes]:
+    """Return an exporter by its name, and what it makes of a record.
+
+    Raises:
+        UsageError: there is no such exporter.
+        NotExportable: the record lacks what the format shows.
+        ToolError: the exporter of another distribution does not work.
+    """
+    try:
         exporter = EXPORTERS.get(to)
     except UnknownPlugin as error:
         raise UsageError(error.message, hint=error.hint) from None
     except PluginError as error:
         raise ToolError(error.message, hint=error.hint) from error.__cause__
-    record = kept_record(path)
     try:
         content: object = exporter.write(record)
-    except NotExportable as error:
-        raise UsageError(error.message, hint=error.hint) from None
+    except NotExportable:
+        raise
     except Exception as error:
         owner = EXPORTERS.owner(to)
         raise ToolError(
@@ -48,14 +69,7 @@ def export(path: Path, to: str, output: Path) -> None:
             f"the exporter {to!r} of {owner} returned a {type(content).__name__} in place of text or bytes",
             hint=f"tell those who make {owner}",
         )
-    if output == _STDOUT:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        write_whole(output, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}", hint="nothing was written there") from error
+    return exporter, content
 
 
 def kept_record(path: Path) -> Record:

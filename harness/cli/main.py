@@ -18,6 +18,7 @@ import typer
 
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
 from ethos_hil.harness.cli.cache import cache
+from ethos_hil.harness.cli.compare import compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.image import image
 from ethos_hil.harness.cli.model_options import (
@@ -72,6 +73,7 @@ app = typer.Typer(
 app.add_typer(cache, name="cache")
 app.command()(evaluate)
 app.command()(profile)
+app.command()(compare)
 app.command()(image)
 
 

@@ -25,6 +25,8 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import RenderableType
 
     from ethos_hil.results.record import Record
@@ -59,6 +61,7 @@ def profile(
     timeout: profile_options.TIMEOUT = 600.0,
     source: profile_options.FROM = None,
     json_file: profile_options.JSON = None,
+    out: profile_options.OUT = None,
     runs: RUNS = Path("results/runs"),
     as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
@@ -72,13 +75,12 @@ def profile(
 
     Example: ethos-hil profile net.py:net --target corstone-300 --method prefix --json profile.json
     """
-    from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.cli import commands, profile_folder
     from ethos_hil.harness.cli.export import kept_record
     from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
     from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
     from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.render import console
     from ethos_hil.harness.request import RunRequest
 
     groups = _word("--by", by, By)
@@ -91,14 +93,11 @@ def profile(
 
     if (model is None) == (source is None):
         raise UsageError("give a model, or --from with a record", hint="ethos-hil profile net.py:net")
+    if out is not None:
+        profile_folder.check(out)
     if model is None:
         assert source is not None
-        record = kept_record(source)
-        if json_file is not None:
-            commands.write_json(json_file, record.to_json())
-        if json_file != Path("-"):
-            console().print(text(record))
-        raise typer.Exit(0 if record.verdict == Verdict.VERIFIED else 1)
+        raise typer.Exit(_show(kept_record(source), json_file, out, text))
     names = tuple(events or DEFAULT_EVENTS)
     event_numbers(names)  # wrong ones are said before anything is lowered
     request = RunRequest(
@@ -118,8 +117,30 @@ def profile(
         trust_model=trust_model,
         profile=ProfileOptions(_word("--method", method, ProfileMethod) if method is not None else None, names),
     )
-    files = commands.RunFiles(json_file, None, runs)
+    files = commands.RunFiles(json_file, None, runs, out)
     raise typer.Exit(commands.run(request, files, text=text))
+
+
+def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
+    """Write and show a record that was taken before. Return the exit status."""
+    from ethos_hil.harness.cli import commands, profile_folder
+    from ethos_hil.harness.render import console
+
+    if json_file is not None:
+        commands.write_json(json_file, record.to_json())
+    if out is not None:
+        profile_folder.write(record, _etrecord(record), out)
+    if json_file != Path("-"):
+        console().print(text(record))
+    return 0 if record.verdict == Verdict.VERIFIED else 1
+
+
+def _etrecord(record: Record) -> bytes:
+    """Return the ETRecord of the program of a record, if the cache still has it."""
+    from ethos_hil.lowering.cache import Cache
+
+    known = None if record.artifact is None else Cache().find_by_pte(record.artifact.sha256)
+    return b"" if known is None else known.etrecord
 
 
 def _word(option: str, given: str, words: type[_Word]) -> _Word:

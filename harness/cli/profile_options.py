@@ -60,3 +60,12 @@ JSON = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the tables."),
 ]
+OUT = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Write the profile there in every format that `ethos-hil exporters` lists, and the ETRecord for "
+        "ExecuTorch's Inspector.",
+    ),
+]

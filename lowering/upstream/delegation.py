@@ -38,12 +38,15 @@ def edge_config(*, preserve: Sequence[Any] = ()) -> Any:
     return EdgeCompileConfig(_check_ir_validity=False, preserve_ops=list(preserve))
 
 
-def by_partitioner(programs: Mapping[str, torch.export.ExportedProgram], partitioners: Mapping[str, Any]) -> Any:
+def by_partitioner(
+    programs: Mapping[str, torch.export.ExportedProgram], partitioners: Mapping[str, Any], *, etrecord: bool = False
+) -> Any:
     """An EdgeProgramManager of the methods, each with the delegates that its partitioner picks.
 
     Args:
         programs: the methods.
         partitioners: by method; a method without one has no delegates.
+        etrecord: whether the manager keeps what upstream's ETRecord is written from. The program is the same.
     """
     from executorch.exir import to_edge_transform_and_lower
 
@@ -52,6 +55,7 @@ def by_partitioner(programs: Mapping[str, torch.export.ExportedProgram], partiti
             dict(programs),
             partitioner={name: [partitioner] for name, partitioner in partitioners.items()},
             compile_config=edge_config(),
+            generate_etrecord=etrecord,
         )
 
 

@@ -67,7 +67,8 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     assert (status, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [
         ["chrome", ".trace.json"], ["csv", ".csv"], ["etdump", ".etdp"], ["folded", ".folded"], ["json", ".json"],
-        ["parquet", ".parquet"], ["perfetto", ".pftrace"],
+        ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
+        ["model-explorer-vela", ".vela.json"], ["parquet", ".parquet"], ["perfetto", ".pftrace"],
     ]  # fmt: skip
 
 

@@ -10,7 +10,11 @@ import pytest
 
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.request import RunRequest
-from ethos_hil.harness.run import run
+from ethos_hil.harness.run import Report, run
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.export.etdump import parse_metadata, write
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.record import JOB, Op, Record
@@ -19,9 +23,13 @@ MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 
 
 @pytest.fixture(scope="module")
-def record() -> Record:
-    request = RunRequest(MODEL, "ethos-u55-128", "virtual", repeat=3, profile=ProfileOptions(ProfileMethod.PREFIX))
-    return run(request).record
+def report() -> Report:
+    return run(RunRequest(MODEL, "ethos-u55-128", "virtual", repeat=3, profile=ProfileOptions(ProfileMethod.PREFIX)))
+
+
+@pytest.fixture(scope="module")
+def record(report: Report) -> Record:
+    return report.record
 
 
 def inspected(content: bytes, folder: Path) -> list[Any]:
@@ -66,6 +74,45 @@ def test_the_inspector_has_each_operation_with_its_percentiles(record: Record, t
         assert metadata["cycles"] == op.samples[0]
     assert {"DELEGATE_CALL", "OPERATOR_CALL", "Method::execute"} <= events.keys()
     assert "quantized_decomposed::quantize_per_tensor.out" in events
+
+
+@pytest.mark.slow
+def test_the_etrecord_of_the_artifact_names_modules_and_lines(report: Report, tmp_path: Path) -> None:
+    """Every operation of the NPU that comes of an operator has its module and the line in the user's file."""
+    from executorch.devtools import Inspector
+
+    record = report.record
+    (tmp_path / "run.etdp").write_bytes(write(record))
+    (tmp_path / "model.etrecord").write_bytes(report.artifact.etrecord)
+    inspector = Inspector(
+        etdump_path=str(tmp_path / "run.etdp"),
+        etrecord=str(tmp_path / "model.etrecord"),
+        delegate_metadata_parser=parse_metadata,
+    )
+    (block,) = [each for each in inspector.event_blocks if each.name == "Execute"]
+    events = {event.delegate_debug_identifier: event for event in block.events}
+    for op in record.ops:
+        if op.id == JOB or not op.aten_ops:
+            continue
+        event = events[op.id]
+        # Theirs are by node, each with the modules around it from the outside in, and the text of the user's stack.
+        modules = {path for nodes in event.module_hierarchy.values() for path in nodes}
+        assert any(path.endswith(op.module) for path in modules), (op, modules)
+        traces = "".join(filter(None, event.stack_traces.values()))
+        name, _, line = op.source.partition(":")
+        assert f'{name}", line {line},' in traces, (op, traces)
+    assert len(events.keys() & {op.id for op in record.ops}) == len([op for op in record.ops if op.id != JOB])
+
+
+def test_an_etrecord_is_kept_with_the_artifact_and_leaves_the_program_alone(report: Report, tmp_path: Path) -> None:
+    artifact = report.artifact
+    folder = tmp_path / "artifact"
+    folder.mkdir()
+    artifact.save(folder)
+    assert Artifact.load(folder).etrecord == artifact.etrecord != b""
+    plain = lower(MODEL, NpuName.parse("ethos-u55-128"), cache=Cache(tmp_path / "cache"))
+    assert plain.etrecord == b""
+    assert plain.pte == artifact.pte
 
 
 @pytest.mark.slow

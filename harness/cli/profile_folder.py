@@ -1,0 +1,48 @@
+"""The folder that `ethos-hil profile --out` writes: a profile in every format, and the ETRecord for the Inspector."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ethos_hil.harness.cli.export import content_of
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
+from ethos_hil.results.files import write_whole
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.record import Record
+
+STEM = "profile"
+ETRECORD = "model.etrecord"
+
+
+def check(folder: Path) -> None:
+    """Raise UsageError where a folder cannot be written to."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out {folder} is not a folder", hint="name a folder; it is made if it is not there")
+
+
+def write(record: Record, etrecord: bytes, folder: Path) -> None:
+    """Write a record in every format that it can be written in. Each file is whole, or it is not there.
+
+    A format that shows what the record lacks is left out, and stderr says so; so is the ETRecord if it is empty.
+
+    Raises:
+        UsageError: a file cannot be written.
+        ToolError: the exporter of another distribution does not work.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in EXPORTERS.names():
+            try:
+                exporter, content = content_of(record, name)
+            except NotExportable as error:
+                sys.stderr.write(f"ethos-hil: no {name}: {one_line(error.message)}\n")
+                continue
+            write_whole(folder / f"{STEM}{exporter.suffix}", content)
+        if etrecord:
+            write_whole(folder / ETRECORD, etrecord)
+        else:
+            sys.stderr.write(f"ethos-hil: no {ETRECORD}: it is made when a model is lowered, and this one was not\n")
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}", hint="name another folder for --out") from error
