@@ -261,7 +261,7 @@ struct Counters {
   std::uint32_t delegate;  // index into the method's delegates
   std::uint64_t cycles;  // PMCCNTR over the job
   std::uint32_t events[8];  // the event counters, in the order of the execution's event set; 0 where the NPU has none
-  std::uint32_t overflows;  // bit i: event counter i has wrapped, and its count is not known
+  std::uint32_t overflows;  // PMOVSSET: bit i for event counter i, bit 31 for the cycle counter; it has wrapped
   std::uint32_t stream_size;  // bytes of the command stream that ran, its STOP included
 };
 static_assert(sizeof(Counters) == 56);

@@ -324,7 +324,7 @@ Counters = Struct(
             "the event counters, in the order of the execution's event set; 0 where the NPU has none",
             EVENT_COUNTERS,
         ),
-        Field("overflows", "u32", "bit i: event counter i has wrapped, and its count is not known"),
+        Field("overflows", "u32", "PMOVSSET: bit i for event counter i, bit 31 for the cycle counter; it has wrapped"),
         Field("stream_size", "u32", "bytes of the command stream that ran, its STOP included"),
     ),
 )

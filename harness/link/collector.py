@@ -39,6 +39,8 @@ from ethos_hil.results.verdict import FailureKind
 
 _NO_RUN_ID = bytes(16)
 """The run id that a device sends when its package is damaged or missing."""
+_CYCLE_COUNTER = 31
+"""Its bit in the NPU's PMOVSSET. It has 48 bits, 3 days at 1 GHz: a job that wraps it has not been counted."""
 _REASON_FRAMES = (FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
 _MAX_FURTHER = 50
 """Errors after the first that its message lists."""
@@ -330,6 +332,11 @@ class _RunInProgress:
                 f"instruction {instruction} ran {size} bytes of its command stream; expected a prefix of "
                 f"{prefixes[len(jobs)]}",
                 kind=FailureKind.LINK,
+            )
+        if counters["overflows"] >> _CYCLE_COUNTER & 1:
+            raise TargetError(
+                f"the NPU's cycle counter has wrapped in instruction {instruction}, so its cycles are not known",
+                kind=FailureKind.PROFILE,
             )
         jobs.append(counters)
 

@@ -154,6 +154,14 @@ def test_a_counter_that_has_wrapped_has_no_count() -> None:
     assert run.delegates[0].events == (None, 1, 2, None, None)
 
 
+def test_a_cycle_counter_that_has_wrapped_is_a_failure() -> None:
+    body = execution(0, 0)
+    body[1] = counters(overflows=1 << 31)
+    failure = refused(one(*body), ONE)
+    assert failure.kind == "profile"
+    assert "cycle counter has wrapped in instruction" in failure.message
+
+
 CUT = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, cuts=(CutAt(0, 0), CutAt(0, 12), CutAt(1, 8))))
 """An image whose delegate 0 runs two prefixes."""
 
