@@ -56,6 +56,7 @@ class DelegateRun:
         outputs: the delegate's output tensors, in argument order; empty when the plan did not request them.
         op_events: per-operation events when the target has Capability.OP_EVENTS, in stream order; otherwise empty.
         prefixes: the jobs that ran only a part of the command stream, one for each of the plan's cuts, in their order.
+        wrapped: whether the cycle counter has wrapped in one of these jobs, so that its cycles are not known.
     """
 
     instruction: int
@@ -65,6 +66,7 @@ class DelegateRun:
     outputs: tuple[np.ndarray, ...]
     op_events: tuple[OpEvent, ...] = ()
     prefixes: tuple[PrefixRun, ...] = ()
+    wrapped: bool = False
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def _total(rows: Sequence[RowDifference]) -> str:
 def _table(rows: Sequence[RowDifference], unit: str, top: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("before", "after", "difference"):
-        table.add_column(f"{name}", justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("change", no_wrap=True)
     for name in ("operation", "module", "line"):
         table.add_column(name, overflow="ellipsis", no_wrap=True)

@@ -103,14 +103,10 @@ def compare(before: Record, after: Record) -> ProfileComparison:
         Incomparable: they do not answer one question, or one was not verified, or has no cycles.
     """
     provenance = _require_comparable(before, after)
-    npu = _differences(_counted(before.ops), _counted(after.ops), _operation_key, _parts_of_operation, _operation)
-    unit, (old_cpu, new_cpu) = _cpu(before, after)
+    npu = _differences(_npu_rows(before.ops), _npu_rows(after.ops))
+    unit, old, new = _counted_alike(before, after)
     return ProfileComparison(
-        provenance,
-        npu,
-        _differences(old_cpu, new_cpu, _cpu_key, lambda row: (), _cpu_row),
-        unit,
-        tuple(_notes(before, after)),
+        provenance, npu, _differences(_cpu_rows(old), _cpu_rows(new)), unit, tuple(_notes(before, after))
     )
 
 
@@ -169,105 +165,85 @@ def _notes(before: Record, after: Record) -> Iterator[str]:
         yield f"cycles were found in different ways: {', '.join(sorted(old_ways))} and {', '.join(sorted(new_ways))}"
 
 
-def _counted(ops: Iterable[Op]) -> list[Op]:
-    """Return rows without jobs that cost nothing, which only some ways of finding cycles have."""
-    return [op for op in ops if op.id != JOB or op.cycles]
-
-
-def _delegates(ops: Iterable[Op]) -> dict[int | None, int]:
-    """Return the number of each delegate's call among them: instructions shift when one is added on the CPU."""
-    return {at: number for number, at in enumerate(dict.fromkeys(op.instruction for op in ops))}
-
-
 @dataclass(frozen=True)
-class _Aligned:
+class _Row:
     """A row of one record.
 
     Attributes:
-        delegate: number of the delegate's call in the record, of an NPU's operation.
-        item: the row.
+        at: its number among the rows of the record.
+        id, name, module, source: as the record has them.
+        count: its cycles or instructions.
+        key: what it has in common with the row of the other record that stands for the same work.
+        parts: what it computes: each operator at its module, and at each line. A row that shares one may be a piece of
+            it, or have it as a piece.
     """
 
-    delegate: int
-    item: Op | CpuRow
+    at: int
+    id: str
+    name: str
+    module: str
+    source: str
+    count: int
+    key: Hashable
+    parts: tuple[Hashable, ...] = ()
 
 
-def _operation_key(row: _Aligned) -> Hashable:
-    assert isinstance(row.item, Op)
-    return row.item.id == JOB, row.delegate, row.item.tosa_op, row.item.module, row.item.aten_ops
+_Pair = tuple[Sequence[_Row], Sequence[_Row]]
+"""Rows of both records that stand against each other."""
 
 
-def _parts_of_operation(row: _Aligned) -> Sequence[Hashable]:
-    """Return what a row computes: each operator at its module, and at each line."""
-    assert isinstance(row.item, Op)
-    places = [("module", row.item.module), *(("line", line) for line in row.item.sources or (row.item.source,) if line)]
-    return [(operator, place) for operator in row.item.aten_ops for place in places]
+def _npu_rows(ops: Iterable[Op]) -> list[_Row]:
+    """Return the rows of operations, without jobs that cost nothing, which only some ways of finding cycles have."""
+    ops = [op for op in ops if op.id != JOB or op.cycles]
+    # A delegate's call has a number: its instruction shifts when one is added on the CPU.
+    calls = {instruction: number for number, instruction in enumerate(dict.fromkeys(op.instruction for op in ops))}
+    return [
+        _Row(at, op.id, op.npu_op or op.id, op.module, op.source, op.cycles or 0,
+             (op.id == JOB, calls[op.instruction], op.tosa_op, op.module, op.aten_ops), tuple(_parts(op)))
+        for at, op in enumerate(ops)
+    ]  # fmt: skip
 
 
-def _cpu_key(row: _Aligned) -> Hashable:
-    assert isinstance(row.item, CpuRow)
-    return row.item.operator, row.item.part, row.item.module
+def _parts(op: Op) -> Iterator[Hashable]:
+    places = [("module", op.module), *(("line", line) for line in op.sources or (op.source,) if line)]
+    return ((operator, place) for operator in op.aten_ops for place in places)
 
 
-def _operation(row: _Aligned) -> tuple[str, str, str, str, int]:
-    assert isinstance(row.item, Op)
-    return row.item.id, row.item.npu_op or row.item.id, row.item.module, row.item.source, row.item.cycles or 0
+def _cpu_rows(rows: Iterable[CpuRow]) -> list[_Row]:
+    return [
+        _Row(at, row.id, row.operator if row.part == "kernel" else f"{row.operator}: {row.part}", row.module,
+             row.source, row.count or 0, (row.operator, row.part, row.module))
+        for at, row in enumerate(rows)
+    ]  # fmt: skip
 
 
-def _cpu_row(row: _Aligned) -> tuple[str, str, str, str, int]:
-    assert isinstance(row.item, CpuRow)
-    part = "" if row.item.part == "kernel" else f": {row.item.part}"
-    return row.item.id, f"{row.item.operator}{part}", row.item.module, row.item.source, row.item.count or 0
-
-
-def _cpu(before: Record, after: Record) -> tuple[str, tuple[Sequence[CpuRow], Sequence[CpuRow]]]:
+def _counted_alike(before: Record, after: Record) -> tuple[str, Sequence[CpuRow], Sequence[CpuRow]]:
     """Return the unit and the rows that both records count; waiting for the NPU is its own rows."""
-    sides = [
+    old, new = (
         [row for row in (record.profile.cpu if record.profile else ()) if row.count is not None and row.part != "wait"]
         for record in (before, after)
-    ]
-    units = {row.unit for side in sides for row in side}
-    if not all(sides) or len(units) != 1:
-        return "", ((), ())
-    return units.pop(), (sides[0], sides[1])
+    )
+    units = {row.unit for row in (*old, *new)}
+    return (units.pop(), old, new) if old and new and len(units) == 1 else ("", (), ())
 
 
-def _differences(
-    before: Sequence[Op] | Sequence[CpuRow],
-    after: Sequence[Op] | Sequence[CpuRow],
-    key: Callable[[_Aligned], Hashable],
-    parts: Callable[[_Aligned], Sequence[Hashable]],
-    told: Callable[[_Aligned], tuple[str, str, str, str, int]],
-) -> tuple[RowDifference, ...]:
-    old, new = _rows(before), _rows(after)
-    pairs = list(_aligned(old, new, key, parts))
-    first = {id(row): number for number, row in enumerate(new)}
-    pairs.sort(key=lambda pair: min((first[id(row)] for row in pair[1]), default=len(new)))
-    found = tuple(_difference(left, right, told) for left, right in pairs)
-    if sum(row.old for row in found) != sum(told(row)[4] for row in old) or sum(row.new for row in found) != sum(
-        told(row)[4] for row in new
-    ):
-        raise AssertionError("rows of a comparison do not add up to the totals")
+def _differences(old: Sequence[_Row], new: Sequence[_Row]) -> tuple[RowDifference, ...]:
+    pairs = sorted(_aligned(old, new), key=lambda pair: tuple(min((row.at for row in side), default=len(new))
+                                                               for side in pair[::-1]))  # fmt: skip
+    found = tuple(_difference(left, right) for left, right in pairs)
+    for told, rows in (([row.old for row in found], old), ([row.new for row in found], new)):
+        if sum(told) != sum(row.count for row in rows):
+            raise AssertionError("rows of a comparison do not add up to the totals")
     return found
 
 
-def _rows(items: Sequence[Op] | Sequence[CpuRow]) -> list[_Aligned]:
-    numbers = _delegates(item for item in items if isinstance(item, Op))
-    return [_Aligned(numbers[item.instruction] if isinstance(item, Op) else 0, item) for item in items]
-
-
-def _aligned(
-    old: Sequence[_Aligned],
-    new: Sequence[_Aligned],
-    key: Callable[[_Aligned], Hashable],
-    parts: Callable[[_Aligned], Sequence[Hashable]],
-) -> Iterator[tuple[list[_Aligned], list[_Aligned]]]:
+def _aligned(old: Sequence[_Row], new: Sequence[_Row]) -> Iterator[_Pair]:
     """Yield rows that stand against each other; every row is in one pair."""
-    sides = _by_key(old, key), _by_key(new, key)
-    left: list[_Aligned] = []
-    right: list[_Aligned] = []
-    for name in dict.fromkeys((*sides[0], *sides[1])):
-        mine, other = sides[0].get(name, []), sides[1].get(name, [])
+    sides = _by_key(old), _by_key(new)
+    left: list[_Row] = []
+    right: list[_Row] = []
+    for key in dict.fromkeys((*sides[0], *sides[1])):
+        mine, other = sides[0].get(key, []), sides[1].get(key, [])
         if len(mine) == len(other):
             yield from (([one], [two]) for one, two in zip(mine, other, strict=True))
         elif mine and other:
@@ -275,46 +251,42 @@ def _aligned(
         else:
             left += mine
             right += other
-    yield from _joined(left, right, parts)
+    yield from _joined(left, right)
 
 
-def _by_key(rows: Sequence[_Aligned], key: Callable[[_Aligned], Hashable]) -> dict[Hashable, list[_Aligned]]:
-    found: dict[Hashable, list[_Aligned]] = {}
+def _by_key(rows: Sequence[_Row]) -> dict[Hashable, list[_Row]]:
+    found: dict[Hashable, list[_Row]] = {}
     for row in rows:
-        found.setdefault(key(row), []).append(row)
+        found.setdefault(row.key, []).append(row)
     return found
 
 
-def _joined(
-    left: Sequence[_Aligned], right: Sequence[_Aligned], parts: Callable[[_Aligned], Sequence[Hashable]]
-) -> Iterator[tuple[list[_Aligned], list[_Aligned]]]:
-    """Yield groups of rows that share a part, directly or through another row."""
-    group_of: dict[Hashable, int] = {}
-    groups: dict[int, tuple[list[_Aligned], list[_Aligned]]] = {}
-    order = {id(row): number for number, row in enumerate((*left, *right))}
-    for number, (side, row) in enumerate((*((0, row) for row in left), *((1, row) for row in right))):
-        groups[number] = ([row], []) if side == 0 else ([], [row])
-        for part in parts(row):
-            known = group_of.get(part)
-            if known is not None and known != number:
-                joined = groups.pop(known)
-                groups[number][0].extend(joined[0])
-                groups[number][1].extend(joined[1])
-                group_of = {each: number if at == known else at for each, at in group_of.items()}
-            group_of[part] = number
-    for old, new in groups.values():
+def _joined(left: Sequence[_Row], right: Sequence[_Row]) -> Iterator[_Pair]:
+    """Yield groups of rows that share a part, directly or through another row; the others one by one."""
+    rows = [*((0, row) for row in left), *((1, row) for row in right)]
+    sharing: dict[Hashable, list[tuple[int, _Row]]] = {}
+    for each in rows:
+        for part in each[1].parts:
+            sharing.setdefault(part, []).append(each)
+    grouped: set[tuple[int, _Row]] = set()
+    for start in rows:
+        group, waiting = [], [start]
+        while waiting:
+            each = waiting.pop()
+            if each not in grouped:
+                grouped.add(each)
+                group.append(each)
+                waiting += (other for part in each[1].parts for other in sharing.pop(part, ()))
+        old, new = (sorted((row for side, row in group if side == one), key=lambda row: row.at) for one in (0, 1))
         if old and new:
-            yield sorted(old, key=lambda row: order[id(row)]), sorted(new, key=lambda row: order[id(row)])
+            yield old, new
         else:
             yield from (([row], []) for row in old)
             yield from (([], [row]) for row in new)
 
 
-def _difference(
-    left: Sequence[_Aligned], right: Sequence[_Aligned], told: Callable[[_Aligned], tuple[str, str, str, str, int]]
-) -> RowDifference:
-    before, after = [told(row) for row in left], [told(row) for row in right]
-    old, new = sum(row[4] for row in before), sum(row[4] for row in after)
+def _difference(before: Sequence[_Row], after: Sequence[_Row]) -> RowDifference:
+    old, new = (sum(row.count for row in side) for side in (before, after))
     if not before:
         change = RowChange.NEW
     elif not after:
@@ -323,7 +295,6 @@ def _difference(
         change = RowChange.SPLIT if len(before) < len(after) else RowChange.FUSED
     else:
         change = RowChange.UNCHANGED if old == new else RowChange.FASTER if new < old else RowChange.SLOWER
-    _, name, module, source, _ = (after or before)[0]
-    return RowDifference(
-        change, tuple(row[0] for row in before), tuple(row[0] for row in after), name, module, source, old, new
-    )
+    first = (after or before)[0]
+    ids = [tuple(row.id for row in side) for side in (before, after)]
+    return RowDifference(change, ids[0], ids[1], first.name, first.module, first.source, old, new)

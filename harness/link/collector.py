@@ -40,7 +40,7 @@ from ethos_hil.results.verdict import FailureKind
 _NO_RUN_ID = bytes(16)
 """The run id that a device sends when its package is damaged or missing."""
 _CYCLE_COUNTER = 31
-"""Its bit in the NPU's PMOVSSET. It has 48 bits, 3 days at 1 GHz: a job that wraps it has not been counted."""
+"""Its bit in the NPU's PMOVSSET. The counter has 48 bits: 3 days at 1 GHz."""
 _REASON_FRAMES = (FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
 _MAX_FURTHER = 50
 """Errors after the first that its message lists."""
@@ -333,11 +333,6 @@ class _RunInProgress:
                 f"{prefixes[len(jobs)]}",
                 kind=FailureKind.LINK,
             )
-        if counters["overflows"] >> _CYCLE_COUNTER & 1:
-            raise TargetError(
-                f"the NPU's cycle counter has wrapped in instruction {instruction}, so its cycles are not known",
-                kind=FailureKind.PROFILE,
-            )
         jobs.append(counters)
 
     def step(self, step: dict[str, Any], plan: RunPlan) -> None:
@@ -387,6 +382,7 @@ class _RunInProgress:
                         PrefixRun(job["stream_size"] - STOP_SIZE, job["cycles"], self._events(job, plan))
                         for job in prefixes
                     ),
+                    wrapped=any(job["overflows"] >> _CYCLE_COUNTER & 1 for job in (*prefixes, whole)),
                 )
                 for instruction, (*prefixes, whole) in self._counters.items()
             ),

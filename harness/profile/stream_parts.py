@@ -46,9 +46,14 @@ def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[St
 
     Raises:
         Fault: the stream cannot be decoded.
+        ValueError: a row of the map ends where no operation ends: it would be cut in its middle.
     """
     program = NpuProgram(stream, Configuration.parse(str(npu)))
     rows = rows_of(program, rows)
+    operations = {op.offset for op in program.ops}
+    inside = next((row for row in rows if row.end_offset not in operations), None)
+    if inside is not None:
+        raise ValueError(f"{inside.id} of the delegate map ends at byte {inside.end_offset}, where no operation is")
     allowed = _ends(program)
     found: list[StreamPart] = []
     waiting: list[NpuOp] = []

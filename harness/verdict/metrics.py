@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.outcome import DelegateRun, Outcome
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
@@ -27,6 +27,7 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
     Vela's.
     """
     if profile is not None and profile.method is ProfileMethod.PREFIX:
+        _require_whole_counts(_calls(outcome))
         return prefix_rows(artifact, profile.npu, outcome, profile.event_sets, board.cycle_provenance)
     told = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
     if not told or not outcome.runs:
@@ -50,9 +51,14 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
 def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[Op]) -> tuple[Metric, ...]:
     """Return cycles where the target counts them, the compiler's estimate where it is known, the device's memory, and
     wall seconds.
+
+    Raises:
+        TargetError: kind "profile": the cycle counter has wrapped.
     """
     found = []
     if _counted(board, outcome):
+        # Where operations are told too, `rows` has compared their sum with the counter.
+        _require_whole_counts(call for call in _calls(outcome) if not call.op_events)
         cycles = [run.cycles for run in outcome.runs]
         # With several delegates the sum of medians is not always the median of sums; the rows have to sum to the total.
         by_prefix = [op.cycles or 0 for op in ops if op.method == ProfileMethod.PREFIX]
@@ -78,6 +84,20 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
         phase = "target" if phase == "total" else phase
         found.append(Metric(f"{phase}_seconds", round(value, 4), "s", "host"))
     return tuple(found)
+
+
+def _calls(outcome: Outcome) -> Iterator[DelegateRun]:
+    return (call for run in outcome.runs for call in run.delegates)
+
+
+def _require_whole_counts(calls: Iterable[DelegateRun]) -> None:
+    """Raise TargetError where the cycle counter has wrapped in a job."""
+    wrapped = next((call for call in calls if call.wrapped), None)
+    if wrapped is not None:
+        raise TargetError(
+            f"the NPU's cycle counter has wrapped in instruction {wrapped.instruction}, so its cycles are not known",
+            kind=FailureKind.PROFILE,
+        )
 
 
 def _counted(board: Target, outcome: Outcome) -> bool:

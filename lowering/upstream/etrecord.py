@@ -22,10 +22,7 @@ def etrecord_of(written: Any) -> bytes:
         path = Path(folder) / "program.etrecord"
         written.get_etrecord().save(str(path))
         packed = io.BytesIO()
-        with (
-            zipfile.ZipFile(path) as source,
-            zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as kept,
-        ):
+        with zipfile.ZipFile(path) as source, zipfile.ZipFile(packed, "w") as kept:
             for name in source.namelist():
                 if not name.startswith(_LEFT_OUT):
                     # A fixed date: the same program gives the same file.

@@ -9,11 +9,12 @@ own units are right; cycles are in each event's metadata.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ethos_hil.results.export.exporter import Exporter, NotExportable
+from ethos_hil.results.export.exporter import Exporter, profile_of
 from ethos_hil.results.inference_profile import CpuRow, InferenceProfile
 from ethos_hil.results.record import JOB, Op, Record
 
@@ -52,11 +53,9 @@ def write(record: Record) -> bytes:
         NotExportable: it has no profile.
         ValueError: an operation's identifier comes twice.
     """
-    profile = record.profile
-    if profile is None or not record.ops:
-        raise NotExportable("the record has no profile", "take one with `ethos-hil profile MODEL --json FILE`")
-    named = [op.id for op in record.ops if op.id != JOB]
-    twice = next((name for name in named if named.count(name) > 1), None)
+    profile = profile_of(record)
+    named = Counter(op.id for op in record.ops if op.id != JOB)
+    twice = next((name for name, times in named.items() if times > 1), None)
     if twice is not None:
         raise ValueError(f"operation {twice} comes twice in the record")
     runs = max((len(op.samples) for op in record.ops), default=0) or 1

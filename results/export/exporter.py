@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ethos_hil.results.inference_profile import InferenceProfile
 from ethos_hil.results.plugins import PluginGroup
 from ethos_hil.results.record import Record
 
@@ -21,6 +22,13 @@ class NotExportable(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+def profile_of(record: Record) -> InferenceProfile:
+    """Return the profile of a record. Raises NotExportable where it has none."""
+    if record.profile is None or not record.ops:
+        raise NotExportable("the record has no profile", "take one with `ethos-hil profile MODEL --json FILE`")
+    return record.profile
 
 
 @dataclass(frozen=True)

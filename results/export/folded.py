@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ethos_hil.results.export.exporter import Exporter, NotExportable
+from ethos_hil.results.export.tracks import module_path
 from ethos_hil.results.inference_profile import CpuRow
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import JOB, Op, Record
@@ -48,7 +49,7 @@ def _npu(record: Record) -> Iterator[tuple[tuple[str, ...], int]]:
 
 def _operation(op: Op) -> tuple[str, ...]:
     operators = ("+".join(op.aten_ops),) if op.aten_ops else ()
-    return *_path(op.module), *operators, op.npu_op or op.id
+    return *module_path(op.module), *operators, op.npu_op or op.id
 
 
 def _cpu(record: Record) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -59,11 +60,7 @@ def _cpu(record: Record) -> Iterator[tuple[tuple[str, ...], int]]:
 
 def _instruction(row: CpuRow) -> tuple[str, ...]:
     part = () if row.part == "kernel" else (row.part,)
-    return *_path(row.module), "CPU", row.operator, *part
-
-
-def _path(module: str) -> tuple[str, ...]:
-    return tuple(filter(None, module.split(".")))
+    return *module_path(row.module), "CPU", row.operator, *part
 
 
 def _frame(name: str) -> str:

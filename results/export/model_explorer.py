@@ -11,8 +11,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ethos_hil.results.export.exporter import Exporter, NotExportable
-from ethos_hil.results.inference_profile import CpuRow, InferenceProfile, OpCost
+from ethos_hil.results.export.exporter import Exporter, NotExportable, profile_of
+from ethos_hil.results.export.tracks import module_path
+from ethos_hil.results.inference_profile import CpuRow, OpCost
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import JOB, Op, Record
 
@@ -26,7 +27,7 @@ def graph(record: Record) -> str:
     Raises:
         NotExportable: the record has no profile.
     """
-    profile = _profile(record)
+    profile = profile_of(record)
     rows = {op.id: op for op in record.ops if op.id != JOB}
     kernels = {row.id: row for row in profile.cpu if row.part == "kernel"}
     nodes = {name: _operation(op, profile.costs.get(name)) for name, op in rows.items()}
@@ -54,7 +55,7 @@ def cycles(record: Record) -> str:
     Raises:
         NotExportable: the record has no profile, or no operation has cycles.
     """
-    _profile(record)
+    profile_of(record)
     return _overlay(record, {op.id: op.cycles for op in record.ops}, _provenance(record))
 
 
@@ -64,13 +65,7 @@ def vela(record: Record) -> str:
     Raises:
         NotExportable: the record has no profile, or Vela says nothing of its operations.
     """
-    return _overlay(record, {name: cost.vela_cycles for name, cost in _profile(record).costs.items()}, "vela")
-
-
-def _profile(record: Record) -> InferenceProfile:
-    if record.profile is None or not record.ops:
-        raise NotExportable("the record has no profile", "take one with `ethos-hil profile MODEL --json FILE`")
-    return record.profile
+    return _overlay(record, {name: cost.vela_cycles for name, cost in profile_of(record).costs.items()}, "vela")
 
 
 def _provenance(record: Record) -> str:
@@ -134,7 +129,7 @@ def _node(label: str, module: str, told: Mapping[str, Any]) -> dict[str, Any]:
     """Return a node without its id and edges. A module is a box in the box of its parent."""
     return {
         "label": escaped(label),
-        "namespace": "/".join(escaped(part.replace("/", "|")) for part in module.split(".") if part),
+        "namespace": "/".join(escaped(part.replace("/", "|")) for part in module_path(module)),
         "attrs": _attributes(told),
     }
 

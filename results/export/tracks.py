@@ -87,6 +87,11 @@ def valid(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def module_path(module: str) -> tuple[str, ...]:
+    """Return the names of a module and of those it is in, the outermost first."""
+    return tuple(filter(None, module.split(".")))
+
+
 def _check(timeline: Iterable[Slice], clock: float) -> None:
     for each in timeline:
         if not 0 <= each.begin <= each.end or _ns(each.end, clock) >= _LONGEST:
@@ -173,8 +178,8 @@ def _modules(record: Record, profile: InferenceProfile, clock: float) -> list[Sp
 
     A module ends when a kernel of another one begins.
     """
-    paths = {op.id: _path(op.module) for op in record.ops}
-    paths |= {row.id: _path(row.module) for row in profile.cpu if row.part == "kernel"}
+    paths = {op.id: module_path(op.module) for op in record.ops}
+    paths |= {row.id: module_path(row.module) for row in profile.cpu if row.part == "kernel"}
     running: list[tuple[int, tuple[str, ...]]] = []  # begins, paths
     spans: list[tuple[int, int, tuple[str, ...]]] = []
     now = 0
@@ -195,10 +200,6 @@ def _modules(record: Record, profile: InferenceProfile, clock: float) -> list[Sp
         for begin, end, path in spans
     )
     return [SpanTrack("Modules", shown)] if shown else []
-
-
-def _path(module: str) -> tuple[str, ...]:
-    return tuple(filter(None, module.split(".")))
 
 
 def _counter(levels: Levels, clock: float) -> CounterTrack:

@@ -12,6 +12,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.pmu import EVENTS
 from ethos_hil.harness.profile.rows import prefix_rows
 from ethos_hil.harness.request import RunRequest
@@ -19,6 +20,7 @@ from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Op, Record
@@ -91,6 +93,23 @@ def test_a_lost_prefix_is_noticed() -> None:
     lost = dataclasses.replace(report.outcome, runs=(dataclasses.replace(run, delegates=(less,)),))
     with pytest.raises(TargetError, match="has none"):
         again(lost, report)
+
+
+def test_a_cycle_counter_that_has_wrapped_is_a_failure() -> None:
+    report = profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("npu_active",))
+    board = make_target("virtual", NpuName.parse("ethos-u55-128"))
+    (run,) = report.outcome.runs
+    (call,) = run.delegates
+    wrapped = dataclasses.replace(call, wrapped=True, op_events=())
+    outcome = dataclasses.replace(report.outcome, runs=(dataclasses.replace(run, delegates=(wrapped,)),))
+    plan = ProfilePlan.of(ProfileOptions(ProfileMethod.PREFIX), board, None)
+    for told in (
+        lambda: metrics(report.artifact, board, outcome, report.record.ops),
+        lambda: rows(report.artifact, board, outcome, plan),
+    ):
+        with pytest.raises(TargetError, match=f"wrapped in instruction {call.instruction}, so its cycles") as caught:
+            told()
+        assert caught.value.kind == "profile"
 
 
 def test_what_cannot_be_profiled_is_refused() -> None:

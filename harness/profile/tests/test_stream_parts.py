@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import pytest
@@ -72,3 +73,14 @@ def test_a_loop_is_one_part() -> None:
         for part in parts:
             if part.end is not None and target is not None:
                 assert not min(target, branch.offset) < part.end <= max(target, branch.offset)
+
+
+def test_a_row_that_ends_inside_an_operation_is_refused() -> None:
+    """Otherwise its cut would be lost, and its cycles be with its neighbour without a word."""
+    graph = compiled("residual", "ethos-u55-128")
+    npu = NpuName.parse(graph.npu)
+    right = [row for part in stream_parts(graph.stream, (), npu) for row in part.rows]
+    assert len(stream_parts(graph.stream, right, npu)) == len(right)
+    inside = dataclasses.replace(right[1], end_offset=right[1].end_offset - COMMAND_BYTES)
+    with pytest.raises(ValueError, match=f"npu00001 of the delegate map ends at byte {inside.end_offset}, where no op"):
+        stream_parts(graph.stream, [right[0], inside, *right[2:]], npu)

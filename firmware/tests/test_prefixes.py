@@ -1,0 +1,43 @@
+"""Profiles by prefixes on firmware that is broken on purpose: what it forgets between two jobs is noticed."""
+
+from __future__ import annotations
+
+import pytest
+from saboteur import Change, sabotaged
+
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import Report, run_artifact
+from ethos_hil.harness.targets.contract_programs import contract_programs
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.lowering.npu_name import NpuName
+
+NPU = "ethos-u55-128"
+
+
+def profiled(*changes: Change) -> Report:
+    _, convolutions = contract_programs(NPU)
+    board = make_target("virtual", NpuName.parse(NPU))
+    request = RunRequest("convolutions", npu=NPU, profile=ProfileOptions(ProfileMethod.PREFIX))
+    return run_artifact(convolutions.artifact, board, request, firmware=sabotaged("corstone300", *changes))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "change",
+    [
+        Change("npu/delegate.cc", "  command = kept;\n"),
+        Change("runtime/executor.cc", "  prepare();\n  const npu::Job", "  const npu::Job"),
+    ],
+    ids=["the stream is not restored", "inputs are not copied again"],
+)
+def test_what_the_firmware_forgets_between_jobs_makes_the_last_one_wrong(change: Change) -> None:
+    """The last job runs all of the stream on the inputs, so its outputs are compared like any others."""
+    failure = profiled(change).record.failure
+    assert failure is not None
+    assert failure.kind == "mismatch"
+
+
+@pytest.mark.slow
+def test_what_is_not_changed_is_verified() -> None:
+    assert profiled().record.verdict == "verified"
