@@ -12,6 +12,8 @@ import numpy as np
 
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET, RunRequest
@@ -74,6 +76,7 @@ def run(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
+    profile: ProfileOptions | None = None,
     progress: Reporter | None = None,
 ) -> Result:
     """Lower a model, run it on a target, and compare every output with tosa_reference_model.
@@ -113,6 +116,7 @@ def run(
         allow_cpu_only: accept a program of which nothing is on the NPU.
         require_delegated: fail if an operator is on the CPU; conversions between numbers and integers may be.
         max_cpu_ops: fail if more operators are on the CPU.
+        profile: as `ethos_hil.profile` makes it.
         progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
 
     Returns:
@@ -154,8 +158,42 @@ def run(
         rtol=rtol,
         runner=None if runner is None else Path(runner),
         trust_elf=trust_elf,
+        profile=profile,
     )
     return Result(run_request(request, reporter=progress))
+
+
+def profile(
+    model: Model,
+    inputs: Inputs | None = None,
+    *,
+    found_by: str | None = None,
+    events: Sequence[str] = DEFAULT_EVENTS,
+    **options: Any,
+) -> Result:
+    """Run a model, and account for every cycle: NPU operations, transfers, operators on the CPU (docs/profiles.md).
+
+    Args:
+        model, inputs: as for `run`.
+        found_by: how the cycles of an operation are found: "shares", "prefix" or "trace"; by default what suits the
+            target.
+        events: names of PMU events to count for each row, with "prefix".
+        options: further arguments of `run`, such as npu, target and repeat.
+
+    Returns:
+        The result. Its `record` has the rows (`ops`) with their cycles, and in `profile` why they take them, the rows
+        of the CPU, the timeline, the buffers in memory and the data flow.
+
+    Raises:
+        UsageError: the target cannot do it, no event has such a name, or as for `run`, which may raise more.
+        TargetError: kind "profile": the target's counts contradict one another.
+    """
+    words = [str(each) for each in ProfileMethod]
+    if found_by is not None and found_by not in words:
+        raise UsageError(f"no way to find cycles is called {found_by!r}", hint=f"there are {', '.join(words)}")
+    event_numbers(events)  # wrong ones are said before anything is lowered
+    asked = ProfileOptions(None if found_by is None else ProfileMethod(found_by), tuple(events))
+    return run(model, inputs, profile=asked, **options)
 
 
 def lower(

@@ -11,8 +11,10 @@ from rich.text import Text
 
 from ethos_hil.harness.profile.advice import Advice, advice
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
+from ethos_hil.harness.profile.memory import memory_use
 from ethos_hil.harness.profile.view import By, Group, Sort, groups
 from ethos_hil.harness.render import add_row, head, plain
+from ethos_hil.harness.render_memory import peaks, tables
 from ethos_hil.results.inference_profile import CpuRow, InferenceProfile
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Op, Record
@@ -41,9 +43,14 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
         add_row(facts, "NPU", f"{total:,} cycles ({_provenance(record.ops)}), by {first.method or 'estimate'}")
     if record.profile is not None:
         _add_account(facts, record.profile, total, record.ops)
+    used = list(memory_use(record))
+    if any(each.peak for each in used):
+        add_row(facts, "memory", peaks(used))
     for note in record.notes:
         add_row(facts, "note", note)
     parts: list[RenderableType] = [head(record), facts]
+    if by is By.MEMORY:
+        return Parts(*parts, *tables(used, top))
     if record.ops:
         shown = groups(record.ops, by, sort, depth)
         if by is By.OP:

@@ -166,7 +166,7 @@ def _notes(before: Record, after: Record) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _ComparedRow:
     """A row of one record.
 
     Attributes:
@@ -188,17 +188,17 @@ class _Row:
     parts: tuple[Hashable, ...] = ()
 
 
-_Pair = tuple[Sequence[_Row], Sequence[_Row]]
+_Pair = tuple[Sequence[_ComparedRow], Sequence[_ComparedRow]]
 """Rows of both records that stand against each other."""
 
 
-def _npu_rows(ops: Iterable[Op]) -> list[_Row]:
+def _npu_rows(ops: Iterable[Op]) -> list[_ComparedRow]:
     """Return the rows of operations, without jobs that cost nothing, which only some ways of finding cycles have."""
     ops = [op for op in ops if op.id != JOB or op.cycles]
     # A delegate's call has a number: its instruction shifts when one is added on the CPU.
     calls = {instruction: number for number, instruction in enumerate(dict.fromkeys(op.instruction for op in ops))}
     return [
-        _Row(at, op.id, op.npu_op or op.id, op.module, op.source, op.cycles or 0,
+        _ComparedRow(at, op.id, op.npu_op or op.id, op.module, op.source, op.cycles or 0,
              (op.id == JOB, calls[op.instruction], op.tosa_op, op.module, op.aten_ops), tuple(_parts(op)))
         for at, op in enumerate(ops)
     ]  # fmt: skip
@@ -209,9 +209,9 @@ def _parts(op: Op) -> Iterator[Hashable]:
     return ((operator, place) for operator in op.aten_ops for place in places)
 
 
-def _cpu_rows(rows: Iterable[CpuRow]) -> list[_Row]:
+def _cpu_rows(rows: Iterable[CpuRow]) -> list[_ComparedRow]:
     return [
-        _Row(at, row.id, row.operator if row.part == "kernel" else f"{row.operator}: {row.part}", row.module,
+        _ComparedRow(at, row.id, row.operator if row.part == "kernel" else f"{row.operator}: {row.part}", row.module,
              row.source, row.count or 0, (row.operator, row.part, row.module))
         for at, row in enumerate(rows)
     ]  # fmt: skip
@@ -227,7 +227,7 @@ def _counted_alike(before: Record, after: Record) -> tuple[str, Sequence[CpuRow]
     return (units.pop(), old, new) if old and new and len(units) == 1 else ("", (), ())
 
 
-def _differences(old: Sequence[_Row], new: Sequence[_Row]) -> tuple[RowDifference, ...]:
+def _differences(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> tuple[RowDifference, ...]:
     pairs = sorted(_aligned(old, new), key=lambda pair: tuple(min((row.at for row in side), default=len(new))
                                                                for side in pair[::-1]))  # fmt: skip
     found = tuple(_difference(left, right) for left, right in pairs)
@@ -237,11 +237,11 @@ def _differences(old: Sequence[_Row], new: Sequence[_Row]) -> tuple[RowDifferenc
     return found
 
 
-def _aligned(old: Sequence[_Row], new: Sequence[_Row]) -> Iterator[_Pair]:
+def _aligned(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> Iterator[_Pair]:
     """Yield rows that stand against each other; every row is in one pair."""
     sides = _by_key(old), _by_key(new)
-    left: list[_Row] = []
-    right: list[_Row] = []
+    left: list[_ComparedRow] = []
+    right: list[_ComparedRow] = []
     for key in dict.fromkeys((*sides[0], *sides[1])):
         mine, other = sides[0].get(key, []), sides[1].get(key, [])
         if len(mine) == len(other):
@@ -254,21 +254,21 @@ def _aligned(old: Sequence[_Row], new: Sequence[_Row]) -> Iterator[_Pair]:
     yield from _joined(left, right)
 
 
-def _by_key(rows: Sequence[_Row]) -> dict[Hashable, list[_Row]]:
-    found: dict[Hashable, list[_Row]] = {}
+def _by_key(rows: Sequence[_ComparedRow]) -> dict[Hashable, list[_ComparedRow]]:
+    found: dict[Hashable, list[_ComparedRow]] = {}
     for row in rows:
         found.setdefault(row.key, []).append(row)
     return found
 
 
-def _joined(left: Sequence[_Row], right: Sequence[_Row]) -> Iterator[_Pair]:
+def _joined(left: Sequence[_ComparedRow], right: Sequence[_ComparedRow]) -> Iterator[_Pair]:
     """Yield groups of rows that share a part, directly or through another row; the others one by one."""
     rows = [*((0, row) for row in left), *((1, row) for row in right)]
-    sharing: dict[Hashable, list[tuple[int, _Row]]] = {}
+    sharing: dict[Hashable, list[tuple[int, _ComparedRow]]] = {}
     for each in rows:
         for part in each[1].parts:
             sharing.setdefault(part, []).append(each)
-    grouped: set[tuple[int, _Row]] = set()
+    grouped: set[tuple[int, _ComparedRow]] = set()
     for start in rows:
         group, waiting = [], [start]
         while waiting:
@@ -285,7 +285,7 @@ def _joined(left: Sequence[_Row], right: Sequence[_Row]) -> Iterator[_Pair]:
             yield from (([], [row]) for row in new)
 
 
-def _difference(before: Sequence[_Row], after: Sequence[_Row]) -> RowDifference:
+def _difference(before: Sequence[_ComparedRow], after: Sequence[_ComparedRow]) -> RowDifference:
     old, new = (sum(row.count for row in side) for side in (before, after))
     if not before:
         change = RowChange.NEW

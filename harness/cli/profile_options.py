@@ -47,7 +47,13 @@ PROGRAM_METHOD = Annotated[
     typer.Option(metavar="NAME", help="The method to run, in a program with several. Default: forward, or the first."),
 ]
 TIMEOUT = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")]
-BY = Annotated[str, typer.Option(metavar="module|line|type|op", help="What rows are grouped by.")]
+BY = Annotated[
+    str,
+    typer.Option(
+        metavar="module|line|type|op|memory",
+        help="What rows are grouped by; memory: the bytes in use while each row runs, and who is in them at the peak.",
+    ),
+]
 SORT = Annotated[
     str | None,
     typer.Option(

@@ -18,6 +18,8 @@ class By(enum.StrEnum):
     LINE = "line"
     TYPE = "type"
     OP = "op"
+    MEMORY = "memory"
+    """No groups: the bytes in use while each row runs."""
 
 
 class Sort(enum.StrEnum):
@@ -52,7 +54,7 @@ def groups(ops: Sequence[Op], by: By, sort: Sort, depth: int) -> list[Group]:
 
     Args:
         ops: of a record.
-        by: what to group by.
+        by: what to group by; not `MEMORY`.
         sort: by cycles, the most first, or in the order of the program. Modules stay below the module they are in.
         depth: how many levels of modules to show.
     """

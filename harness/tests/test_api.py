@@ -231,6 +231,20 @@ def test_the_views_of_a_result(result: ethos_hil.Result, tmp_path: Path) -> None
     assert Record.from_json(json.loads(saved.read_text())).verdict is Verdict.VERIFIED
 
 
+def test_a_profile_and_its_comparison(net: Net, x: torch.Tensor, result: ethos_hil.Result) -> None:
+    by_prefix = ethos_hil.profile(net, x, found_by="prefix", events=["npu_active"]).assert_verified()
+    assert {op.method for op in by_prefix.record.ops} == {"prefix"}
+    assert by_prefix.record.profile is not None
+    assert by_prefix.cycles == result.cycles
+    found = ethos_hil.compare(ethos_hil.profile(net, x).record, by_prefix.record)
+    assert found.equal
+    assert result.record.profile is None, "a run is no profile"
+    with pytest.raises(ethos_hil.UsageError, match="no way to find cycles is called 'guessing'"):
+        ethos_hil.profile(net, x, found_by="guessing")
+    with pytest.raises(ethos_hil.UsageError, match="no PMU event is called"):
+        ethos_hil.profile(net, x, events=["guesses"])
+
+
 def test_a_hostile_name_stays_text(result: ethos_hil.Result) -> None:
     import dataclasses
 

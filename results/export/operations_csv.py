@@ -7,13 +7,18 @@ import io
 from collections.abc import Mapping
 
 from ethos_hil.results.export.exporter import Exporter
+from ethos_hil.results.inference_profile import OpCost
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Op, Record
 
-COLUMNS = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance",
-           "instruction", "method", "spread", "merged_with", "events")  # fmt: skip
-"""Names of the fields of `Op`. A field with several operators, lines or events (name=count) separates them by blanks.
-Control characters are shown as escapes."""
+_OF_OP = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance",
+          "instruction", "method", "spread", "merged_with", "events", "samples")  # fmt: skip
+"""Names of the fields of `Op`."""
+_OF_COST = ("bound_by", "macs", "weight_bytes", "vela_cycles")
+"""Names of the fields of `OpCost`, which are empty where the record has no profile."""
+COLUMNS = (*_OF_OP, *_OF_COST)
+"""A field with several operators, lines, events (name=count) or samples separates them by blanks. Control characters
+are shown as escapes."""
 
 
 def write(record: Record) -> str:
@@ -21,19 +26,21 @@ def write(record: Record) -> str:
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)
-    table.writerows(_row(op) for op in record.ops)
+    costs = record.profile.costs if record.profile is not None else {}
+    table.writerows(_row(op, costs.get(op.id)) for op in record.ops)
     return file.getvalue()
 
 
-def _row(op: Op) -> list[str]:
-    return [escaped(_word(getattr(op, name)), keep="\t\n") for name in COLUMNS]
+def _row(op: Op, cost: OpCost | None) -> list[str]:
+    values = [*(getattr(op, name) for name in _OF_OP), *(getattr(cost, name, None) for name in _OF_COST)]
+    return [escaped(_word(value), keep="\t\n") for value in values]
 
 
 def _word(value: object) -> str:
     if isinstance(value, Mapping):
         return " ".join(f"{name}={count}" for name, count in value.items())
     if isinstance(value, tuple):
-        return " ".join(value)
+        return " ".join(map(str, value))
     return "" if value is None else str(value)
 
 

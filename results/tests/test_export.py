@@ -14,6 +14,7 @@ from ethos_hil.results.export.exporter import EXPORTERS, Exporter
 from ethos_hil.results.export.operations_csv import COLUMNS
 from ethos_hil.results.record import Op, Record, TargetInfo
 from ethos_hil.results.store import RunFolder, find_record
+from ethos_hil.results.tests import profiled
 from ethos_hil.results.verdict import Verdict
 
 OPS = (
@@ -66,6 +67,19 @@ def test_csv_has_every_field_of_every_operation() -> None:
         assert tuple(found["sources"].split()) == op.sources
         assert found["cycles"] == ("" if op.cycles is None else str(op.cycles))
         assert (found["id"], found["module"], found["provenance"]) == (op.id, op.module, op.provenance)
+
+
+def test_csv_has_what_a_profile_says_of_costs() -> None:
+    of = profiled.record()
+    first, *_ = csv.DictReader(io.StringIO(text_of("csv", of), newline=""))
+    assert of.profile is not None
+    assert first["id"] == "job"
+    assert first["bound_by"] == "", "a job has no cost"
+    rows = {row["id"]: row for row in csv.DictReader(io.StringIO(text_of("csv", of), newline=""))}
+    cost = of.profile.costs["npu00000"]
+    found = [rows["npu00000"][name] for name in ("bound_by", "macs", "weight_bytes", "vela_cycles")]
+    assert found == [cost.bound_by, str(cost.macs), str(cost.weight_bytes), str(cost.vela_cycles)]
+    assert rows["npu00003"]["samples"].split() == ["250", str(1 << 60), "249"]
 
 
 def test_the_last_record_of_a_store_is_found(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.api import evaluate as evaluate
     from ethos_hil.harness.api import lower as lower
     from ethos_hil.harness.api import preflight as preflight
+    from ethos_hil.harness.api import profile as profile
     from ethos_hil.harness.api import run as run
     from ethos_hil.harness.api import target as target
     from ethos_hil.harness.errors import TargetError as TargetError
@@ -32,18 +33,22 @@ if TYPE_CHECKING:
     from ethos_hil.lowering.errors import ToolError as ToolError
     from ethos_hil.lowering.errors import UsageError as UsageError
     from ethos_hil.lowering.vela_options import VelaOptions as VelaOptions
+    from ethos_hil.results.comparison import Incomparable as Incomparable
+    from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
+    from ethos_hil.results.comparison import compare as compare
     from ethos_hil.results.record import Record as Record
     from ethos_hil.results.verdict import FailureKind as FailureKind
     from ethos_hil.results.verdict import Verdict as Verdict
 
 _HOMES = {
-    "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "run", "target"),
+    "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "profile", "run", "target"),
     "harness.errors": ("TargetError", "TargetNotAvailable"),
     "harness.request": ("RunRequest",),
     "harness.result": ("NotVerified", "Result"),
     "lowering.artifact": ("Artifact",),
     "lowering.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
     "lowering.vela_options": ("VelaOptions",),
+    "results.comparison": ("Incomparable", "ProfileComparison", "compare"),
     "results.record": ("Record",),
     "results.verdict": ("FailureKind", "Verdict"),
 }

@@ -66,7 +66,8 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     status, out, err = ethos_hil("exporters")
     assert (status, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [
-        ["chrome", ".trace.json"], ["csv", ".csv"], ["etdump", ".etdp"], ["folded", ".folded"], ["json", ".json"],
+        ["advice", ".advice.json"], ["chrome", ".trace.json"], ["csv", ".csv"], ["etdump", ".etdp"],
+        ["folded", ".folded"], ["json", ".json"],
         ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
         ["model-explorer-vela", ".vela.json"], ["parquet", ".parquet"], ["perfetto", ".pftrace"],
     ]  # fmt: skip
@@ -77,7 +78,7 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     [
         (
             ("record.json", "--to", "cvs"),
-            "no exporter is called 'cvs' (did you mean csv? exporters: chrome, csv, etdump, folded, json",
+            "no exporter is called 'cvs' (did you mean csv? exporters: advice, chrome, csv, etdump, folded, json",
         ),
         (("absent.json", "--to", "csv"), "absent.json cannot be read: No such file or directory"),
         (("empty", "--to", "csv"), "empty has no record: no run in it has a record"),

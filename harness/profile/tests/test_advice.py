@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.harness.profile.advice import Advice, advice
+from ethos_hil.harness.profile.advice_json import EXPORTER
 from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
+from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.record import Record
 
 MODELS = Path(__file__).with_name("advised.py")
@@ -85,6 +88,14 @@ def test_it_names_the_line() -> None:
         n for n, text in enumerate(MODELS.read_text().splitlines(), 1) if "permute" in text and "return" in text
     )
     assert f"advised.py:{line}" in given.what
+
+
+def test_programs_read_it() -> None:
+    record = profiled("permuted", "ethos-u55-128")
+    told = json.loads(EXPORTER.write(record))
+    assert [Advice(**{**each, "rows": tuple(each["rows"])}) for each in told["advice"]] == list(advice(record))
+    with pytest.raises(NotExportable):
+        EXPORTER.write(dataclasses.replace(record, profile=None))
 
 
 def test_a_record_without_a_profile_has_none() -> None:
