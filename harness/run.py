@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 _GRID = (
     "the cycle counter of Arm's FVPs is said to move in steps of 1,000 (seen on an FVP 11.27), so rows may be off by "
-    "as much; the event npu_active is not"
+    "as much; the event npu_active is not; the CPU's cycles on an FVP are not cycle-accurate"
 )
 
 

@@ -88,6 +88,7 @@ class LaunchSettings:
         statistics: whether to print statistics.
         rules: of the strict board, that the program must keep.
         pmu_trace: where the NPU's trace goes, or None.
+        counter: whether the processor's cycle counter counts, instructions.
     """
 
     model: FvpModel
@@ -104,6 +105,7 @@ class LaunchSettings:
     statistics: bool
     rules: frozenset[Rule] = frozenset()
     pmu_trace: Path | None = None
+    counter: bool = False
 
 
 def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
@@ -169,6 +171,7 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
         statistics="stat" in flags,
         rules=FOREIGN_BOARD if strict_board else frozenset(),
         pmu_trace=_pmu_trace(model, values),
+        counter="count-instructions" in flags,
     )
 
 

@@ -53,6 +53,13 @@ OPTIONS = (
     Option("version", "", "", _HONOURED, "print what this is"),
     Option("trust-elf", "", "", _HONOURED, "not an FVP's: let the program reach all files and run commands, as there"),
     Option("strict-board", "", "", _HONOURED, "not an FVP's: fail where a real board may not forgive the program"),
+    Option(
+        "count-instructions",
+        "",
+        "",
+        _HONOURED,
+        "not an FVP's: the processor's cycle counter counts instructions, which takes longer",
+    ),
     Option("quiet", "q", "", _HONOURED, "leave out the lines that begin with Info"),
     Option("stat", "s", "", _HONOURED, "print times and counts at the end"),
     Option("run", "R", "", _IGNORED, "it always runs at once"),

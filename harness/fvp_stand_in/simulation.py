@@ -246,7 +246,7 @@ def _machine(
     # The model uses one thread for matrix products; creating more costs 33 ms of CPU at every start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     soc = replace(settings.model.soc, boot=settings.boot)
-    fittings = Fittings.of(soc, settings.rules, foreign=True)
+    fittings = replace(Fittings.of(soc, settings.rules, foreign=True), cycle_counter=settings.counter)
     qemu = equipped_qemu(
         soc,
         settings.rules,

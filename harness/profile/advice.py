@@ -6,7 +6,7 @@ test_advice.py` has a model for each, and shows that the remedy helps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ethos_hil.harness.profile.cpu import KERNEL
@@ -30,7 +30,7 @@ class Advice:
     """Something that costs time, and what to do about it.
 
     Attributes:
-        kind: "layout", "transposition", "cpu-operator", "activations", "weights" or "channels".
+        kind: "layout", "flatten", "transposition", "cpu-operator", "activations", "weights" or "channels".
         what: what takes the time, where, and why.
         remedy: what to do.
         saving: cycles that the remedy saves at most, the CPU's instructions counted as cycles.
@@ -62,10 +62,13 @@ def advice(record: Record) -> tuple[Advice, ...]:
 
 
 def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
-    """Transpositions: those that the model asks for, and those between PyTorch's layout and the NPU's."""
+    """Transpositions: those that the model asks for, and those between PyTorch's layout and the NPU's, at the border of
+    a delegate or inside it.
+    """
     turning = [op for op in record.ops if op.tosa_op == "TRANSPOSE"]
     asked = [op for op in turning if any(name.startswith(_MOVES) for name in op.aten_ops)]
-    others = [op for op in turning if op not in asked]
+    inside = [op for op in turning if op not in asked and _is_inside(op.id, {each.id for each in turning}, profile)]
+    others = [op for op in turning if op not in asked and op not in inside]
     if asked:
         yield Advice(
             "transposition",
@@ -73,6 +76,16 @@ def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
             "keep one layout through the model: leave out a permute whose effect a later one undoes",
             _cycles(asked),
             _ids(asked),
+        )
+    if inside:
+        yield Advice(
+            "flatten",
+            f"{_count(inside, 'transposition')} inside the model, where a flatten, view or reshape needs PyTorch's "
+            f"order of a map's elements, {_take(inside)}, for {_lines(inside)}",
+            "pool the map to one pixel before it is flattened, or put a convolution as large as the map in place of "
+            "the flatten and the linear layer",
+            _cycles(inside),
+            _ids(inside),
         )
     if others:
         yield Advice(
@@ -83,6 +96,22 @@ def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
             _cycles(others),
             _ids(others),
         )
+
+
+def _is_inside(row: str, turning: Set[str], profile: InferenceProfile) -> bool:
+    """Return whether a transposition is between two other operations of one delegate, not at its border."""
+    before = {edge.target: edge.source for edge in profile.edges}
+    after = {edge.source: edge.target for edge in profile.edges}
+    return all(_beyond(row, turning, step) in profile.costs for step in (before, after))
+
+
+def _beyond(row: str, turning: Set[str], step: Mapping[str, str]) -> str:
+    """Return the first row behind transpositions, which may be none of the NPU's."""
+    passed: set[str] = set()
+    while row in turning and row not in passed:
+        passed.add(row)
+        row = step.get(row, "")
+    return row
 
 
 def _cpu_operators(record: Record, profile: InferenceProfile) -> Iterator[Advice]:

@@ -138,6 +138,7 @@ class FvpTarget(Target):
         # Frames go into a file, which keeps up with any speed; the processor waits for the UART in simulated time.
         self.clocks = Clocks(baud=find_soc(soc).peripheral_hz // LEAST_BAUD_DIVIDER)
         self.cycle_provenance = "modelled" if self.launcher else "fvp"
+        self.cpu_unit = "instructions" if self.launcher else "cycles"
         self._macs = npu.macs
         self._fast = fast
         self._trust_elf = trust_elf
@@ -175,7 +176,11 @@ class FvpTarget(Target):
             trace = folder / "trace.json.gz"
             if self.tracing:
                 chosen = chosen.then(self._settings(Use.TRACE, trace=str(trace)))
-            with self._started(image.elf, chosen.values, folder, timeout) as simulation, UartFile(path) as uart:
+            counter = image.plan.time_steps and self.launcher
+            with (
+                self._started(image.elf, chosen.values, folder, timeout, counter=counter) as simulation,
+                UartFile(path) as uart,
+            ):
                 try:
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
                     traced = self._traced(simulation, trace) if self.tracing else None
@@ -319,13 +324,16 @@ class FvpTarget(Target):
         return silence(find_soc(self.soc), f"{self._fvp.board_path}.uart0")
 
     @contextlib.contextmanager
-    def _started(self, elf: bytes, values: Mapping[str, str], folder: Path, timeout: float) -> Iterator[Simulation]:
-        """Start the FVP with `elf`. It is ended on leaving the context, or by `reset`."""
+    def _started(
+        self, elf: bytes, values: Mapping[str, str], folder: Path, timeout: float, *, counter: bool = False
+    ) -> Iterator[Simulation]:
+        """Start the FVP with `elf`. It is ended on leaving the context, or by `reset`. A launcher is asked for its
+        `counter`; an FVP always has one.
+        """
         image = folder / "image.elf"
         image.write_bytes(elf)
-        simulation = Simulation(
-            self.command(values, image, timeout), folder, {TRUST_VARIABLE: "1"} if self._trust_elf else {}
-        )
+        command = [*self.command(values, image, timeout), *(["--count-instructions"] if counter else [])]
+        simulation = Simulation(command, folder, {TRUST_VARIABLE: "1"} if self._trust_elf else {})
         self._running.callback(simulation.stop)
         try:
             yield simulation

@@ -91,6 +91,10 @@ def _networks(options: LabOptions) -> list[Command]:
     return [_module("random_models", "--count", 60, "--seed", options.seed, "-j", options.jobs)]
 
 
+def _profiles(options: LabOptions) -> list[Command]:
+    return [_module("profiles", "--count", 40, "--seed", options.seed, "-j", options.jobs)]
+
+
 def _fuzz(options: LabOptions) -> list[Command]:
     targets = [f"fuzz-{name}" for name in FUZZERS]
     return [
@@ -142,6 +146,7 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "conformance": _conformance,
     "random": _random,
     "networks": _networks,
+    "profiles": _profiles,
     "fuzz": _fuzz,
     "mutants": _mutants,
     "upstream": _upstream,
@@ -164,8 +169,8 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run conformance, random graphs and networks, fuzzing, mutants, upstream's tests, peers, the zoo, stress, suites,
-    proofs, and the benchmark in turn.
+    """Run conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's tests, peers, the zoo,
+    stress, suites, proofs, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

@@ -93,3 +93,19 @@ def permuted() -> Method:
 def unpermuted() -> Method:
     """The same without it."""
     return _method(nn.ReLU(), 1, 48, 96)
+
+
+def _classifier(pool: nn.Module, features: int) -> Method:
+    torch.manual_seed(0)
+    layers = (nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(), pool, nn.Flatten(), nn.Linear(features, 10))
+    return _method(nn.Sequential(*layers), 1, 3, 32, 32, channels_last=True)
+
+
+def flattened() -> Method:
+    """A classifier that flattens a map of several pixels."""
+    return _classifier(nn.AvgPool2d(2), 16 * 7 * 7)
+
+
+def pooled() -> Method:
+    """The same with a map of one pixel."""
+    return _classifier(nn.AdaptiveAvgPool2d(1), 16)

@@ -42,6 +42,7 @@ def found(record: Record, kind: str) -> Advice | None:
     ("kind", "npu", "model", "followed"),
     [
         ("layout", "ethos-u55-128", ("channels_first", None), ("channels_last", None)),
+        ("flatten", "ethos-u55-128", ("flattened", None), ("pooled", None)),
         ("transposition", "ethos-u55-128", ("permuted", None), ("unpermuted", None)),
         ("cpu-operator", "ethos-u55-128", ("sort_between", None), ("relu_between", None)),
         (
@@ -88,6 +89,14 @@ def test_it_names_the_line() -> None:
         n for n, text in enumerate(MODELS.read_text().splitlines(), 1) if "permute" in text and "return" in text
     )
     assert f"advised.py:{line}" in given.what
+
+
+@pytest.mark.slow
+def test_a_transposition_inside_the_model_is_not_its_inputs_layout() -> None:
+    record = profiled("flattened", "ethos-u55-128")
+    assert any(op.tosa_op == "TRANSPOSE" for op in record.ops)
+    assert found(record, "flatten") is not None
+    assert found(record, "layout") is None, "its input is in the NPU's layout already"
 
 
 def test_programs_read_it() -> None:
