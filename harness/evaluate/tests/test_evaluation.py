@@ -217,7 +217,9 @@ def artifact() -> Artifact:
     return lower(small(), NPU)
 
 
-def test_arguments_that_cannot_be(ethos_hil: Run, data: Path) -> None:
+def test_arguments_that_cannot_be(ethos_hil: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # To wait for another process, which lowers the same model, is said in a second line.
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
     (data / "my.ini").write_text("[System_Config.Slow]\ncore_clock=quick\n")
     for arguments, words in (
         (("--data", "data.py:labeled"), ["no function 'labeled'", "did you mean labelled?"]),
