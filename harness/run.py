@@ -19,6 +19,7 @@ from ethos_hil.harness.image.preflight import Destination, check_firmware, exami
 from ethos_hil.harness.link_choice import run_image
 from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
+from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.profile.account import inference_profile
@@ -313,7 +314,9 @@ def _run_artifact(
     if own is not None and own.doubt is not None:
         doubts = (own.doubt, *doubts)
     notes = (*doubts, *said, *report.record.notes)
-    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
+    digest = "" if isinstance(firmware, Runner) else hashlib.sha256(firmware).hexdigest()
+    record = dataclasses.replace(report.record, notes=notes, firmware_sha256=digest)
+    return dataclasses.replace(report, record=record)
 
 
 def _run_runner(
@@ -495,6 +498,9 @@ def judge(
         method=artifact.method,
         runner=_runner_info(runner) if runner is not None else None,
         profile=profile,
+        created=environment.now(),
+        clock_hz=system.core_clock if (system := compiled_for.system(artifact)) is not None else 0.0,
+        timing_model=timing_model_id() if board.cycle_provenance == "modelled" else "",
     )
     return Report(record, answer)
 

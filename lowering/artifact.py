@@ -30,7 +30,7 @@ from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.program_delegates import ProgramDelegates
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
 _ETRECORD = "program.etrecord"
@@ -133,6 +133,7 @@ class Artifact:
 
     Attributes:
         key: its key in the cache; "" for a .pte that was not lowered here.
+        question: digest of what was asked (`ethos_hil.lowering.key`); "" as well.
         model: the user's name for it.
         npu: the NPU it is compiled for, or None when nothing is delegated and the file does not state it, or when TOSA
             is the end product.
@@ -191,6 +192,7 @@ class Artifact:
     method: str = FORWARD
     others: tuple[LoweredMethod, ...] = ()
     etrecord: bytes = b""
+    question: str = ""
 
     @cached_property
     def program(self) -> Program:
@@ -268,6 +270,7 @@ class Artifact:
         manifest: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "key": self.key,
+            "question": self.question,
             "model": self.model,
             "npu": self.npu.name if self.npu else None,
             "memory_mode": asdict(self.memory_mode) if self.memory_mode else None,
@@ -356,6 +359,7 @@ class Artifact:
             return cls.of_methods(
                 [_method(number, entry, files) for number, entry in enumerate(manifest["methods"])],
                 key=manifest["key"],
+                question=manifest["question"],
                 model=manifest["model"],
                 npu=NpuName.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],

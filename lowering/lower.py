@@ -16,7 +16,7 @@ from ethos_hil.lowering.collector import collecting_seldom
 from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.host_modules import HostModules
-from ethos_hil.lowering.key import model_key
+from ethos_hil.lowering.key import ModelIdentity, identity
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.npu_name import NpuName
@@ -129,17 +129,22 @@ def lower(
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
             early = _quantised_by_users(model, exported, toolchain)
             etrecord = etrecord and not whole
-            asked = (
-                *(("whole",) if whole else ()),
-                *(("etrecord",) if etrecord else ()),
-                *(("leave", *sorted(set(leave))) if leave else ()),
-            )
+            asked = (*(("whole",) if whole else ()), *(("leave", *sorted(set(leave))) if leave else ()))
             programs = {name: ready.program for name, ready in early.items()}
-            key = model_key(exported, model, (*toolchain.key, *asked), programs)
+            target_key = (*toolchain.key, *asked, *(("etrecord",) if etrecord else ()))
+            known = identity(exported, model, target_key, (*toolchain.wishes, *asked), quantised=programs)
         artifact, _ = cache.get_or_make(
-            key,
+            known.key,
             lambda: _compile(
-                model, exported, early, toolchain, key, whole=whole, asked=tuple(leave), hosts=hosts, etrecord=etrecord
+                model,
+                exported,
+                early,
+                toolchain,
+                known,
+                whole=whole,
+                asked=tuple(leave),
+                hosts=hosts,
+                etrecord=etrecord,
             ),
         )
     return artifact.called(model.label)
@@ -257,7 +262,7 @@ def _compile(
     exported: Mapping[str, torch.export.ExportedProgram],
     early: Mapping[str, _Ready],
     toolchain: Toolchain,
-    key: str,
+    known: ModelIdentity,
     *,
     whole: bool,
     asked: tuple[str, ...],
@@ -271,7 +276,7 @@ def _compile(
         spec = toolchain.compile_spec
     with apply(SPEED), one_torch_thread():
         return _lowered(
-            model, exported, early, toolchain, spec, key, whole=whole, asked=asked, hosts=hosts, etrecord=etrecord
+            model, exported, early, toolchain, spec, known, whole=whole, asked=asked, hosts=hosts, etrecord=etrecord
         )
 
 
@@ -281,7 +286,7 @@ def _lowered(
     early: Mapping[str, _Ready],
     toolchain: Toolchain,
     spec: Any,
-    key: str,
+    known: ModelIdentity,
     *,
     whole: bool,
     asked: tuple[str, ...],
@@ -342,7 +347,8 @@ def _lowered(
     check_source_unchanged()
     artifact = Artifact.of_methods(
         methods,
-        key=key,
+        key=known.key,
+        question=known.question,
         model=model.label,
         npu=ethosu.vela.npu if ethosu is not None else None,
         memory_mode=ethosu.vela.mode if ethosu is not None else None,

@@ -100,7 +100,7 @@ def compare(before: Record, after: Record) -> ProfileComparison:
     """Compare two records.
 
     Raises:
-        Incomparable: they do not answer one question, or one was not verified, or has no cycles.
+        Incomparable: they are of different NPUs, targets or models of time, or one was not verified, or has no cycles.
     """
     provenance = _require_comparable(before, after)
     npu = _differences(_npu_rows(before.ops), _npu_rows(after.ops))
@@ -129,10 +129,12 @@ def _require_comparable(before: Record, after: Record) -> str:
         ("system-config", "system configuration", lambda record: record.system_config),
         ("provenance", "provenance of cycles", _provenance),
         ("target", "target", _place),
+        ("fvp", "FVP", lambda record: record.versions.get("fvp", "")),
+        ("timing-model", "timing model", lambda record: record.timing_model),
     )
     for code, name, of in sides:
         old, new = of(before), of(after)
-        if old != new:
+        if old != new and (code != "timing-model" or (old and new)):  # records of before do not name theirs
             raise Incomparable(code, f"the {name} differs: {old or 'unknown'} and {new or 'unknown'}", (
                 "take both on one target, for one NPU, in one memory mode"
             ))  # fmt: skip
@@ -149,6 +151,9 @@ def _place(record: Record) -> str:
 
 
 def _notes(before: Record, after: Record) -> Iterator[str]:
+    questions = [record.artifact.question if record.artifact is not None else "" for record in (before, after)]
+    if all(questions) and questions[0] != questions[1]:
+        yield "what was asked differs: the model, its inputs, how it is quantised, or what is left to the CPU"
     if before.model != after.model:
         yield f"the models have different names: {before.model} and {after.model}"
     if before.method != after.method:

@@ -6,6 +6,7 @@ import functools
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
@@ -26,6 +27,11 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+def now() -> str:
+    """Return the time as a record has it: UTC, ISO 8601, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def machine() -> dict[str, str | int]:

@@ -97,12 +97,16 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number with its unit and provenance (measured, fvp, modelled, vela, instructions; `host` for wall time)."""
+    """A number with its unit and provenance (measured, fvp, modelled, vela, instructions; `host` for wall time).
+
+    `samples` are its values in each execution, in order, where there are several.
+    """
 
     name: str
     value: float
     unit: str
     provenance: str
+    samples: tuple[float, ...] = ()
 
 
 JOB = "job"
@@ -234,6 +238,23 @@ class CpuOp:
 
 
 @dataclass(frozen=True)
+class DelegateInfo:
+    """What a delegate consists of: digests (SHA-256, hexadecimal) by which a change can be traced to its cause.
+
+    Attributes:
+        instruction: the method's instruction that calls it.
+        tosa_sha256: of the TOSA program that the compiler was given; "" for a .pte that was not lowered here.
+        stream_sha256: of the command stream.
+        weights_sha256: of the encoded weights and scales.
+    """
+
+    instruction: int
+    tosa_sha256: str
+    stream_sha256: str
+    weights_sha256: str
+
+
+@dataclass(frozen=True)
 class ArtifactInfo:
     """The artifact that ran.
 
@@ -246,6 +267,10 @@ class ArtifactInfo:
         cpu_calls: the calls of `cpu_ops` with place and reason.
         scheme: how it was quantised: "a8w8", "a16w8", "a8w8, a16w8 in head", "quantizer NAME", "as given" by a model
             that was quantised already; "" where it was not, or nothing is known.
+        question: digest of what was asked: the model with its inputs, how it is quantised, what is left to the CPU;
+            without versions, target, and lines of the source. Of a .pte that was not lowered here, "pte:" and its
+            digest. "" in records that do not have it.
+        delegates: in the order of their calls.
     """
 
     sha256: str
@@ -256,6 +281,8 @@ class ArtifactInfo:
     delegated: int | None = None
     cpu_calls: tuple[CpuOp, ...] = ()
     scheme: str = ""
+    question: str = ""
+    delegates: tuple[DelegateInfo, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -286,7 +313,9 @@ class Record:
     set when the failure is a mismatch. `memory_mode` is Vela's name of the mode that the program was compiled for, ""
     where unknown, `system_config` that of the clock and the memories. `preflight` has its rows when one of them is the
     failure. `method` is the program's method that ran. `text` is what the target wrote, if the model writes text.
-    `profile` is what `ethos-hil profile` adds.
+    `profile` is what `ethos-hil profile` adds. `created` is when the record was made (UTC, ISO 8601). `clock_hz` is the
+    NPU's clock in the system configuration, 0 where that is not known. `firmware_sha256` is the digest of the firmware,
+    `timing_model` the id of the model that modelled cycles come from; "" where there is none.
     """
 
     verdict: Verdict
@@ -312,6 +341,10 @@ class Record:
     method: str = "forward"
     text: str = ""
     profile: InferenceProfile | None = None
+    created: str = ""
+    clock_hz: float = 0.0
+    firmware_sha256: str = ""
+    timing_model: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -340,7 +373,7 @@ class Record:
                 divergence=_divergence(data.get("divergence")),
                 outputs=tuple(_output(item) for item in data["outputs"]),
                 accuracy=tuple(_accuracy(item) for item in data.get("accuracy", ())),
-                metrics=tuple(_known(Metric, item) for item in data["metrics"]),
+                metrics=tuple(_metric(item) for item in data["metrics"]),
                 ops=tuple(_op(item) for item in data["ops"]),
                 artifact=None if data["artifact"] is None else _artifact(data["artifact"]),
                 versions=dict(data["versions"]),
@@ -354,6 +387,10 @@ class Record:
                 runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
                 preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),
                 test=None if data.get("test") is None else _known(SuiteTest, data["test"]),
+                created=str(data.get("created", "")),
+                clock_hz=float(data.get("clock_hz", 0.0)),
+                firmware_sha256=str(data.get("firmware_sha256", "")),
+                timing_model=str(data.get("timing_model", "")),
                 profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -401,6 +438,10 @@ def _accuracy(data: Mapping[str, Any]) -> Accuracy:
     return _known(Accuracy, {**data, "index": tuple(data["index"]), **numbers})
 
 
+def _metric(data: Mapping[str, Any]) -> Metric:
+    return _known(Metric, {**data, "samples": tuple(data.get("samples", ()))})
+
+
 def _op(data: Mapping[str, Any]) -> Op:
     lists = {name: tuple(data.get(name, ())) for name in ("sources", "samples")}
     return _known(Op, {**data, "aten_ops": tuple(data["aten_ops"]), **lists})
@@ -416,4 +457,5 @@ def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:
 def _artifact(data: Mapping[str, Any]) -> ArtifactInfo:
     lists = {"cpu_ops": tuple(data["cpu_ops"]), "vela_flags": tuple(data.get("vela_flags", ()))}
     calls = tuple(_known(CpuOp, call) for call in data.get("cpu_calls", ()))
-    return _known(ArtifactInfo, {**data, **lists, "cpu_calls": calls})
+    delegates = tuple(_known(DelegateInfo, each) for each in data.get("delegates", ()))
+    return _known(ArtifactInfo, {**data, **lists, "cpu_calls": calls, "delegates": delegates})

@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ class RunFolder:
             return
         manifest = {
             "schema_version": 1,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "created": environment.now(),
             "command": list(sys.argv if command is None else command),
             "machine": environment.machine(),
             "versions": environment.versions(),

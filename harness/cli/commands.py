@@ -252,6 +252,7 @@ def _failed(request: RunRequest, error: EthosHilError) -> Record:
         runner=_runner(request.runner),
         artifact=examined.artifact if examined is not None else None,
         preflight=examined.checks if examined is not None else (),
+        created=environment.now(),
     )
 
 

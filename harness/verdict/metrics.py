@@ -63,7 +63,8 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
         # With several delegates the sum of medians is not always the median of sums; the rows have to sum to the total.
         by_prefix = [op.cycles or 0 for op in ops if op.method == ProfileMethod.PREFIX]
         total = sum(by_prefix) if by_prefix else statistics.median_low(cycles)
-        found.append(Metric("npu_cycles", total, "cycles", board.cycle_provenance))
+        samples = tuple(cycles) if len(cycles) > 1 else ()
+        found.append(Metric("npu_cycles", total, "cycles", board.cycle_provenance, samples))
         if min(cycles) != max(cycles):
             found.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
             found.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from ethos_hil.lowering import key as module
-from ethos_hil.lowering.key import model_key
+from ethos_hil.lowering.key import identity, model_key
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import Method, TorchModel, from_module
+from ethos_hil.lowering.model import Method, TorchModel, from_module, load_model
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.export import export
@@ -81,6 +81,45 @@ def test_each_version_moves_the_key(name: str, monkeypatch: pytest.MonkeyPatch) 
     changed = versions() | {name: "another"}
     monkeypatch.setattr(module, "versions", lambda: changed)
     assert key_of(scaled()) != before
+
+
+def question_of(model: TorchModel, target: tuple[str, ...] = ("vela",), wishes: tuple[str, ...] = ("a8w8",)) -> str:
+    exported = {name: export(each.module, each.example_inputs) for name, each in model.methods.items()}
+    return identity(exported, model, target, wishes).question
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_each_property_of_the_model_is_another_question(name: str) -> None:
+    assert question_of(OTHERS[name]()) != question_of(scaled())
+
+
+@pytest.mark.parametrize("name", versions())
+def test_a_version_is_no_part_of_the_question(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = question_of(scaled())
+    changed = versions() | {name: "another"}
+    monkeypatch.setattr(module, "versions", lambda: changed)
+    assert question_of(scaled()) == before
+
+
+def test_nor_is_the_target_but_how_it_is_quantised_is() -> None:
+    assert question_of(scaled(), ("another",)) == question_of(scaled())
+    assert question_of(scaled(), wishes=("a16w8",)) != question_of(scaled())
+
+
+def test_code_that_moves_to_another_line_is_the_same_question(tmp_path: Path) -> None:
+    text = "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
+    text += "def net():\n    return Net(), (torch.ones(1, 4),)\n"
+    found = []
+    for name, lines in (("first", ""), ("second", "# one more line\n")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "net.py").write_text(lines + text)
+        model = load_model(f"{folder / 'net.py'}:net")
+        assert isinstance(model, TorchModel)
+        found.append((key_of(model), question_of(model)))
+    (key, question), (other_key, other_question) = found
+    assert key != other_key
+    assert question == other_question
 
 
 def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:

@@ -62,6 +62,11 @@ class Toolchain(abc.ABC):
     def key(self) -> tuple[str, ...]:
         """The properties of the target that decide the result, for the artifact's key."""
 
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """What of it was asked by the user and is no property of the target."""
+        return (str(self.scheme), *(("as-upstream",) if self.as_upstream else ()))
+
     @cached_property
     def compile_spec(self) -> Any:
         """Upstream's compile spec. Importing its class takes seconds.

@@ -13,7 +13,7 @@ import pytest
 from ethos_hil.results import comparison
 from ethos_hil.results.comparison import Incomparable, RowChange, compare
 from ethos_hil.results.inference_profile import CpuRow, InferenceProfile
-from ethos_hil.results.record import JOB, Op, Record, TargetInfo
+from ethos_hil.results.record import JOB, ArtifactInfo, Op, Record, TargetInfo
 from ethos_hil.results.verdict import Verdict
 
 
@@ -112,14 +112,30 @@ REFUSED = {
     "system-config": record(STEM, system_config="Ethos_U55_Deep_Embedded"),
     "provenance": record(dataclasses.replace(STEM, provenance="measured")),
     "target": record(STEM, target=TargetInfo("corstone-300", "fvp", "corstone-300")),
+    "fvp": record(STEM, versions={"fvp": "FVP 11.27"}),
+    "timing-model": record(STEM, timing_model="another"),
 }
 
 
 @pytest.mark.parametrize("code", REFUSED)
 def test_what_may_not_be_compared_is_refused(code: str) -> None:
     with pytest.raises(Incomparable) as caught:
-        compare(record(STEM), REFUSED[code])
+        compare(record(STEM, timing_model="one"), REFUSED[code])
     assert caught.value.code == code
+
+
+def test_another_question_is_a_note() -> None:
+    """Who follows an advice compares the model with what it was before."""
+    asked = [ArtifactInfo("ab", 1, 1, (), question=question) for question in ("one", "two", "")]
+    notes = compare(record(STEM, artifact=asked[0]), record(STEM, artifact=asked[1])).notes
+    assert any(note.startswith("what was asked differs") for note in notes)
+    for other in (asked[0], asked[2]):
+        notes = compare(record(STEM, artifact=asked[0]), record(STEM, artifact=other)).notes
+        assert not any(note.startswith("what was asked differs") for note in notes)
+
+
+def test_a_timing_model_that_is_not_known_is_no_other_one() -> None:
+    assert compare(record(STEM), record(STEM, timing_model="one")).equal
 
 
 def test_a_row_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from ethos_hil.results.record import (
     Accuracy,
     ArtifactInfo,
     Check,
+    DelegateInfo,
     Divergence,
     Failure,
     Metric,
@@ -53,9 +54,16 @@ RECORD = Record(
     ),
     outputs=(Output("output 0", (1, 10), "float32", "tosa_reference_model", 10, 3, math.inf, "[0, 4]", 0.25),),
     accuracy=(Accuracy("output 0", "PyTorch, float64", -math.inf, None, math.inf, (0, 4), 1.5, math.inf),),
-    metrics=(Metric("npu_cycles", 1234, "cycles", "modelled"),),
+    metrics=(Metric("npu_cycles", 1234, "cycles", "modelled", (1234, 1235)),),
     ops=(Op("npu0", "Conv2D", "CONV2D", ("aten.conv2d.default",), "stem", "net.py:12", 7, "modelled", ("net.py:12",)),),
-    artifact=ArtifactInfo("ab" * 32, 4096, 1, ("quantized_decomposed::quantize_per_tensor.out",)),
+    artifact=ArtifactInfo(
+        "ab" * 32,
+        4096,
+        1,
+        ("quantized_decomposed::quantize_per_tensor.out",),
+        question="12" * 32,
+        delegates=(DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),),
+    ),
     versions={"torch": "2.13.0"},
     executions=1,
     notes=("a table was moved",),
@@ -73,6 +81,10 @@ RECORD = Record(
         buffers=(Buffer(1, "Sram", "conv", "npu0", 16, 0, 1),),
         edges=(Edge("input 0", "npu0", 16),),
     ),
+    created="2026-11-24T09:30:00+00:00",
+    clock_hz=500e6,
+    firmware_sha256="9a" * 32,
+    timing_model="bc" * 8,
 )
 
 
@@ -97,14 +109,16 @@ def test_json_has_the_documented_fields() -> None:
     assert data["accuracy"][0].keys() == {
         *("name", "reference", "sqnr_db", "cosine", "max_abs_error", "index", "expected", "found")
     }
-    assert {"name", "value", "unit", "provenance"} == data["metrics"][0].keys()
+    assert {"name", "value", "unit", "provenance", "samples"} == data["metrics"][0].keys()
     assert data["ops"][0].keys() == {
         *("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "cycles", "provenance", "sources"),
         *("instruction", "method", "spread", "merged_with", "events", "samples"),
     }
-    assert {"sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls", "scheme"} == data[
-        "artifact"
-    ].keys()
+    assert data["artifact"].keys() == {
+        *("sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls", "scheme"),
+        *("question", "delegates"),
+    }
+    assert data["artifact"]["delegates"][0].keys() == {"instruction", "tosa_sha256", "stream_sha256", "weights_sha256"}
     assert {"path", "sha256"} == data["runner"].keys()
     assert {"id", "operator", "case", "profile", "source"} == data["test"].keys()
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
@@ -141,7 +155,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
-    "system_config", "text", "profile",
+    "system_config", "text", "profile", "created", "clock_hz", "firmware_sha256", "timing_model",
 }  # fmt: skip
 
 

@@ -102,6 +102,7 @@ class Trial:
             console=self.error.console if self.error is not None else (),
             preflight=_checks(self.error),
             memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
+            created=environment.now(),
         )
 
     @property

@@ -173,4 +173,5 @@ def _record(
         versions=environment.versions(),
         executions=1,
         notes=(*artifact.notes, *notes),
+        created=environment.now(),
     )
