@@ -315,7 +315,9 @@ def _run_artifact(
         doubts = (own.doubt, *doubts)
     notes = (*doubts, *said, *report.record.notes)
     digest = "" if isinstance(firmware, Runner) else hashlib.sha256(firmware).hexdigest()
-    record = dataclasses.replace(report.record, notes=notes, firmware_sha256=digest)
+    # Not in `judge`, which also judges an answer that was recorded, with another firmware and another model.
+    model = timing_model_id() if board.cycle_provenance == "modelled" else ""
+    record = dataclasses.replace(report.record, notes=notes, firmware_sha256=digest, timing_model=model)
     return dataclasses.replace(report, record=record)
 
 
@@ -500,7 +502,6 @@ def judge(
         profile=profile,
         created=environment.now(),
         clock_hz=system.core_clock if (system := compiled_for.system(artifact)) is not None else 0.0,
-        timing_model=timing_model_id() if board.cycle_provenance == "modelled" else "",
     )
     return Report(record, answer)
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
+from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Record
@@ -27,6 +28,7 @@ from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
 from ethos_hil.suites.trial import declared
 from ethos_hil.suites.trial.declared import DeclaredCase
+from ethos_hil.suites.trial.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.suites.trial.run_trial import Trial, place
 
 PROFILES = ("MI", "BI", "U55_BI", "U85_BI")
@@ -81,6 +83,15 @@ def test_it_is_judged_as_when_it_ran(replay: Callable[..., Record], recordings: 
         cycles = record.metric("npu_cycles")
         assert cycles is not None
         assert sum(op.cycles or 0 for op in record.ops) == cycles.value > 0
+    assert (record.firmware_sha256, record.timing_model) == ("", ""), "today's were not asked"
+
+
+def test_a_wrapped_counter_is_recorded() -> None:
+    for wrapped in (False, True):
+        run = Run(0, 0, (), (DelegateRun(1, 0, 5, (None,), (), wrapped=wrapped),))
+        arrays: Arrays = {}
+        told = json.loads(json.dumps(outcome_to_json(Outcome(b"", b"", b"", 0, 0, {}, (run,), (), {}), arrays)))
+        assert outcome(told, arrays).runs == (run,)
 
 
 def failure_of(record: Record) -> tuple[str, str]:

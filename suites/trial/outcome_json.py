@@ -27,6 +27,7 @@ def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
                     "delegate": call.delegate,
                     "cycles": call.cycles,
                     "events": call.events,
+                    "wrapped": call.wrapped,
                     "outputs": _keep(call.outputs, f"run{number}.call{len(calls)}", arrays),
                     "op_events": [list(dataclasses.astuple(event)) for event in call.op_events],
                 }
@@ -67,6 +68,7 @@ def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
                 events=tuple(call["events"]),
                 outputs=_kept(call["outputs"], arrays),
                 op_events=tuple(OpEvent(*event) for event in call["op_events"]),
+                wrapped=call["wrapped"],
             )
             for call in run["delegates"]
         )

@@ -42,7 +42,7 @@ from ethos_hil.results.regular_file import opened
 from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _NOT_COMPARED = ("python", "ethos-hil-lowering", "ethos-hil-patches", "ethos-hil-installed")
 """Versions that do not make a recording stale: lowering may change, and today's code judges the old answer. Another
 machine may have another build of the same version.
