@@ -25,22 +25,21 @@ _ANNOTATION, _TYPE, _TRACK, _NAME, _VALUE = 4, 9, 11, 23, 44
 _BEGIN, _END, _COUNTER = 1, 2, 4
 # DebugAnnotation
 _INTEGER, _STRING, _ANNOTATION_NAME = 4, 6, 10
-# TrackDescriptor, ProcessDescriptor, CounterDescriptor
-_UUID, _TRACK_NAME, _PROCESS, _PARENT, _COUNTER_OF, _CHILD_ORDER, _RANK = 1, 2, 3, 5, 8, 11, 12
+# TrackDescriptor, CounterDescriptor
+_UUID, _TRACK_NAME, _PARENT, _COUNTER_OF, _CHILD_ORDER, _RANK = 1, 2, 5, 8, 11, 12
 _EXPLICIT = 3
-_PID, _PROCESS_NAME = 1, 6
 _UNIT_NAME = 6
 
 
 def write(record: Record) -> bytes:
-    """Return the trace: descriptors of the process and its tracks, then all events in the order of time.
+    """Return the trace: the group, its tracks, then all events in the order of time.
 
     Raises:
         NotExportable: the record has no timeline.
     """
     group = tracks(record)
-    process = _message(_PROCESS, _number(_PID, 1) + _text(_PROCESS_NAME, group.name))
-    packets = [_descriptor(_number(_UUID, 1) + process + _number(_CHILD_ORDER, _EXPLICIT))]
+    # A track that is no process: the UI (release 52) sorts the tracks of a process by their names, whatever is said.
+    packets = [_descriptor(_number(_UUID, 1) + _text(_TRACK_NAME, group.name) + _number(_CHILD_ORDER, _EXPLICIT))]
     events: list[tuple[int, bytes]] = []
     every: tuple[SpanTrack | CounterTrack, ...] = (*group.spans, *group.counters)
     for uuid, track in enumerate(every, start=2):

@@ -62,9 +62,13 @@ def shown(content: bytes) -> Shown:
             track = packet.track_descriptor
             assert track.uuid not in tracks
             tracks[track.uuid] = track
-            if track.HasField("process"):
-                found.process = track.process.process_name
+            if not track.HasField("parent_uuid"):
+                assert not found.process, "one group of tracks"
+                assert not track.HasField("process"), "whose tracks are sorted by name"
+                assert track.child_ordering == TrackDescriptor.EXPLICIT
+                found.process = track.name
                 continue
+            assert track.sibling_order_rank == track.uuid, "in the order in which they come"
             assert track.parent_uuid in tracks, "a parent comes first"
             assert track.name not in found.slices
             if track.HasField("counter"):
