@@ -106,3 +106,13 @@ def test_dc4_stops_the_output_where_it_is_enabled(tmp_path: Path, size: int) -> 
         for start in range(0, len(sent), size):
             uart.write(sent[start : start + size])
         assert (tmp_path / "uart").read_bytes() == received
+
+
+def test_what_starts_qemu_does_not_import_the_npus_model() -> None:
+    """QEMU starts while Python imports it."""
+    code = (
+        "import sys, ethos_hil.harness.fvp_stand_in.simulation, ethos_hil.harness.fvp_stand_in.command_line\n"
+        "print(sorted({'numpy', 'ethos_hil.harness.npu', 'torch'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
