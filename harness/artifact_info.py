@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-
-from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.placement import Placement
 from ethos_hil.results.record import ArtifactInfo, CpuOp, DelegateInfo
 
@@ -22,23 +20,8 @@ def info(artifact: Artifact) -> ArtifactInfo:
         cpu_calls=cpu_ops(placed),
         scheme=artifact.scheme or "",
         question=f"pte:{artifact.sha256}" if artifact.foreign else artifact.question,
-        delegates=tuple(map(_delegate, artifact.delegates)),
+        delegates=tuple(DelegateInfo(each.instruction, *each.digests) for each in artifact.delegates),
     )
-
-
-def _delegate(delegate: Delegate) -> DelegateInfo:
-    tosa = delegate.tosa if delegate.compiled is None else delegate.compiled
-    blob = delegate.blob if delegate.vela else None
-    return DelegateInfo(
-        delegate.instruction,
-        _sha256(tosa),
-        _sha256(None if blob is None else blob.command_stream),
-        _sha256(None if blob is None else blob.weights),
-    )
-
-
-def _sha256(data: bytes | None) -> str:
-    return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def cpu_ops(placed: Placement) -> tuple[CpuOp, ...]:

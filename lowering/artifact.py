@@ -104,6 +104,16 @@ class Delegate:
         """The parsed delegate blob; its scratch_size is the NPU's working memory in bytes."""
         return VelaBlob.parse(self.vela, f"delegate {self.index}")
 
+    @cached_property
+    def digests(self) -> tuple[str, str, str]:
+        """SHA-256, hexadecimal, of the TOSA program that was compiled, of the command stream, and of the weights; "" of
+        what there is not. Records of every run have them.
+        """
+        tosa = self.tosa if self.compiled is None else self.compiled
+        parts = (self.blob.command_stream, self.blob.weights) if self.vela else (None, None)
+        found = ["" if part is None else hashlib.sha256(part).hexdigest() for part in (tosa, *parts)]
+        return found[0], found[1], found[2]
+
 
 @dataclass(frozen=True)
 class LoweredMethod:

@@ -33,16 +33,6 @@ class ModelIdentity:
     question: str
 
 
-def model_key(
-    exported: Mapping[str, torch.export.ExportedProgram],
-    model: TorchModel,
-    target: Sequence[str],
-    quantised: Mapping[str, torch.export.ExportedProgram] = MappingProxyType({}),
-) -> str:
-    """Return the key of `identity`."""
-    return identity(exported, model, target, quantised=quantised).key
-
-
 def identity(
     exported: Mapping[str, torch.export.ExportedProgram],
     model: TorchModel,

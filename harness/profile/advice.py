@@ -67,8 +67,10 @@ def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
     """
     turning = [op for op in record.ops if op.tosa_op == "TRANSPOSE"]
     asked = [op for op in turning if any(name.startswith(_MOVES) for name in op.aten_ops)]
-    inside = [op for op in turning if op not in asked and _is_inside(op.id, {each.id for each in turning}, profile)]
-    others = [op for op in turning if op not in asked and op not in inside]
+    rest = [op for op in turning if op not in asked]
+    within = _inside({op.id for op in turning}, profile)
+    inside = [op for op in rest if op.id in within]
+    others = [op for op in rest if op.id not in within]
     if asked:
         yield Advice(
             "transposition",
@@ -98,11 +100,11 @@ def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
         )
 
 
-def _is_inside(row: str, turning: Set[str], profile: InferenceProfile) -> bool:
-    """Return whether a transposition is between two other operations of one delegate, not at its border."""
+def _inside(turning: Set[str], profile: InferenceProfile) -> Set[str]:
+    """Return the transpositions that are between two other operations of the NPU, not at the border of a delegate."""
     before = {edge.target: edge.source for edge in profile.edges}
     after = {edge.source: edge.target for edge in profile.edges}
-    return all(_beyond(row, turning, step) in profile.costs for step in (before, after))
+    return {row for row in turning if all(_beyond(row, turning, step) in profile.costs for step in (before, after))}
 
 
 def _beyond(row: str, turning: Set[str], step: Mapping[str, str]) -> str:

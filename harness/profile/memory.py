@@ -31,12 +31,13 @@ class MemoryUse:
     @property
     def at_peak(self) -> int:
         """The number of the first row during which the most bytes are in use."""
-        return next((at for at, (_, size) in enumerate(self.rows) if size == self.peak), 0)
+        return max(range(len(self.rows)), key=lambda at: self.rows[at][1], default=0)
 
     @property
     def living(self) -> tuple[Buffer, ...]:
         """What is in use then, the largest first."""
-        found = (each for each in self.buffers if each.first <= self.at_peak <= each.last)
+        at = self.at_peak
+        found = (each for each in self.buffers if each.first <= at <= each.last)
         return tuple(sorted(found, key=lambda each: -each.size))
 
 

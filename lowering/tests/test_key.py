@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from ethos_hil.lowering import key as module
-from ethos_hil.lowering.key import identity, model_key
+from ethos_hil.lowering.key import identity
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, TorchModel, from_module, load_model
 from ethos_hil.lowering.npu_name import NpuName
@@ -39,9 +39,9 @@ def scaled(factor: float = 2.0, weight: float = 1.0, example: float = 1.0, calib
 
 
 def key_of(model: TorchModel, target: tuple[str, ...] = ("vela",)) -> str:
-    return model_key(
+    return identity(
         {name: export(each.module, each.example_inputs) for name, each in model.methods.items()}, model, target
-    )
+    ).key
 
 
 def with_method(**changes: Any) -> TorchModel:

@@ -180,11 +180,11 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
 
 
 def key_of(model: TorchModel, npu: NpuName = U55, mode: str = "Shared_Sram") -> str:
-    from ethos_hil.lowering.key import model_key
+    from ethos_hil.lowering.key import identity
     from ethos_hil.lowering.upstream.export import export
 
     exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
-    return model_key(exported, model, EthosUToolchain(VelaSetup.default(npu, MemoryMode.parse(mode)), "a8w8").key)
+    return identity(exported, model, EthosUToolchain(VelaSetup.default(npu, MemoryMode.parse(mode)), "a8w8").key).key
 
 
 NET = """

@@ -174,7 +174,7 @@ def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, sa
 def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
     from dataclasses import replace
 
-    from ethos_hil.lowering.key import model_key
+    from ethos_hil.lowering.key import identity
     from ethos_hil.lowering.upstream.export import export
 
     model = load_model(f"{user_file}:good")
@@ -182,9 +182,9 @@ def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
 
     def key(methods: dict[str, Method]) -> str:
         changed = replace(model, methods=methods)
-        return model_key(
+        return identity(
             {name: export(each.module, each.example_inputs) for name, each in methods.items()}, changed, ()
-        )
+        ).key
 
     one, two = model.methods["one"], model.methods["two"]
     keys = [
