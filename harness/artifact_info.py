@@ -21,6 +21,7 @@ def info(artifact: Artifact) -> ArtifactInfo:
         scheme=artifact.scheme or "",
         question=f"pte:{artifact.sha256}" if artifact.foreign else artifact.question,
         delegates=tuple(DelegateInfo(each.instruction, *each.digests) for each in artifact.delegates),
+        lowering="" if artifact.foreign else artifact.versions.get("ethos-hil-lowering", ""),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
-from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.image.inputs import InputSet, digest_of
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, OWN_CLOCKS, Clocks, Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.link_choice import run_image
@@ -317,7 +317,11 @@ def _run_artifact(
     digest = "" if isinstance(firmware, Runner) else hashlib.sha256(firmware).hexdigest()
     # Not in `judge`, which also judges an answer that was recorded, with another firmware and another model.
     model = timing_model_id() if board.cycle_provenance == "modelled" else ""
-    record = dataclasses.replace(report.record, notes=notes, firmware_sha256=digest, timing_model=model)
+    # Our firmware leaves the timing adapters of an FVP and of an MPS3's FPGA as they are after reset.
+    adapters = "reset" if board.kind != "virtual" and not isinstance(firmware, Runner) else ""
+    record = dataclasses.replace(
+        report.record, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
+    )
     return dataclasses.replace(report, record=record)
 
 
@@ -501,6 +505,7 @@ def judge(
         runner=_runner_info(runner) if runner is not None else None,
         profile=profile,
         created=environment.now(),
+        inputs_sha256=digest_of(answer.input_sets),
         clock_hz=system.core_clock if (system := compiled_for.system(artifact)) is not None else 0.0,
     )
     return Report(record, answer)

@@ -31,6 +31,11 @@ def one_line(text: str) -> str:
     return escaped(" ".join(text.split()))
 
 
+def valid(text: str) -> str:
+    r"""Return a text as UTF-8 can have it: a lone surrogate, such as a byte of a damaged name, becomes `\udc80`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def cut(text: str, length: int) -> str:
     """Return `text`, or its first `length` characters and how many bytes (UTF-8) follow them."""
     if len(text) <= length:

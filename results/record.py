@@ -271,6 +271,7 @@ class ArtifactInfo:
             without versions, target, and lines of the source. Of a .pte that was not lowered here, "pte:" and its
             digest. "" in records that do not have it.
         delegates: in the order of their calls.
+        lowering: digest of the code of ours that lowered it; "" where it was not lowered here.
     """
 
     sha256: str
@@ -283,6 +284,7 @@ class ArtifactInfo:
     scheme: str = ""
     question: str = ""
     delegates: tuple[DelegateInfo, ...] = ()
+    lowering: str = ""
 
 
 @dataclass(frozen=True)
@@ -303,6 +305,23 @@ class SuiteTest:
 
 
 @dataclass(frozen=True)
+class RunInfo:
+    """The run that a record belongs to.
+
+    Attributes:
+        name: of its run folder.
+        commit: of the git work tree that it was started in, "" where there is none.
+        dirty: whether that tree had changes.
+        shard: which part of the tests this process's machine ran, "2/4"; "" for all.
+    """
+
+    name: str
+    commit: str = ""
+    dirty: bool = False
+    shard: str = ""
+
+
+@dataclass(frozen=True)
 class Record:
     """A finished run, whatever its verdict.
 
@@ -315,7 +334,9 @@ class Record:
     failure. `method` is the program's method that ran. `text` is what the target wrote, if the model writes text.
     `profile` is what `ethos-hil profile` adds. `created` is when the record was made (UTC, ISO 8601). `clock_hz` is the
     NPU's clock in the system configuration, 0 where that is not known. `firmware_sha256` is the digest of the firmware,
-    `timing_model` the id of the model that modelled cycles come from; "" where there is none.
+    `timing_model` the id of the model that modelled cycles come from, `inputs_sha256` the digest of all input sets;
+    "" where there is none. `timing_adapters` says what is known of those between the NPU and its memories: "reset" if
+    nobody sets them, "" where there are none or a user's runner may. `run` is set by the run folder that keeps it.
     """
 
     verdict: Verdict
@@ -345,6 +366,9 @@ class Record:
     clock_hz: float = 0.0
     firmware_sha256: str = ""
     timing_model: str = ""
+    inputs_sha256: str = ""
+    timing_adapters: str = ""
+    run: RunInfo | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -391,6 +415,9 @@ class Record:
                 clock_hz=float(data.get("clock_hz", 0.0)),
                 firmware_sha256=str(data.get("firmware_sha256", "")),
                 timing_model=str(data.get("timing_model", "")),
+                inputs_sha256=str(data.get("inputs_sha256", "")),
+                timing_adapters=str(data.get("timing_adapters", "")),
+                run=None if data.get("run") is None else _known(RunInfo, data["run"]),
                 profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
         except (KeyError, TypeError, AttributeError) as error:

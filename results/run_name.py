@@ -1,4 +1,4 @@
-"""The names of run folders, and their default parent folder."""
+"""The names of run folders, and the default folders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import secrets
 from datetime import UTC, datetime
 
 DEFAULT_ROOT = "results/runs"
+DEFAULT_HISTORY = "results/history"
 
 
 def new_name() -> str:

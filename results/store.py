@@ -13,13 +13,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.results import environment
 from ethos_hil.results.files import write_whole
-from ethos_hil.results.record import Record
+from ethos_hil.results.record import Record, RunInfo
 from ethos_hil.results.regular_file import read_bytes, read_text
 from ethos_hil.results.run_name import new_name
 
@@ -29,19 +29,24 @@ MANIFEST = "manifest.json"
 class RunFolder:
     """One run's folder. This process writes it; other processes write it too where it is shared."""
 
-    def __init__(self, root: Path, *, name: str | None = None, command: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, root: Path, *, name: str | None = None, command: Sequence[str] | None = None, shard: str = ""
+    ) -> None:
         """Make a folder under `root` with its manifest.
 
         Args:
             root: the folder that has the run folders.
             name: name of a folder that several processes share; the first of them makes it. By default a new name.
             command: the command that started the run, by default this process's arguments.
+            shard: which part of the tests runs here, "2/4"; "" for all.
 
         Raises:
             OSError: the folder cannot be made or written.
         """
         self.path = root / (name or new_name())
         self.path.mkdir(parents=True, exist_ok=name is not None)
+        commit = environment.commit(Path.cwd())
+        self.info = RunInfo(self.path.name, str(commit["commit"] or ""), bool(commit["dirty"]), shard)
         if (self.path / MANIFEST).exists():
             return
         manifest = {
@@ -50,7 +55,8 @@ class RunFolder:
             "command": list(sys.argv if command is None else command),
             "machine": environment.machine(),
             "versions": environment.versions(),
-            **environment.commit(Path.cwd()),
+            **commit,
+            **({"shard": shard} if shard else {}),
         }
         try:
             write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")  # two writers write the same text
@@ -60,13 +66,13 @@ class RunFolder:
             raise
 
     def append(self, record: Record) -> None:
-        """Add one complete line; it is on disk when this returns.
+        """Add one complete line, which names this run; it is on disk when this returns.
 
         Raises:
             OSError: the line could not be written; the file is unchanged.
         """
         path = self.path / f"records-{os.getpid()}.jsonl"
-        line = (record.dumps() + "\n").encode()
+        line = (replace(record, run=self.info).dumps() + "\n").encode()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             before = os.fstat(descriptor).st_size
@@ -102,20 +108,25 @@ class Skipped:
 def read(root: Path) -> Iterator[StoredRecord | Skipped]:
     """Return all records under `root`, oldest run first. An unreadable item is reported, never fatal."""
     for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
-        try:
-            manifest: dict[str, Any] = json.loads(read_text(folder / MANIFEST))
-            created = str(manifest["created"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            yield Skipped(str(folder), f"no usable {MANIFEST}: {error}")
-            continue
-        for path in sorted(folder.glob("records-*.jsonl")):
-            for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
-                if not line:
-                    continue
-                try:
-                    yield StoredRecord(folder.name, created, Record.from_json(json.loads(line)))
-                except ValueError as error:
-                    yield Skipped(f"{path}:{number}", f"not a complete record: {error}")
+        yield from read_run(folder)
+
+
+def read_run(folder: Path) -> Iterator[StoredRecord | Skipped]:
+    """Return the records of one run folder. An unreadable item is reported, never fatal."""
+    try:
+        manifest: dict[str, Any] = json.loads(read_text(folder / MANIFEST))
+        created = str(manifest["created"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        yield Skipped(str(folder), f"no usable {MANIFEST}: {error}")
+        return
+    for path in sorted(folder.glob("records-*.jsonl")):
+        for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+            if not line:
+                continue
+            try:
+                yield StoredRecord(folder.name, created, Record.from_json(json.loads(line)))
+            except (ValueError, RecursionError) as error:
+                yield Skipped(f"{path}:{number}", f"not a complete record: {error}")
 
 
 def find_record(path: Path) -> Record:

@@ -21,7 +21,7 @@ BARE = re.compile(r"`(?:\w+/)*(?P<name>\w+\.(?:py|cc|h|toml|md))`")
 MODULE = re.compile(r"(?<![\w.])ethos_hil(?:\.\w+)+")
 MAKE = re.compile(r"`make ([a-z-]+)")
 # Made by commands, or by a reader who follows a tutorial.
-MADE = ("results/runs",)
+MADE = ("results/runs", "results/history")
 
 
 def paths_in(text: str) -> set[str]:

@@ -20,6 +20,7 @@ from ethos_hil.harness.cli import answer_options, completion, lower_options, qua
 from ethos_hil.harness.cli.cache import cache
 from ethos_hil.harness.cli.compare import compare
 from ethos_hil.harness.cli.evaluate import evaluate
+from ethos_hil.harness.cli.history import history
 from ethos_hil.harness.cli.image import image
 from ethos_hil.harness.cli.model_options import (
     ALLOW_CPU_ONLY,
@@ -71,6 +72,7 @@ app = typer.Typer(
 )
 
 app.add_typer(cache, name="cache")
+app.add_typer(history, name="history")
 app.command()(evaluate)
 app.command()(profile)
 app.command()(compare)

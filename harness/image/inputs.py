@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,16 @@ from ethos_hil.lowering.zip_members import BadArchive
 from ethos_hil.results.regular_file import opened
 
 InputSet = tuple[np.ndarray, ...]
+
+
+def digest_of(input_sets: Sequence[InputSet]) -> str:
+    """Return the SHA-256 of input sets, hexadecimal: of each array's dtype, shape and elements, in order."""
+    digest = hashlib.sha256()
+    for entry in input_sets:
+        digest.update(f"{len(entry)} inputs\n".encode())
+        for array in entry:
+            digest.update(f"{describe(array)}\n".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 class ArrayForm(Protocol):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ethos_hil.results.export.counters import Level, Levels, memory_in_use, multiplying, port_rates
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.inference_profile import CpuRow, InferenceProfile, Slice
+from ethos_hil.results.plain_text import valid
 from ethos_hil.results.record import JOB, Op, Record
 
 Details = tuple[tuple[str, str | int], ...]
@@ -80,11 +81,6 @@ def tracks(record: Record) -> TrackGroup:
         tuple(found),
         tuple(_counter(each, clock) for each in levels),
     )
-
-
-def valid(text: str) -> str:
-    r"""Return a text as UTF-8 can have it: a lone surrogate, such as a byte of a damaged name, becomes `\udc80`."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def module_path(module: str) -> tuple[str, ...]:

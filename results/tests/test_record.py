@@ -20,6 +20,7 @@ from ethos_hil.results.record import (
     Op,
     Output,
     Record,
+    RunInfo,
     RunnerInfo,
     SuiteTest,
     TargetInfo,
@@ -63,6 +64,7 @@ RECORD = Record(
         ("quantized_decomposed::quantize_per_tensor.out",),
         question="12" * 32,
         delegates=(DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),),
+        lowering="ef" * 8,
     ),
     versions={"torch": "2.13.0"},
     executions=1,
@@ -85,6 +87,9 @@ RECORD = Record(
     clock_hz=500e6,
     firmware_sha256="9a" * 32,
     timing_model="bc" * 8,
+    inputs_sha256="de" * 32,
+    timing_adapters="reset",
+    run=RunInfo("20261124T093000Z-123456", "f0" * 20, True, "2/4"),
 )
 
 
@@ -116,10 +121,11 @@ def test_json_has_the_documented_fields() -> None:
     }
     assert data["artifact"].keys() == {
         *("sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls", "scheme"),
-        *("question", "delegates"),
+        *("question", "delegates", "lowering"),
     }
     assert data["artifact"]["delegates"][0].keys() == {"instruction", "tosa_sha256", "stream_sha256", "weights_sha256"}
     assert {"path", "sha256"} == data["runner"].keys()
+    assert {"name", "commit", "dirty", "shard"} == data["run"].keys()
     assert {"id", "operator", "case", "profile", "source"} == data["test"].keys()
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
 
@@ -156,6 +162,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
     "system_config", "text", "profile", "created", "clock_hz", "firmware_sha256", "timing_model",
+    "inputs_sha256", "timing_adapters", "run",
 }  # fmt: skip
 
 

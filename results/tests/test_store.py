@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.append(RECORD)
     folder.append(RECORD)
-    assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [RECORD, RECORD]
+    kept = replace(RECORD, run=folder.info)
+    assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [kept, kept]
+    assert folder.info.name == folder.path.name
     manifest = json.loads((folder.path / "manifest.json").read_text())
     assert {"machine", "versions", "commit", "command", "created"} <= manifest.keys()
 
@@ -39,7 +42,8 @@ RunFolder(Path(sys.argv[1]), name={name!r}, command=["pytest", "suites"]).append
     for process in [subprocess.Popen(command) for _ in range(2)]:
         assert process.wait() == 0
     found = [item for item in read(tmp_path) if isinstance(item, StoredRecord)]
-    assert [(item.run, item.record) for item in found] == [(name, RECORD)] * 2
+    kept = replace(RECORD, run=RunFolder(tmp_path, name=name).info)
+    assert [(item.run, item.record) for item in found] == [(name, kept)] * 2
     assert len(list((tmp_path / name).glob("*.jsonl"))) == 2
     assert json.loads((tmp_path / name / "manifest.json").read_text())["command"] == ["pytest", "suites"]
     assert {path.suffix for path in (tmp_path / name).iterdir()} == {".json", ".jsonl"}
@@ -93,7 +97,8 @@ def test_a_full_disk_loses_nothing_and_leaves_nothing_half_written(tmp_path: Pat
     command = [sys.executable, "-B", "-c", FULL_DISK, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["refused", "refused", "refused"]
-    assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [RECORD]
+    kept = [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)]
+    assert kept == [replace(RECORD, run=kept[0].run)]
     assert not [item for item in read(tmp_path) if isinstance(item, Skipped)]
     assert (tmp_path / "report.json").read_text() == "before"
     assert not list(tmp_path.glob(".report*"))

@@ -17,8 +17,8 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescri
 
 from ethos_hil.results.export import chrome_trace, perfetto
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.tracks import valid
 from ethos_hil.results.inference_profile import Slice
+from ethos_hil.results.plain_text import valid
 from ethos_hil.results.record import JOB, Record
 from ethos_hil.results.tests.profiled import HOSTILE, hostile, large, record, with_profile
 

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ethos_hil.results.comparison import Incomparable as Incomparable
     from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
     from ethos_hil.results.comparison import compare as compare
+    from ethos_hil.results.history import BadHistory as BadHistory
+    from ethos_hil.results.history import History as History
     from ethos_hil.results.record import Record as Record
     from ethos_hil.results.verdict import FailureKind as FailureKind
     from ethos_hil.results.verdict import Verdict as Verdict
@@ -49,6 +51,7 @@ _HOMES = {
     "lowering.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
     "lowering.vela_options": ("VelaOptions",),
     "results.comparison": ("Incomparable", "ProfileComparison", "compare"),
+    "results.history": ("BadHistory", "History"),
     "results.record": ("Record",),
     "results.verdict": ("FailureKind", "Verdict"),
 }

@@ -1,0 +1,214 @@
+"""`ethos-hil history`: what a number was in each run, and where it changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.history import BadHistory, Compacted, History, HistoryPoint, NumberChange, compact
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.record import json_number
+from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT
+from ethos_hil.results.store import MANIFEST
+
+_FOLDER = Annotated[Path, typer.Option("--history", metavar="DIR", help="The folder with a Parquet file for each run.")]
+_JSON = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")]
+_TEXT = "Only tests and models with this text in their name."
+_HERE = Path(DEFAULT_HISTORY)
+
+history = typer.Typer(invoke_without_command=True)
+
+
+@history.callback()
+def runs(context: typer.Context, folder: _FOLDER = _HERE, as_json: _JSON = False, debug: DEBUG = False) -> None:
+    """Show the runs of a history; with a command, what is in them.
+
+    A history is a folder with one Parquet file for each run: `add` writes it from run folders. Files of several
+    machines may be put into one folder. DuckDB and pandas read them too; docs/formats.md has the columns.
+    """
+    context.obj = folder
+    if context.invoked_subcommand is None:
+        with _errors(folder):
+            _print(History(folder).runs(), as_json)
+
+
+@history.command()
+def add(
+    context: typer.Context,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[RUNS]...", help=f"Run folders, or folders of them. Default: {DEFAULT_ROOT}."),
+    ] = None,
+    as_json: _JSON = False,
+    debug: DEBUG = False,
+) -> None:
+    """Add runs to the history. A run that is in it already is written anew if it has more records since.
+
+    Example: ethos-hil history --history /mnt/nightly add results/runs
+    """
+    from ethos_hil.harness.progress import Live
+
+    folder: Path = context.obj
+    done: list[Compacted] = []
+    with Live() as live, _errors(folder):
+        for run in _run_folders(runs or [Path(DEFAULT_ROOT)]):
+            live.stage(f"Adding {one_line(run.name)}")
+            done.append(compact(run, folder))
+    for skipped in (each for one in done for each in one.skipped):
+        sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
+    _print(({"run": one.path.stem, "records": one.records, "added": one.fresh, "file": str(one.path)} for one in done),
+           as_json)  # fmt: skip
+
+
+@history.command()
+def show(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help=_TEXT)],
+    metric: Annotated[str, typer.Option(metavar="NAME", help="Such as npu_cycles or sram_used.")] = "npu_cycles",
+    as_json: _JSON = False,
+    debug: DEBUG = False,
+) -> None:
+    """Show a number in every run, oldest first; in the table only where it is another one than before.
+
+    Example: ethos-hil history show test_conv2d_stride_U55_BI
+    """
+    with _errors(context.obj):
+        found = History(context.obj).points(text, metric=metric)
+    if not found:
+        raise UsageError(
+            f"no test or model with {text!r} in its name has the metric {metric!r}",
+            hint="`ethos-hil history sql 'SELECT DISTINCT label, metric FROM points'` lists what there is",
+        )
+    _print(map(asdict, found if as_json else _steps(found)), as_json)
+
+
+@history.command()
+def changes(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="[TEXT]", help=_TEXT)] = "",
+    since: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"], help="Only since this time, UTC.")
+    ] = None,
+    noisy: Annotated[
+        bool, typer.Option("--noisy", help="With what differs without a cause: wall times, a board's counts.")
+    ] = False,
+    as_json: _JSON = False,
+    debug: DEBUG = False,
+) -> None:
+    """Show every number that is another one than in the run before, newest first, with what else changed first.
+
+    Causes, in the order in which one follows from another: tosa (executorch, or our lowering), weights, stream (Vela),
+    timing_model, firmware, fvp.
+
+    Example: ethos-hil history changes --since 2026-11-01
+    """
+    with _errors(context.obj):
+        found = History(context.obj).changes(text, since=since, noisy=noisy)
+    _print(map(_told if not as_json else asdict, found), as_json)
+
+
+@history.command()
+def sql(
+    context: typer.Context,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="DuckDB's SQL over the views `records` and `points`.")],
+    as_json: _JSON = False,
+    debug: DEBUG = False,
+) -> None:
+    """Answer a question in SQL. `records` has a row for each record, `points` one for each metric of a record.
+
+    Example: ethos-hil history sql "SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run"
+    """
+    with _errors(context.obj):
+        made = History(context.obj)
+        try:
+            found = made.rows(query)
+        except ValueError as error:
+            raise UsageError(
+                f"DuckDB cannot answer it: {one_line(str(error))}", hint="docs/formats.md has the columns"
+            ) from error
+    _print(found, as_json)
+
+
+def _run_folders(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        inside = [path] if (path / MANIFEST).exists() else sorted(each.parent for each in path.glob(f"*/{MANIFEST}"))
+        if not inside:
+            path.stat()  # tells one that is not there from one that is empty
+            raise UsageError(f"{path} has no run folders", hint="give what --runs named when they were made")
+        yield from inside
+
+
+@contextmanager
+def _errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except BadHistory as error:
+        raise UsageError(str(error), hint="`ethos-hil history add` writes a history from run folders") from error
+    except ValueError as error:
+        raise UsageError(
+            f"DuckDB cannot read {folder}: {one_line(str(error))}", hint="add the runs to a new folder"
+        ) from error
+    except OSError as error:
+        where = error.filename2 or error.filename or folder
+        raise UsageError(
+            f"{where} cannot be read or written: {error.strerror or error}",
+            hint="give another folder with --history, or runs to add",
+        ) from error
+
+
+def _steps(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
+    """Yield those whose value, verdict or subject is another one than that of the point before."""
+    before: tuple[object, ...] = ()
+    for point in points:
+        facts = (point.label, point.npu, point.memory_mode, point.target, point.provenance, point.value, point.verdict)
+        if facts != before:
+            yield point
+        before = facts
+
+
+def _told(change: NumberChange) -> dict[str, Any]:
+    """Return the cells of a change that are read most."""
+    percent = f"{(change.new / change.old - 1) * 100:+.2f} %" if change.old else ""
+    return {"created": change.created, "run": change.run, "name": change.label, "npu": change.npu,
+            "memory mode": change.memory_mode, "metric": change.metric, "old": change.old, "new": change.new,
+            "change": percent, "provenance": change.provenance, "cause": change.cause or "none known"}  # fmt: skip
+
+
+def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        for row in rows:
+            plain = {name: json_number(value) for name, value in row.items()}
+            sys.stdout.write(json.dumps(plain, default=str) + "\n")
+        return
+    from rich.table import Table
+
+    from ethos_hil.harness.render import add_row, console
+
+    shown = list(rows)
+    if not shown:
+        sys.stderr.write("nothing\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, value in shown[0].items():
+        table.add_column(name, justify="right" if isinstance(value, int | float) else "left", overflow="fold")
+    for row in shown:
+        add_row(table, *map(_cell, row.values()))
+    console().print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) or not value.is_integer() else f"{int(value):,}"
+    return "" if value is None else str(value)

@@ -1,0 +1,322 @@
+"""The history: what is compacted is found again, nothing is lost or half written, and a change has its cause."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+import fastparquet
+import pytest
+
+from ethos_hil.results.history import CAUSES, COLUMNS, BadHistory, History, compact, compact_records
+from ethos_hil.results.record import Metric, Record
+from ethos_hil.results.store import RunFolder, StoredRecord
+from ethos_hil.results.tests.test_record import RECORD
+from ethos_hil.results.verdict import Verdict
+
+LABEL = "suites/ops/test_a.py::test_add_same_BI"
+
+
+def record(cycles: float = 1234, *, day: int = 1, provenance: str = "modelled", **changes: object) -> Record:
+    return dataclasses.replace(
+        RECORD,
+        metrics=(
+            Metric("npu_cycles", cycles, "cycles", provenance, (cycles,)),
+            Metric("sram_used", 77, "bytes", "fvp"),
+        ),
+        created=f"2026-01-{day:02}T02:00:00+00:00",
+        **changes,  # type: ignore[arg-type]
+    )
+
+
+def history(folder: Path, *records: Record) -> History:
+    """A history with one record in each run."""
+    for number, each in enumerate(records):
+        compact_records([StoredRecord(f"run{number}", each.created, each)], folder)
+    return History(folder)
+
+
+def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs", shard="2/4")
+    folder.append(record())
+    folder.append(record(2.0**53 - 1, npu="ethos-u85-256"))
+    made = compact(folder.path, tmp_path / "history")
+    assert (made.records, made.fresh, made.skipped) == (2, True, ())
+    found = History(tmp_path / "history")
+    (row,) = found.rows(
+        "SELECT * EXCLUDE (subject, numbers, metrics, created) FROM records WHERE npu = 'ethos-u55-128'"
+    )
+    expected = {
+        "run": folder.path.name, "number": 0, "commit": folder.info.commit, "shard": "2/4",
+        "label": LABEL, "operator": "add",
+        "test_case": "same", "profile": "BI", "npu": "ethos-u55-128", "memory_mode": "Shared_Sram", "system_config": "",
+        "target_kind": "virtual", "target": "virtual", "runner": "cd" * 8, "method": "forward", "question": "12" * 8,
+        "inputs": "de" * 8, "verdict": "failed", "failure": "mismatch", "executions": 1, "clock_hz": 500e6,
+        "npu_ops": 1, "delegated": None, "cpu_ops": 1, "pte_bytes": 4096, "pte": "ab" * 8, "lowering": "ef" * 8,
+        "timing_model": "bc" * 8, "timing_adapters": "reset", "firmware": "9a" * 8, "fvp": "",
+        "versions": '{"torch": "2.13.0"}',
+    }  # fmt: skip
+    assert {name: row.pop(name) for name in expected} == expected
+    assert row.keys() == {"tosa", "weights", "stream"}
+    assert all(len(digest) == 16 for digest in row.values())
+    points = found.rows("SELECT npu, metric, value, unit, provenance, samples FROM points ORDER BY npu, metric")
+    assert [tuple(point.values()) for point in points] == [
+        ("ethos-u55-128", "npu_cycles", 1234, "cycles", "modelled", [1234]),
+        ("ethos-u55-128", "sram_used", 77, "bytes", "fvp", []),
+        ("ethos-u85-256", "npu_cycles", 2**53 - 1, "cycles", "modelled", [2**53 - 1]),
+        ("ethos-u85-256", "sram_used", 77, "bytes", "fvp", []),
+    ]
+
+
+def test_another_reader_of_parquet_finds_the_same(tmp_path: Path) -> None:
+    history(tmp_path, record())
+    found = fastparquet.ParquetFile(str(tmp_path / "run0.parquet"))
+    assert {name.partition(".")[0] for name in found.columns} == set(COLUMNS)
+    assert found.to_pandas(["label", "verdict", "pte_bytes"]).to_dict("records") == [
+        {"label": LABEL, "verdict": "failed", "pte_bytes": 4096}
+    ]
+
+
+def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs")
+    folder.append(record())
+    made = compact(folder.path, tmp_path / "history")
+    before = made.path.stat()
+    assert not compact(folder.path, tmp_path / "history").fresh
+    assert made.path.stat() == before
+    folder.append(record(5))
+    again = compact(folder.path, tmp_path / "history")
+    assert (again.fresh, again.records) == (True, 2)
+    assert [row["records"] for row in History(tmp_path / "history").runs()] == [2]
+
+
+def test_a_record_cut_short_is_told_and_the_others_are_kept(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs")
+    folder.append(record())
+    (path,) = folder.path.glob("*.jsonl")
+    path.write_bytes(path.read_bytes() + path.read_bytes()[:99])
+    made = compact(folder.path, tmp_path / "history")
+    assert (made.records, [each.where for each in made.skipped]) == (1, [f"{path}:2"])
+
+
+def test_runs_of_several_machines_are_merged_by_being_in_one_folder(tmp_path: Path) -> None:
+    for number, machine in enumerate(("a", "b")):
+        compact_records([StoredRecord(machine, "", record(number + 1, day=number + 1))], tmp_path / machine)
+    (tmp_path / "b" / "b.parquet").rename(tmp_path / "a" / "b.parquet")
+    assert [(each.old, each.new) for each in History(tmp_path / "a").changes()] == [(1, 2)]
+
+
+def test_a_series_is_in_the_order_of_time_whatever_its_runs_are_called(tmp_path: Path) -> None:
+    """A clock that went backwards gives a run an earlier name; a record says when it was made."""
+    found = history(tmp_path, record(3, day=3), record(1, day=1), record(2, day=2))
+    assert [point.value for point in found.points("test_add")] == [1, 2, 3]
+    assert [(each.old, each.new) for each in found.changes()] == [(2, 3), (1, 2)]
+    assert [each.new for each in found.changes(since=datetime(2026, 1, 3))] == [3]
+    assert found.changes("test_sub") == []
+
+
+def artifact(**changes: object) -> dict[str, object]:
+    assert RECORD.artifact is not None
+    (delegate,) = RECORD.artifact.delegates
+    return {"artifact": dataclasses.replace(RECORD.artifact, delegates=(dataclasses.replace(delegate, **changes),))}  # type: ignore[arg-type]
+
+
+CHANGED: dict[str, dict[str, object]] = {
+    "tosa": artifact(tosa_sha256="1", weights_sha256="1", stream_sha256="1"),
+    "weights": artifact(weights_sha256="1", stream_sha256="1"),
+    "stream": {**artifact(stream_sha256="1"), "timing_model": "other"},
+    "timing_model": {"timing_model": "other", "firmware_sha256": "other"},
+    "firmware": {"firmware_sha256": "other", "versions": {"fvp": "11.30"}},
+    "fvp": {"versions": {"fvp": "11.30"}},
+    "": {},
+}
+
+
+@pytest.mark.parametrize("cause", CHANGED)
+def test_a_change_has_the_first_thing_that_differs_as_its_cause(tmp_path: Path, cause: str) -> None:
+    later = [dataclasses.replace(record(2, day=day), **CHANGED[cause]) for day in (2, 3)]  # type: ignore[arg-type]
+    found = history(tmp_path, record(1), *later)
+    (change,) = found.changes()
+    assert (change.label, change.metric, change.old, change.new) == (LABEL, "npu_cycles", 1, 2)
+    assert (change.before, change.run, change.cause) == ("run0", "run1", cause)
+    assert set(CHANGED) == {*CAUSES, ""}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"npu": "ethos-u65-256"}, {"memory_mode": "Sram_Only"}, {"system_config": "other"}, {"method": "other"},
+        {"inputs_sha256": "other"}, {"runner": None}, {"test": None},
+        {"target": dataclasses.replace(RECORD.target, name="other")}, {"provenance": "vela"},
+    ],
+    ids=lambda other: next(iter(other)),
+)  # fmt: skip
+def test_what_is_no_answer_to_the_same_question_is_another_series(tmp_path: Path, other: dict[str, object]) -> None:
+    assert history(tmp_path, record(1), record(2, day=2, **other)).changes() == []  # type: ignore[arg-type]
+
+
+def test_a_change_is_seen_across_nights_without_the_number(tmp_path: Path) -> None:
+    """A run that failed has no cycles; and its other numbers may have moved at another time."""
+    failed = dataclasses.replace(record(day=3), metrics=())
+    partly = dataclasses.replace(record(day=4), metrics=(Metric("sram_used", 78, "bytes", "fvp"),))
+    found = history(tmp_path, record(1), record(1, day=2), failed, partly, record(2, day=5), record(2, day=6))
+    assert [(each.before, each.run, each.metric, each.old, each.new) for each in found.changes()] == [
+        ("run1", "run4", "npu_cycles", 1, 2),
+        ("run3", "run4", "sram_used", 78, 77),
+        ("run1", "run3", "sram_used", 77, 78),
+    ]
+
+
+def test_two_records_of_one_run_and_moment_are_in_their_order(tmp_path: Path) -> None:
+    compact_records([StoredRecord("run", "", record(value)) for value in (3, 1, 2)], tmp_path)
+    assert [(each.old, each.new) for each in History(tmp_path).changes()] in ([(1, 2), (3, 1)], [(3, 1), (1, 2)])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_changes_are_those_that_a_loop_over_all_points_finds(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    last: dict[tuple[str, str], float] = {}
+    expected = []
+    for night in range(20):
+        records = []
+        for npu in ("ethos-u55-128", "ethos-u65-256"):
+            values = {name: float(chance.randrange(2)) for name in "abc" if chance.random() < 0.7}
+            metrics = tuple(Metric(name, value, "", "modelled") for name, value in values.items())
+            records.append(dataclasses.replace(record(day=night + 1, npu=npu), metrics=metrics))
+            for name, value in values.items():
+                old = last.setdefault((npu, name), value)
+                if old != value:
+                    expected.append((f"run{night:02}", npu, name, old, value))
+                last[npu, name] = value
+        compact_records([StoredRecord(f"run{night:02}", "", each) for each in records], tmp_path)
+    found = History(tmp_path).changes()
+    assert [(each.run, each.npu, each.metric, each.old, each.new) for each in found] == sorted(
+        expected, key=lambda row: (-int(row[0][3:]), *row[1:3])
+    )
+    assert expected
+
+
+def test_wall_times_and_counts_of_boards_are_changes_only_when_asked_for(tmp_path: Path) -> None:
+    found = history(tmp_path, record(1, provenance="host"), record(2, day=2, provenance="host"))
+    assert found.changes() == []
+    assert len(found.changes(noisy=True)) == 1
+
+
+def test_text_that_unicode_does_not_allow_is_escaped(tmp_path: Path) -> None:
+    found = history(tmp_path, record(model="net\udc80'; DROP", test=None))
+    assert [point.label for point in found.points("'; DROP")] == ["net\\udc80'; DROP"]
+
+
+def test_a_folder_with_a_quote_in_its_name_is_a_folder(tmp_path: Path) -> None:
+    assert len(history(tmp_path / "it's", record()).runs()) == 1
+
+
+def foreign(path: Path) -> None:
+    duckdb.sql(f"COPY (SELECT 1 AS one) TO '{path}' (FORMAT parquet)")
+
+
+def other_version(path: Path) -> None:
+    duckdb.sql(f"COPY (SELECT 1 AS one) TO '{path}' (FORMAT parquet, KV_METADATA {{ethos_hil_history: '2'}})")
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes((path.parent / "run0.parquet").read_bytes()[:-20])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (foreign, "is a Parquet file, but not of a history"),
+        (other_version, "has version 2 of a history; this program reads 1"),
+        (truncated, "is no Parquet file"),
+        (lambda path: path.write_bytes(b""), "is no Parquet file"),
+    ],
+    ids=["foreign", "version", "truncated", "empty"],
+)
+def test_a_file_that_is_none_of_a_history_is_refused_by_name(
+    tmp_path: Path, make: Callable[[Path], object], words: str
+) -> None:
+    history(tmp_path, record())
+    make(tmp_path / "stranger.parquet")
+    with pytest.raises(BadHistory, match=rf"stranger\.parquet {words}"):
+        History(tmp_path)
+    with pytest.raises(BadHistory, match=words):  # nor is it overwritten
+        compact_records([StoredRecord("stranger", "", record())], tmp_path)
+
+
+def test_a_folder_without_runs_and_a_run_without_records_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadHistory, match="has no runs"):
+        History(tmp_path)
+    with pytest.raises(BadHistory, match=r"has no record: no usable manifest\.json"):
+        compact(tmp_path, tmp_path / "history")
+    with pytest.raises(FileNotFoundError):
+        History(tmp_path / "absent")
+
+
+def test_a_full_disk_leaves_the_history_as_it_was(tmp_path: Path) -> None:
+    history(tmp_path, record())
+    before = (tmp_path / "run0.parquet").read_bytes()
+    script = """
+import resource, sys
+from pathlib import Path
+from ethos_hil.results.history import compact_records
+from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.tests.test_history import record
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for run in ("run0", "run1"):
+    try:
+        compact_records([StoredRecord(run, "", record(2)), StoredRecord(run, "", record(3))], Path(sys.argv[1]))
+    except OSError as error:
+        print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["refused", "refused"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run0.parquet"]
+    assert (tmp_path / "run0.parquet").read_bytes() == before
+
+
+def test_a_writer_that_is_killed_leaves_no_half_of_a_run(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from ethos_hil.results.history import compact_records
+from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.tests.test_history import record
+print("ready", flush=True)
+number = 0
+while True:
+    number += 1
+    compact_records([StoredRecord("run", "", record(number))] * 50, Path(sys.argv[1]))
+"""
+    chance = random.Random(17)
+    for _ in range(5):
+        writer = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(0.1 + chance.random() / 5)
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        if (tmp_path / "run.parquet").exists():
+            assert [row["records"] for row in History(tmp_path).runs()] == [50]
+    assert (tmp_path / "run.parquet").exists()
+
+
+def test_the_api_gives_tables_of_pandas(tmp_path: Path) -> None:
+    found = history(tmp_path, record(1), record(2, day=2, verdict=Verdict.VERIFIED, failure=None))
+    table = found.frame("SELECT verdict, value FROM points WHERE metric = ? ORDER BY created", ["npu_cycles"])
+    assert json.loads(table.to_json(orient="records")) == [
+        {"verdict": "failed", "value": 1}, {"verdict": "verified", "value": 2}
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="no_such_column"):
+        found.frame("SELECT no_such_column FROM points")

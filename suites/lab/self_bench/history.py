@@ -1,0 +1,93 @@
+"""What a year of nightly runs costs: bytes, seconds to add a night, and seconds for every question.
+
+`python -m ethos_hil.suites.lab.self_bench history`; part of `make bench`. The year is made from a seed. Questions are
+asked in a process of their own, whose memory is measured.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from ethos_hil.harness.progress import Live
+from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.history import History, compact, compact_records
+from ethos_hil.results.store import RunFolder
+from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most
+from ethos_hil.suites.lab.self_bench.synthetic_year import METRICS, NIGHTS, TESTS, nights
+
+ASKED_BYTES, ASKED_SECONDS, ASKED_MEMORY = 100e6, 1.0, 1e9
+_ROUNDS = 3
+_ONE = "test_operator07_case03_U85_BI"
+QUESTIONS: Mapping[str, Callable[[History], int]] = {
+    "all runs": lambda found: len(found.runs()),
+    "every number that changed": lambda found: len(found.changes()),
+    "one number of one test": lambda found: len(found.points(_ONE)),
+    "what changed in one test": lambda found: len(found.changes(_ONE)),
+    "sum of a metric, by run": lambda found: len(
+        found.rows("SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run")
+    ),
+    "median of each wall time": lambda found: len(
+        found.rows("SELECT label, metric, median(value) FROM points WHERE provenance = 'host' GROUP BY ALL")
+    ),
+}
+
+
+def measure(live: Live) -> BenchPart:
+    """Measure all figures of this part.
+
+    Raises:
+        ToolError: an answer is not what the year has.
+    """
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as place:
+        folder = Path(place, "history")
+        live.stage("Making a year of nightly runs")
+        adding: list[float] = []
+        for number, night in enumerate(nights()):
+            start = time.perf_counter()
+            compact_records(night, folder)
+            adding.append(time.perf_counter() - start)
+            live.step(number + 1, NIGHTS)
+        run = RunFolder(Path(place, "runs"), name="night")
+        (run.path / "records-1.jsonl").write_text("\n".join(each.record.dumps() for each in night) + "\n")
+        start = time.perf_counter()
+        compact(run.path, Path(place, "other"))
+        whole = time.perf_counter() - start
+        live.stage("Asking")
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            answers, memory = pool.submit(_ask, folder).result()
+    if answers["all runs"][0] != NIGHTS or answers["one number of one test"][0] != NIGHTS:
+        raise ToolError(f"the history of {NIGHTS} nights has {answers['all runs'][0]} runs")
+    points = NIGHTS * TESTS * METRICS
+    figures = [
+        Figure(f"history of {NIGHTS} nights, {points:,} points", size / 1e6, "MB", "files", at_most(ASKED_BYTES / 1e6)),
+        Figure(f"add a night of {TESTS:,} records from its run folder", whole, "s", "wall", at_most(5)),
+        Figure("of that, from records in memory", statistics.median(adding), "s", f"wall, median of {NIGHTS}"),
+    ]
+    provenance = f"wall, median of {_ROUNDS}"
+    figures += [
+        Figure(f"history: {name} ({rows:,} rows)", seconds, "s", provenance, at_most(ASKED_SECONDS))
+        for name, (rows, seconds) in answers.items()
+    ]
+    figures.append(Figure("memory of these questions", memory / 1e6, "MB", "largest RSS", at_most(ASKED_MEMORY / 1e6)))
+    return BenchPart(tuple(figures))
+
+
+def _ask(folder: Path) -> tuple[dict[str, tuple[int, float]], float]:
+    """Return for each question the rows of the answer and the seconds it took; and the bytes that were needed."""
+    found: dict[str, tuple[int, float]] = {}
+    for name, question in QUESTIONS.items():
+        seconds, rows = [], 0
+        for _ in range(_ROUNDS):
+            start = time.perf_counter()
+            rows = question(History(folder))
+            seconds.append(time.perf_counter() - start)
+        found[name] = rows, statistics.median(seconds)
+    return found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

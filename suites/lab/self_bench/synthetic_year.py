@@ -1,0 +1,103 @@
+"""A year of nightly runs that never happened: 365 nights of 1,500 tests with 11 metrics each, the same for a seed.
+
+What a history costs, and whether a gate sees what changed, is measured with it. Counts change seldom and with a cause,
+as they do in a real suite: one night Vela is updated and many streams change, another night one test gets slower. Wall
+times differ every night.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from ethos_hil.results.record import ArtifactInfo, DelegateInfo, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.verdict import Verdict
+
+NIGHTS, TESTS = 365, 1500
+SEED = 17
+_COUNTS = (
+    ("npu_cycles", "cycles"), ("npu_active_cycles", "cycles"), ("npu_idle_cycles", "cycles"),
+    ("axi0_read_beats", "beats"), ("axi0_write_beats", "beats"), ("axi1_read_beats", "beats"),
+    ("scratch_bytes", "bytes"), ("sram_used", "bytes"), ("stack_used", "bytes"),
+)  # fmt: skip
+METRICS = len(_COUNTS) + 2
+"""With two wall times."""
+_PROFILES = (("U55_BI", "ethos-u55-128"), ("U65_BI", "ethos-u65-256"), ("U85_BI", "ethos-u85-256"))
+_UPDATES = (90, 200, 300)
+"""Nights on which Vela is another one."""
+_FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
+
+
+@dataclass
+class _Test:
+    """A test of the suite, as it is tonight."""
+
+    number: int
+    counts: list[int]
+    stream: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def nights(seed: int = SEED, *, count: int = NIGHTS, tests: int = TESTS) -> Iterator[list[StoredRecord]]:
+    """Yield the records of each night, the oldest first."""
+    chance = random.Random(seed)
+    suite = [_Test(number, [chance.randrange(1_000, 5_000_000) for _ in _COUNTS]) for number in range(tests)]
+    for night in range(count):
+        moved = chance.sample(suite, min(3, tests)) if night and chance.random() < 0.2 else []
+        if night in _UPDATES:
+            moved = chance.sample(suite, tests // 10)
+        for test in moved:
+            test.stream += 1
+            test.counts[0] = max(1, test.counts[0] + chance.randrange(-500, 500))
+        version = f"5.{sum(night >= update for update in _UPDATES)}.0"
+        yield [_record(test, night, version, chance) for test in suite]
+
+
+def _record(test: _Test, night: int, vela: str, chance: random.Random) -> StoredRecord:
+    run = f"night{night:03}"
+    created = (_FIRST + timedelta(days=night, seconds=test.number)).isoformat(timespec="seconds")
+    operator, case = f"operator{test.number // 30:02}", f"case{test.number % 30 // 3:02}"
+    profile, npu = _PROFILES[test.number % 3]
+    place = f"suites/ops/test_{operator}.py"
+    record = Record(
+        Verdict.VERIFIED,
+        f"{operator}/{case}",
+        npu,
+        TargetInfo("virtual", "virtual", "corstone-300"),
+        metrics=(
+            *(Metric(name, value, unit, "modelled") for (name, unit), value in zip(_COUNTS, test.counts, strict=True)),
+            Metric("lowering_seconds", round(chance.gauss(2, 0.1), 6), "seconds", "host"),
+            Metric("running_seconds", round(chance.gauss(0.3, 0.02), 6), "seconds", "host"),
+        ),
+        artifact=ArtifactInfo(
+            _digest("pte", test),
+            4096,
+            3,
+            (),
+            question=_digest("question", test, same=True),
+            delegates=(
+                DelegateInfo(1, _digest("tosa", test, same=True), _digest("stream", test), _digest("weights", test)),
+            ),
+            lowering="0" * 16,
+        ),
+        versions={"ethos-u-vela": vela, "executorch": "1.4.1", "torch": "2.13.0"},
+        executions=1,
+        memory_mode="Shared_Sram",
+        test=SuiteTest(f"{place}::test_{operator}_{case}_{profile}", operator, case, profile, f"{place}:{test.number}"),
+        created=created,
+        clock_hz=500e6,
+        firmware_sha256="1" * 64,
+        timing_model="2" * 16,
+        inputs_sha256=_digest("inputs", test, same=True),
+        run=RunInfo(run, f"{night:040x}"),
+    )
+    return StoredRecord(run, created, record)
+
+
+def _digest(what: str, test: _Test, *, same: bool = False) -> str:
+    """Return a digest of something about a test; `same`: it stays when the stream changes."""
+    return hashlib.sha256(f"{what} {test.number} {0 if same else test.stream}".encode()).hexdigest()
