@@ -1,0 +1,1 @@
+"""The comparison of runs, and the gate that passes or fails it."""

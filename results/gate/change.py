@@ -1,0 +1,126 @@
+"""What a comparison of two runs finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ethos_hil.results.comparison import RowDifference
+from ethos_hil.results.gate.word import Cause, Word
+
+VERDICT = "verdict"
+"""The metric of a change that is about a subject as a whole; its values are verdicts, or "failed: mismatch"."""
+
+
+class Effect(StrEnum):
+    """What a change does to the gate."""
+
+    FAIL = "fail"
+    """The comparison does not pass."""
+    WARN = "warn"
+    """It is shown, and passes."""
+    IGNORE = "ignore"
+    """It is counted, and not shown."""
+
+
+@dataclass(frozen=True, order=True)
+class Subject:
+    """What is followed from run to run: one question at one place.
+
+    Attributes:
+        label: the suite's test, by pytest's id, or the model.
+        npu, memory_mode, system_config: what it was compiled for.
+        target, soc: where it ran.
+        runner: the first 16 digits of the digest of a user's runner, "" for our firmware.
+        method: the program's method.
+    """
+
+    label: str
+    npu: str
+    memory_mode: str
+    system_config: str
+    target: str
+    soc: str
+    runner: str
+    method: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one number of a subject, or of the subject itself.
+
+    Attributes:
+        word: what became of it.
+        subject: as it is now; as it was, for what is missing.
+        metric: the number's name, or `VERDICT`.
+        provenance, unit: of the number; "" for `VERDICT`.
+        before, after: both sides: numbers, or text for `VERDICT` and digests; None for a side that is not there.
+        cause: the first thing that differs.
+        detail: the cause in words, with both sides: "ethos-u-vela 5.1.0 became 5.2.0".
+        effect: what it does to the gate.
+        rows: the operations that moved, with their lines; empty where they are not known.
+        allowed: how far from `before` it may be, as the policy has it: "" for not at all, or "0.5 %".
+    """
+
+    word: Word
+    subject: Subject
+    metric: str
+    provenance: str
+    unit: str
+    before: float | str | None
+    after: float | str | None
+    cause: Cause
+    detail: str
+    effect: Effect
+    rows: tuple[RowDifference, ...] = ()
+    allowed: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Return after / before for two numbers, None elsewhere."""
+        if isinstance(self.before, int | float) and isinstance(self.after, int | float) and self.before:
+            return self.after / self.before
+        return None
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """What is different between two runs, or between a run and a baseline.
+
+    Attributes:
+        before, after: names of the two sides.
+        changes: all but those that are unchanged, worst first: failing ones, then by cause, subject and metric.
+        counts: series with each word, unchanged ones too.
+        subjects: how many subjects are on both sides.
+        notes: what is different of the two runs as a whole: versions, firmware, machine.
+    """
+
+    before: str
+    after: str
+    changes: tuple[Change, ...]
+    counts: Mapping[Word, int]
+    subjects: int
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def failing(self) -> tuple[Change, ...]:
+        """The changes for which the gate fails."""
+        return tuple(change for change in self.changes if change.effect is Effect.FAIL)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no change fails the gate."""
+        return not self.failing
+
+    def by_cause(self) -> dict[tuple[Cause, str], list[Change]]:
+        """Return the changes grouped by cause and its words, so that 400 moved numbers are one sentence."""
+        return grouped(self.changes)
+
+
+def grouped(changes: Iterable[Change]) -> dict[tuple[Cause, str], list[Change]]:
+    """Return changes by cause and its words, in the order of the first of each."""
+    found: dict[tuple[Cause, str], list[Change]] = {}
+    for change in changes:
+        found.setdefault((change.cause, change.detail), []).append(change)
+    return found
