@@ -33,7 +33,7 @@ _MARK = "ethos_hil_history"
 """Key in a file's metadata that says that it is one of ours; its value is the version of the columns."""
 _SOURCE = "ethos_hil_records"
 """Key in a file's metadata with the digest of the records that it was made of."""
-_DIGITS = 16
+DIGITS = 16
 """Digits of a digest that a history keeps: two of them are equal by chance once in 10^19."""
 
 _TEXT = "VARCHAR"
@@ -42,14 +42,15 @@ COLUMNS: Mapping[str, str] = MappingProxyType({
     "number": "INTEGER",
     "created": "TIMESTAMP",
     **dict.fromkeys(("commit", "shard", "label", "operator", "test_case", "profile", "npu", "memory_mode",
-                     "system_config", "target_kind", "target", "runner", "method", "question", "inputs"), _TEXT),
+                     "system_config", "target_kind", "target", "soc", "runner", "method", "question", "inputs"), _TEXT),
     "subject": "UBIGINT",
     **dict.fromkeys(("verdict", "failure"), _TEXT),
     "executions": "INTEGER",
     "clock_hz": "DOUBLE",
     **dict.fromkeys(("npu_ops", "delegated", "cpu_ops", "pte_bytes"), "INTEGER"),
     **dict.fromkeys(("tosa", "weights", "stream", "pte", "lowering", "timing_model", "timing_adapters", "firmware",
-                     "fvp", "versions"), _TEXT),
+                     "fvp", "rules", "versions"), _TEXT),
+    "vela_flags": "VARCHAR[]",
     "numbers": "UBIGINT",
     "metrics": "STRUCT(metric VARCHAR, value DOUBLE, unit VARCHAR, provenance VARCHAR, samples DOUBLE[])[]",
 })  # fmt: skip
@@ -155,12 +156,13 @@ def _row(number: int, item: StoredRecord) -> dict[str, Any]:
         "system_config": record.system_config,
         "target_kind": record.target.kind,
         "target": record.target.name,
-        "runner": record.runner.sha256[:_DIGITS] if record.runner is not None else "",
+        "soc": record.target.soc,
+        "runner": record.runner.sha256[:DIGITS] if record.runner is not None else "",
         "method": record.method,
-        "question": artifact.question.removeprefix("pte:")[:_DIGITS] if artifact is not None else "",
-        "inputs": record.inputs_sha256[:_DIGITS],
+        "question": artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
+        "inputs": record.inputs_sha256[:DIGITS],
     }
-    row["subject"] = int(_digest([str(row[name]) for name in SUBJECT]), 16)
+    row["subject"] = int(digest_of([str(row[name]) for name in SUBJECT]), 16)
     row |= {
         "verdict": str(record.verdict),
         "failure": str(record.failure.kind) if record.failure is not None else "",
@@ -170,17 +172,19 @@ def _row(number: int, item: StoredRecord) -> dict[str, Any]:
         "delegated": artifact.delegated if artifact is not None else None,
         "cpu_ops": len(artifact.cpu_ops) if artifact is not None else None,
         "pte_bytes": artifact.pte_bytes if artifact is not None else None,
-        "tosa": _digest([each.tosa_sha256 for each in calls]),
-        "weights": _digest([each.weights_sha256 for each in calls]),
-        "stream": _digest([each.stream_sha256 for each in calls]),
-        "pte": artifact.sha256[:_DIGITS] if artifact is not None else "",
+        "tosa": digest_of([each.tosa_sha256 for each in calls]),
+        "weights": digest_of([each.weights_sha256 for each in calls]),
+        "stream": digest_of([each.stream_sha256 for each in calls]),
+        "pte": artifact.sha256[:DIGITS] if artifact is not None else "",
         "lowering": artifact.lowering if artifact is not None else "",
         "timing_model": record.timing_model,
         "timing_adapters": record.timing_adapters,
-        "firmware": record.firmware_sha256[:_DIGITS],
+        "firmware": record.firmware_sha256[:DIGITS],
         "fvp": record.versions.get("fvp", ""),
+        "rules": ", ".join(record.target.rules),
+        "vela_flags": [valid(each) for each in artifact.vela_flags] if artifact is not None else [],
         "versions": json.dumps(dict(record.versions), sort_keys=True),
-        "numbers": int(_digest([f"{m.name} {m.provenance} {m.value!r}" for m in exact] or ["none"]), 16),
+        "numbers": int(digest_of([f"{m.name} {m.provenance} {m.value!r}" for m in exact] or ["none"]), 16),
         "metrics": [
             {"metric": valid(each.name), "value": each.value, "unit": valid(each.unit),
              "provenance": valid(each.provenance), "samples": list(each.samples)}
@@ -190,13 +194,14 @@ def _row(number: int, item: StoredRecord) -> dict[str, Any]:
     return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-SUBJECT = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "runner", "method", "question",
+SUBJECT = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method", "question",
            "inputs")  # fmt: skip
 """What a series follows over the runs: a number of the same metric and provenance of the same subject."""
 
 
-def _digest(parts: Sequence[str]) -> str:
-    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:_DIGITS] if any(parts) else ""
+def digest_of(parts: Sequence[str]) -> str:
+    """Return a digest of some texts in their order, "" where all of them are empty."""
+    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:DIGITS] if any(parts) else ""
 
 
 def _time(text: str) -> str | None:

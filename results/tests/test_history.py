@@ -59,11 +59,11 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
         "run": folder.path.name, "number": 0, "commit": folder.info.commit, "shard": "2/4",
         "label": LABEL, "operator": "add",
         "test_case": "same", "profile": "BI", "npu": "ethos-u55-128", "memory_mode": "Shared_Sram", "system_config": "",
-        "target_kind": "virtual", "target": "virtual", "runner": "cd" * 8, "method": "forward", "question": "12" * 8,
+        "target_kind": "virtual", "target": "virtual", "soc": "corstone-300", "runner": "cd" * 8, "method": "forward", "question": "12" * 8,
         "inputs": "de" * 8, "verdict": "failed", "failure": "mismatch", "executions": 1, "clock_hz": 500e6,
         "npu_ops": 1, "delegated": None, "cpu_ops": 1, "pte_bytes": 4096, "pte": "ab" * 8, "lowering": "ef" * 8,
-        "timing_model": "bc" * 8, "timing_adapters": "reset", "firmware": "9a" * 8, "fvp": "",
-        "versions": '{"torch": "2.13.0"}',
+        "timing_model": "bc" * 8, "timing_adapters": "reset", "firmware": "9a" * 8, "fvp": "", "rules": "bus, uart",
+        "versions": '{"torch": "2.13.0"}', "vela_flags": [],
     }  # fmt: skip
     assert {name: row.pop(name) for name in expected} == expected
     assert row.keys() == {"tosa", "weights", "stream"}
