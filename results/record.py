@@ -295,6 +295,8 @@ class SuiteTest:
         id: pytest's id: "suites/ops/test_elementwise.py::test_add_same_U55_BI".
         operator, case, profile: "add", "same", "U55_BI".
         source: where the case is declared, "suites/ops/test_elementwise.py:13".
+        defect: the issue upstream, or the place in this repository, of the defect that it fails for, as it declares;
+            "" where it declares none or fails otherwise.
     """
 
     id: str
@@ -302,6 +304,7 @@ class SuiteTest:
     case: str
     profile: str
     source: str
+    defect: str = ""
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,8 @@ class DeclaredItem(pytest.Item):
         from ethos_hil.results.record import SuiteTest
 
         labels = self.labels
-        about = SuiteTest(self.nodeid, *labels, self.profile_name, self.source)
+        defect = self._defect.link if self._defect is not None else ""
+        about = SuiteTest(self.nodeid, *labels, self.profile_name, self.source, defect)
         self.record = dataclasses.replace(record, test=about)
         options = self.options
         try:
