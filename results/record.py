@@ -316,12 +316,16 @@ class RunInfo:
         commit: of the git work tree that it was started in, "" where there is none.
         dirty: whether that tree had changes.
         shard: which part of the tests this process's machine ran, "2/4"; "" for all.
+        part: which part of a nightly's plan asked for it (docs/nightly.md); "" outside a nightly.
+        attempt: which attempt it is: 2 where the first one could not be made, and was repeated.
     """
 
     name: str
     commit: str = ""
     dirty: bool = False
     shard: str = ""
+    part: str = ""
+    attempt: int = 1
 
 
 @dataclass(frozen=True)

@@ -65,19 +65,25 @@ class RunFolder:
                 self.path.rmdir()  # a run folder without its manifest is incomplete
             raise
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Record, *, part: str = "", attempt: int = 1) -> None:
         """Add one complete line, which names this run; it is on disk when this returns.
+
+        Args:
+            record: what to add.
+            part, attempt: see `RunInfo`.
 
         Raises:
             OSError: the line could not be written; the file is unchanged.
         """
         path = self.path / f"records-{os.getpid()}.jsonl"
-        line = (replace(record, run=self.info).dumps() + "\n").encode()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        line = (replace(record, run=replace(self.info, part=part, attempt=attempt)).dumps() + "\n").encode()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             before = os.fstat(descriptor).st_size
             try:
-                view = memoryview(line)
+                # A process of the same id may have died here, in the middle of its last line.
+                cut = before > 0 and os.pread(descriptor, 1, before - 1) != b"\n"
+                view = memoryview(b"\n" + line if cut else line)
                 while view:
                     view = view[os.write(descriptor, view) :]
                 os.fsync(descriptor)

@@ -49,6 +49,19 @@ RunFolder(Path(sys.argv[1]), name={name!r}, command=["pytest", "suites"]).append
     assert {path.suffix for path in (tmp_path / name).iterdir()} == {".json", ".jsonl"}
 
 
+def test_a_record_after_a_half_line_of_a_dead_process_of_the_same_id_is_whole(tmp_path: Path) -> None:
+    """In a container the processes of each run have the same ids."""
+    folder = RunFolder(tmp_path)
+    folder.append(RECORD)
+    path = next(folder.path.glob("*.jsonl"))
+    path.write_bytes(path.read_bytes() + RECORD.dumps().encode()[:50])
+    folder.append(RECORD, part="a part", attempt=2)
+    found = list(read(tmp_path))
+    kept = [item.record.run for item in found if isinstance(item, StoredRecord)]
+    assert kept == [folder.info, replace(folder.info, part="a part", attempt=2)]
+    assert [item.where for item in found if isinstance(item, Skipped)] == [f"{path}:2"]
+
+
 def test_an_incomplete_last_line_is_reported_and_the_others_are_kept(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.append(RECORD)
