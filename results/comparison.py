@@ -103,11 +103,16 @@ def compare(before: Record, after: Record) -> ProfileComparison:
         Incomparable: they are of different NPUs, targets or models of time, or one was not verified, or has no cycles.
     """
     provenance = _require_comparable(before, after)
-    npu = _differences(_npu_rows(before.ops), _npu_rows(after.ops))
+    npu = npu_differences(before.ops, after.ops)
     unit, old, new = _counted_alike(before, after)
     return ProfileComparison(
         provenance, npu, _differences(_cpu_rows(old), _cpu_rows(new)), unit, tuple(_notes(before, after))
     )
+
+
+def npu_differences(before: Iterable[Op], after: Iterable[Op]) -> tuple[RowDifference, ...]:
+    """Compare the NPU's operations of two records of one question, whatever has changed since."""
+    return _differences(_npu_rows(before), _npu_rows(after))
 
 
 def _require_comparable(before: Record, after: Record) -> str:

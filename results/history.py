@@ -194,8 +194,8 @@ def _row(number: int, item: StoredRecord) -> dict[str, Any]:
     return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-SUBJECT = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method", "question",
-           "inputs")  # fmt: skip
+SUBJECT = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method",
+           "question", "inputs")  # fmt: skip
 """What a series follows over the runs: a number of the same metric and provenance of the same subject."""
 
 

@@ -41,6 +41,7 @@ class Cause(StrEnum):
     """A test or model has another name, and is the same question."""
     MEMORY_MODE = "memory-mode"
     SYSTEM_CONFIG = "system-config"
+    NPU = "npu"
     PLACE = "place"
     """Another target, SoC or runner."""
     PROVENANCE = "provenance"

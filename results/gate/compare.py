@@ -1,0 +1,183 @@
+"""Compares two runs, or a run with a baseline: what changed, by which cause, and whether that passes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ethos_hil.results.gate.cause import words
+from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
+from ethos_hil.results.gate.numbers import compare_numbers
+from ethos_hil.results.gate.observation import FACTS, Observation
+from ethos_hil.results.gate.pairing import pair, place_cause
+from ethos_hil.results.gate.policy import DEFAULT, Policy
+from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.verdict import Verdict
+
+_EVENTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM)
+"""Facts whose change is told even where no number moved."""
+_SERIOUS = {effect: number for number, effect in enumerate((Effect.FAIL, Effect.WARN, Effect.IGNORE))}
+
+
+def compare_runs(
+    before: Sequence[Observation],
+    after: Sequence[Observation],
+    *,
+    policy: Policy = DEFAULT,
+    names: tuple[str, str] = ("before", "after"),
+    baseline: Sequence[Observation] | None = None,
+    partial: bool = False,
+) -> RunComparison:
+    """Compare two runs.
+
+    Args:
+        before, after: what they say (`observations`, `History`, or a baseline).
+        policy: what is allowed.
+        names: what to call them.
+        baseline: what was accepted: a change after which a subject is as it is in there is `accepted`.
+        partial: whether `after` is a part of what was asked, so that nothing is missing in it.
+    """
+    found = list(_changes(before, after, policy))
+    if baseline is not None:
+        found = _accepted(found, list(_changes(baseline, after, policy)), policy)
+    if partial:
+        found = [change for change in found if change.word is not Word.MISSING or change.metric != VERDICT]
+    counts = Counter(change.word for change in found)
+    told = [change for change in found if change.word is not Word.UNCHANGED and change.effect is not Effect.IGNORE]
+    told.sort(key=_order)
+    both = {each.subject for each in before} & {each.subject for each in after}
+    return RunComparison(*names, tuple(told), dict(counts), len(both), tuple(_notes(before, after)))
+
+
+def _order(change: Change) -> tuple[object, ...]:
+    return (_SERIOUS[change.effect], list(Cause).index(change.cause), change.detail, change.subject,
+            change.metric != VERDICT, change.metric, change.provenance)  # fmt: skip
+
+
+def _changes(before: Sequence[Observation], after: Sequence[Observation], policy: Policy) -> Iterator[Change]:
+    pairing = pair(before, after, policy.aliases)
+    for old, new in pairing.same:
+        yield from _compared(old, new, policy)
+    for old, new in pairing.renamed:
+        detail = "another name for the same question"
+        yield _whole(Word.CHANGED, new, policy, old.subject.label, new.subject.label, Cause.NAME, detail)
+        yield from (change for change in _compared(old, new, policy) if change.metric != VERDICT
+                    or change.word is not Word.UNCHANGED)  # fmt: skip
+    for old, new in pairing.moved:
+        cause, detail = place_cause(old.subject, new.subject)
+        yield _whole(Word.INCOMPARABLE, new, policy, old.verdict, new.verdict, cause, detail)
+    for each in pairing.missing:
+        yield _whole(Word.MISSING, each, policy, each.verdict, None, Cause.NONE, "")
+    for each in pairing.new:
+        yield _whole(Word.NEW, each, policy, None, each.verdict, Cause.NONE, "")
+
+
+def _compared(before: Observation, after: Observation, policy: Policy) -> Iterator[Change]:
+    """Yield what became of a subject that is on both sides: its verdict, then its numbers."""
+    if (VERDICT, "") in after.unstable:
+        detail = "the verdict differs between two executions of one run"
+        yield _whole(Word.UNSTABLE, after, policy, before.verdict, after.verdict, Cause.NONE, detail)
+        return
+    different = _another_question(before, after)
+    if before.verdict != after.verdict:
+        cause, detail = different or _verdict_cause(before, after)
+        yield _whole(_verdict_word(before, after), after, policy, before.verdict, after.verdict, cause, detail)
+        return
+    if different is not None:
+        yield _whole(Word.INCOMPARABLE, after, policy, before.verdict, after.verdict, *different)
+        return
+    numbers = list(compare_numbers(before, after, policy)) if after.verdict in _WITH_NUMBERS else []
+    moved = {change.cause for change in numbers if change.word is not Word.UNCHANGED}
+    fact = next((cause for cause in _EVENTS if _differs(cause, before, after)), None)
+    if fact is not None and fact not in moved:
+        detail = words(fact, before, after)
+        yield _whole(Word.CHANGED, after, policy, before.facts[fact], after.facts[fact], fact, detail)
+    else:
+        yield _whole(Word.UNCHANGED, after, policy, before.verdict, after.verdict, Cause.NONE, "")
+    yield from numbers
+
+
+_WITH_NUMBERS = (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
+"""Verdicts whose numbers count: those of a wrong answer say nothing."""
+
+
+def _another_question(before: Observation, after: Observation) -> tuple[Cause, str] | None:
+    if before.question and after.question and before.question != after.question:
+        return Cause.QUESTION, "what was asked is another question: the model, its inputs or how it is lowered"
+    if before.inputs and after.inputs and before.inputs != after.inputs:
+        return Cause.INPUTS, "other input sets ran"
+    return None
+
+
+def _differs(cause: Cause, before: Observation, after: Observation) -> bool:
+    old, new = before.facts.get(cause, ""), after.facts.get(cause, "")
+    return bool(old and new and old != new)
+
+
+def _verdict_word(before: Observation, after: Observation) -> Word:
+    if before.verified:
+        return Word.REGRESSED
+    return Word.IMPROVED if after.verified else Word.CHANGED
+
+
+def _verdict_cause(before: Observation, after: Observation) -> tuple[Cause, str]:
+    """Return the first fact that differs; what it says of the failure is in the record."""
+    for cause in FACTS:
+        if _differs(cause, before, after):
+            return cause, words(cause, before, after)
+    return Cause.NONE, "nothing that the records name is different"
+
+
+def _whole(
+    word: Word, each: Observation, policy: Policy, before: str | None, after: str | None, cause: Cause, detail: str
+) -> Change:
+    """Return a change of a subject as a whole."""
+    effects = policy.of(VERDICT, "", each.subject.label, each.subject.npu).effects
+    return Change(word, each.subject, VERDICT, "", "", before, after, cause, detail, effects[word])
+
+
+def _accepted(found: Sequence[Change], against: Sequence[Change], policy: Policy) -> list[Change]:
+    """Return changes; those after which nothing differs from the baseline become `accepted`."""
+    open_series = {_series(change) for change in against if change.word is not Word.UNCHANGED}
+    open_subjects = {change.subject for change in against if change.metric == VERDICT
+                     and change.word is not Word.UNCHANGED}  # fmt: skip
+    known = {change.subject for change in against}
+    return [
+        replace(change, word=Word.ACCEPTED, effect=_accepted_effect(change, policy))
+        if change.word not in (Word.UNCHANGED, Word.UNKNOWN)
+        and _series(change) not in open_series
+        and change.subject not in open_subjects
+        and (change.subject in known or change.word is Word.MISSING)
+        else change
+        for change in found
+    ]
+
+
+def _accepted_effect(change: Change, policy: Policy) -> Effect:
+    return policy.of(change.metric, change.provenance, change.subject.label, change.subject.npu).effects[Word.ACCEPTED]
+
+
+def _series(change: Change) -> tuple[Subject, str, str]:
+    return change.subject, change.metric, change.provenance
+
+
+def _notes(before: Sequence[Observation], after: Sequence[Observation]) -> Iterator[str]:
+    """Yield what is different of the two sides as a whole."""
+    old, new = _versions(before), _versions(after)
+    for name in sorted({*old, *new}):
+        if old.get(name, "") != new.get(name, "") and old and new:
+            yield f"{name} {old.get(name) or 'none'} became {new.get(name) or 'none'}"
+    for cause in (Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET):
+        sides = [sorted({each.facts[cause] for each in side if each.facts.get(cause)}) for side in (before, after)]
+        if sides[0] and sides[0] != sides[1]:
+            yield f"{cause} {', '.join(sides[0])} became {', '.join(sides[1]) or 'none'}"
+
+
+def _versions(side: Sequence[Observation]) -> Mapping[str, str]:
+    """Return all versions of each tool on a side, as text."""
+    found: dict[str, set[str]] = {}
+    for each in side:
+        for name, version in each.versions.items():
+            found.setdefault(name, set()).add(version)
+    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}

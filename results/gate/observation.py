@@ -1,0 +1,204 @@
+"""What a run said of each subject: the numbers, and what they depend on.
+
+It comes from records, from a history or from a baseline, so that any two of them can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ethos_hil.results.gate.change import VERDICT, Subject
+from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.history import DIGITS, NOISY, digest_of
+from ethos_hil.results.record import Record
+from ethos_hil.results.verdict import Verdict
+
+COMPILED = "compiled"
+"""Provenance of numbers that are counted in the program, not taken from a run."""
+_SUPERSEDED = frozenset({"not-launched", "timeout", "link", "licence"})
+"""Kinds of failures after which another attempt counts in place of the first."""
+FACTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM, Cause.PROGRAM, Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET)
+"""What a number depends on, in the order in which one follows from another."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a run.
+
+    Attributes:
+        value: it, or the median of several.
+        unit: its unit.
+        samples: its values in each execution; of a single one that one.
+    """
+
+    value: float
+    unit: str
+    samples: tuple[float, ...]
+
+
+Key = tuple[str, str]
+"""A metric and its provenance."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a run said of a subject.
+
+    Attributes:
+        subject: the subject.
+        verdict: its verdict, and the failure's kind: "verified", "failed: mismatch".
+        question, inputs: digests of what was asked and of the input sets; "" where not known.
+        facts: digests and texts of `FACTS`; "" where not known.
+        versions: of the tools.
+        flags: Vela's arguments.
+        lowering: digest of our code that lowered it.
+        numbers: by metric and provenance.
+        unstable: numbers, or `VERDICT`, that differ within the run.
+        record: the record itself, where it is at hand.
+    """
+
+    subject: Subject
+    verdict: str
+    question: str = ""
+    inputs: str = ""
+    facts: Mapping[Cause, str] = field(default_factory=dict, hash=False)
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    flags: tuple[str, ...] = ()
+    lowering: str = ""
+    numbers: Mapping[Key, Number] = field(default_factory=dict, hash=False)
+    unstable: frozenset[Key] = frozenset()
+    record: Record | None = field(default=None, compare=False, hash=False)
+
+    @property
+    def verified(self) -> bool:
+        """Whether its answers were right."""
+        return self.verdict == Verdict.VERIFIED
+
+
+def observations(records: Iterable[Record]) -> tuple[Observation, ...]:
+    """Return what the records of one run say: `merged` of all of them."""
+    return merged(map(of_record, records))
+
+
+def of_record(record: Record) -> Observation:
+    """Return what a record says."""
+    artifact, target = record.artifact, record.target
+    calls = artifact.delegates if artifact is not None else ()
+    subject = Subject(
+        label=record.test.id if record.test is not None else record.model,
+        npu=record.npu,
+        memory_mode=record.memory_mode,
+        system_config=record.system_config,
+        target=target.name,
+        soc=target.soc,
+        runner=record.runner.sha256[:DIGITS] if record.runner is not None else "",
+        method=record.method,
+    )
+    facts = {
+        Cause.TOSA: digest_of([each.tosa_sha256 for each in calls]),
+        Cause.WEIGHTS: digest_of([each.weights_sha256 for each in calls]),
+        Cause.STREAM: digest_of([each.stream_sha256 for each in calls]),
+        Cause.PROGRAM: artifact.sha256[:DIGITS] if artifact is not None else "",
+        Cause.TIMING_MODEL: record.timing_model,
+        Cause.FIRMWARE: record.firmware_sha256[:DIGITS],
+        Cause.TARGET: _target_fact(record.versions.get("fvp", ""), record.timing_adapters, target.rules),
+    }
+    numbers = {
+        (each.name, each.provenance): Number(each.value, each.unit, each.samples or (each.value,))
+        for each in record.metrics
+    }
+    if artifact is not None:
+        counts = {
+            "npu_ops": (artifact.npu_ops, "operations"), "delegated": (artifact.delegated, "operators"),
+            "cpu_ops": (len(artifact.cpu_ops), "operators"), "pte_bytes": (artifact.pte_bytes, "bytes"),
+        }  # fmt: skip
+        numbers |= {(name, COMPILED): Number(value, unit, (value,)) for name, (value, unit) in counts.items()
+                    if value is not None}  # fmt: skip
+    return Observation(
+        subject,
+        verdict=str(record.verdict) if record.failure is None else f"{record.verdict}: {record.failure.kind}",
+        question=artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
+        inputs=record.inputs_sha256[:DIGITS],
+        facts=facts,
+        versions=dict(record.versions),
+        flags=artifact.vela_flags if artifact is not None else (),
+        lowering=artifact.lowering if artifact is not None else "",
+        numbers=numbers,
+        record=record,
+    )
+
+
+def of_row(row: Mapping[str, Any]) -> Observation:
+    """Return what a row of a history's view `records` says."""
+    facts: dict[Cause, str] = {
+        Cause.TOSA: row["tosa"],
+        Cause.WEIGHTS: row["weights"],
+        Cause.STREAM: row["stream"],
+        Cause.PROGRAM: row["pte"],
+        Cause.TIMING_MODEL: row["timing_model"],
+        Cause.FIRMWARE: row["firmware"],
+        Cause.TARGET: _target_fact(row["fvp"], row["timing_adapters"], [row["rules"]] if row["rules"] else ()),
+    }
+    numbers = {
+        (each["metric"], each["provenance"]): Number(
+            each["value"], each["unit"], tuple(each["samples"]) or (each["value"],)
+        )
+        for each in row["metrics"]
+    }
+    for name, unit in (("npu_ops", "operations"), ("delegated", "operators"), ("cpu_ops", "operators"),
+                       ("pte_bytes", "bytes")):  # fmt: skip
+        if row[name] is not None:
+            numbers[name, COMPILED] = Number(row[name], unit, (row[name],))
+    names = ("label", "npu", "memory_mode", "system_config", "target", "soc", "runner", "method")
+    return Observation(
+        Subject(**{name: row[name] for name in names}),
+        verdict=f"{row['verdict']}: {row['failure']}" if row["failure"] else row["verdict"],
+        question=row["question"],
+        inputs=row["inputs"],
+        facts=facts,
+        versions=json.loads(row["versions"]),
+        flags=tuple(row["vela_flags"]),
+        lowering=row["lowering"],
+        numbers=numbers,
+    )
+
+
+def merged(found: Iterable[Observation]) -> tuple[Observation, ...]:
+    """Return one observation for each subject, in order.
+
+    A subject that ran several times counts once: samples are put together, and exact numbers that differ are unstable.
+    An attempt that could not be made counts only where there is no other.
+    """
+    by_subject: dict[Subject, list[Observation]] = {}
+    for each in found:
+        by_subject.setdefault(each.subject, []).append(each)
+    return tuple(_one(by_subject[subject]) for subject in sorted(by_subject))
+
+
+def _one(found: Sequence[Observation]) -> Observation:
+    if len(found) == 1:
+        return found[0]
+    made = [each for each in found if each.verdict.partition(": ")[2] not in _SUPERSEDED] or found[-1:]
+    last = next((each for each in reversed(made) if not each.verified), made[-1])  # the worst that it was
+    unstable = {(VERDICT, "")} if len({each.verdict for each in made}) > 1 else set()
+    numbers = {}
+    for key in dict.fromkeys(key for each in made for key in each.numbers):
+        of_key = [each.numbers[key] for each in made if key in each.numbers]
+        samples = tuple(sample for number in of_key for sample in number.samples)
+        if key[1] in NOISY:
+            numbers[key] = Number(statistics.median_low(samples), of_key[0].unit, samples)
+        else:
+            numbers[key] = of_key[-1]
+            if len({number.value for number in of_key}) > 1:
+                unstable.add(key)
+    return replace(last, numbers=numbers, unstable=frozenset(unstable))
+
+
+def _target_fact(fvp: str, adapters: str, rules: Sequence[str]) -> str:
+    """Return in words what decides about a target's answer beside the firmware."""
+    parts = {"FVP": fvp, "timing adapters": adapters, "rules": ", ".join(rules)}
+    return "; ".join(f"{name}: {value}" for name, value in parts.items() if value)

@@ -1,0 +1,190 @@
+"""What a gate allows: a policy, read from a TOML file that the user keeps in git.
+
+    schema_version = 1
+
+    [gate]                      # what each word does: "fail", "warn" or "ignore"
+    improved = "fail"           # so that every better number is put into the baseline, too
+
+    [[rule]]                    # later rules win
+    metric = "npu_cycles"
+    label = "*mobilenet*"
+    allowed_percent = 0.5
+
+    [aliases]                   # the name now = the name before
+    "suites/ops/test_conv2d.py::test_conv2d_wide_BI" = "suites/ops/test_conv2d.py::test_conv2d_broad_BI"
+
+`policy.schema.json` beside this file is its JSON schema; docs/compare.md explains it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ethos_hil.results.gate.change import Effect
+from ethos_hil.results.gate.word import Word
+from ethos_hil.results.history import NOISY
+from ethos_hil.results.regular_file import read_text
+
+SCHEMA = "policy.schema.json"
+_MOST = 10 << 20
+"""Largest size of a policy, bytes."""
+
+
+class BadPolicy(ValueError):
+    """A file is no policy. The message names the file, the place in it and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is allowed of the numbers that it matches. None: as the rules before say.
+
+    Attributes:
+        metric, provenance, label, npu: patterns, as a shell has them.
+        better: "lower", "higher" or "neither".
+        compared: whether the number is compared at all.
+        allowed_percent: how far an exact number may be from the one before, in percent of it.
+        smallest_percent: of a noisy number, the smallest difference of medians that counts, in percent.
+        least_samples: of a noisy number, the samples that are needed on each side.
+        effects: what a word does to the gate, where it is not what `Policy.effects` says.
+    """
+
+    metric: str = "*"
+    provenance: str = "*"
+    label: str = "*"
+    npu: str = "*"
+    better: str | None = None
+    compared: bool | None = None
+    allowed_percent: float | None = None
+    smallest_percent: float | None = None
+    least_samples: int | None = None
+    effects: Mapping[Word, Effect] = field(default_factory=dict, hash=False)
+
+    def matches(self, metric: str, provenance: str, label: str, npu: str) -> bool:
+        """Return whether it is about a number."""
+        sides = ((metric, self.metric), (provenance, self.provenance), (label, self.label), (npu, self.npu))
+        return all(pattern == "*" or fnmatchcase(text, pattern) for text, pattern in sides)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What all rules together say of a number. Attributes are those of `Rule`."""
+
+    better: str
+    compared: bool
+    allowed_percent: float
+    smallest_percent: float
+    least_samples: int
+    effects: Mapping[Word, Effect] = field(hash=False)
+
+
+EFFECTS: Mapping[Word, Effect] = MappingProxyType({
+    Word.UNCHANGED: Effect.IGNORE,
+    Word.IMPROVED: Effect.WARN,
+    Word.REGRESSED: Effect.FAIL,
+    Word.CHANGED: Effect.WARN,
+    Word.NEW: Effect.WARN,
+    Word.MISSING: Effect.FAIL,
+    Word.INCOMPARABLE: Effect.FAIL,
+    Word.UNSTABLE: Effect.FAIL,
+    Word.UNKNOWN: Effect.WARN,
+    Word.ACCEPTED: Effect.WARN,
+})  # fmt: skip
+"""What each word does where no policy says otherwise. What cannot be compared does not pass."""
+RULES = (
+    Rule(better="lower", compared=True, allowed_percent=0.0, smallest_percent=2.0, least_samples=10),
+    Rule(provenance="host", compared=False),  # a trend: other programs of the machine decide about it
+    Rule(metric="delegated", better="higher"),
+    Rule(metric="npu_ops", better="neither"),
+    Rule(metric="stack_size", better="neither"),
+)
+"""What is allowed of each number where no policy says otherwise."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a gate allows.
+
+    Attributes:
+        effects: what each word does to the gate.
+        rules: the later wins.
+        aliases: labels as they are now, with those of before.
+    """
+
+    effects: Mapping[Word, Effect] = field(default_factory=lambda: EFFECTS, hash=False)
+    rules: tuple[Rule, ...] = RULES
+    aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def of(self, metric: str, provenance: str, label: str, npu: str) -> Allowance:
+        """Return what is allowed of a number."""
+        found: dict[str, Any] = {"effects": dict(self.effects)}
+        for rule in self.rules:
+            if rule.matches(metric, provenance, label, npu):
+                found["effects"] |= rule.effects
+                found |= {name: value for name in _SETTINGS if (value := getattr(rule, name)) is not None}
+        return Allowance(**found)
+
+
+_SETTINGS = tuple(each.name for each in fields(Allowance) if each.name != "effects")
+DEFAULT = Policy()
+
+
+def noisy(provenance: str) -> bool:
+    """Return whether numbers of a provenance differ from run to run without a cause."""
+    return provenance in NOISY
+
+
+def read_policy(path: Path) -> Policy:
+    """Read a policy.
+
+    Raises:
+        OSError: the file cannot be read.
+        BadPolicy: it is none.
+    """
+    try:
+        data = tomllib.loads(read_text(path, most=_MOST))
+    except ValueError as error:
+        raise BadPolicy(f"{path} is no TOML: {error}") from error
+    problem = first_problem(data, schema())
+    if problem is not None:
+        raise BadPolicy(f"{path}: {problem}")
+    return _policy(data)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a policy."""
+    found: dict[str, Any] = json.loads(resources.files(__package__).joinpath(SCHEMA).read_text())
+    return found
+
+
+def first_problem(data: object, schema: Mapping[str, Any]) -> str | None:
+    """Return what is wrong first with data that a JSON schema describes, with its place; None where nothing is."""
+    from jsonschema import Draft202012Validator  # late: it takes 0.1 s
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(schema).iter_errors(data))
+    if error is None:
+        return None
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
+    return f"{place}: {error.message}" if place else error.message
+
+
+def _policy(data: Mapping[str, Any]) -> Policy:
+    rules = tuple(Rule(**{**each, "effects": _effects(each.get("effects", {}))}) for each in data.get("rule", ()))
+    return replace(
+        DEFAULT,
+        effects={**EFFECTS, **_effects(data.get("gate", {}))},
+        rules=(*RULES, *rules),
+        aliases=dict(data.get("aliases", {})),
+    )
+
+
+def _effects(data: Mapping[str, str]) -> dict[Word, Effect]:
+    return {Word(word): Effect(effect) for word, effect in data.items()}
