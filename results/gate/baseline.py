@@ -1,0 +1,227 @@
+"""The baseline: what was accepted, as a text file that a team keeps in git and reviews as a diff.
+
+It is JSON lines, sorted. The first line says what the file is. Then there is a line for each environment (what numbers
+depend on, beside the program), and for each subject a line with its verdict and digests, followed by one for each of
+its numbers. A subject that is as it was keeps its lines, and the environment that they came from, so that a diff has
+nothing but what changed. Wall times are not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.results.gate.change import Subject
+from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation
+from ethos_hil.results.gate.policy import noisy
+from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.verdict import Verdict
+
+SCHEMA_VERSION = 1
+_MARK = "ethos_hil_baseline"
+_MOST = 1 << 30
+"""Largest size of a baseline, bytes."""
+_OF_PLACE = (Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET)
+"""Facts that many subjects share: an environment has them."""
+_OF_PROGRAM = tuple(cause for cause in FACTS if cause not in _OF_PLACE)
+
+
+class BadBaseline(ValueError):
+    """A file is no baseline. The message names the file, the line and what is wrong."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What became of a baseline.
+
+    Attributes:
+        observations: the new one.
+        updated, added, removed: subjects that are different, new, or gone.
+        refused: subjects that were verified and are not; they stay as they were.
+    """
+
+    observations: tuple[Observation, ...]
+    updated: tuple[Subject, ...]
+    added: tuple[Subject, ...]
+    removed: tuple[Subject, ...]
+    refused: tuple[Subject, ...]
+
+
+def is_baseline(path: Path) -> bool:
+    """Return whether a file begins as a baseline does. Raises OSError where it cannot be read."""
+    with path.open("rb") as file:
+        return file.read(len(_MARK) + 10).lstrip().startswith(b'{"' + _MARK.encode())
+
+
+def accept(
+    baseline: Sequence[Observation],
+    run: Sequence[Observation],
+    *,
+    prune: bool = False,
+    failures: bool = False,
+) -> Acceptance:
+    """Put what a run says into a baseline.
+
+    Args:
+        baseline: what was accepted before; empty for a new one.
+        run: the part of a run that is accepted.
+        prune: remove subjects that are not in the run.
+        failures: accept also that a subject is no longer verified.
+    """
+    old = {each.subject: each for each in baseline}
+    new: dict[Subject, Observation] = dict(old)
+    updated, added, refused = [], [], []
+    for each in map(_kept, run):
+        before = old.get(each.subject)
+        if before is not None and before.verdict == Verdict.VERIFIED and not each.verified and not failures:
+            refused.append(each.subject)
+        elif before is None:
+            added.append(each.subject)
+            new[each.subject] = each
+        elif _different(before, each):
+            updated.append(each.subject)
+            new[each.subject] = each
+    removed = sorted(old.keys() - {each.subject for each in run}) if prune else []
+    for subject in removed:
+        del new[subject]
+    return Acceptance(tuple(new[subject] for subject in sorted(new)), *map(tuple, (updated, added, removed, refused)))
+
+
+def _kept(each: Observation) -> Observation:
+    numbers = {key: number for key, number in each.numbers.items() if key[1] != "host"}
+    return replace(each, numbers=numbers, record=None)
+
+
+def _different(before: Observation, after: Observation) -> bool:
+    """Return whether a subject's lines are other ones, whatever environment they came from.
+
+    A noisy number is kept until another one of the subject is different.
+    """
+    facts = [[side.facts.get(cause, "") for cause in _OF_PROGRAM] for side in (before, after)]
+    exact = [{key: (number.value, number.unit) for key, number in side.numbers.items() if not noisy(key[1])}
+             for side in (before, after)]  # fmt: skip
+    return (
+        facts[0] != facts[1]
+        or exact[0] != exact[1]
+        or before.numbers.keys() != after.numbers.keys()
+        or (before.verdict, before.question, before.inputs) != (after.verdict, after.question, after.inputs)
+    )
+
+
+def dumps(observations: Iterable[Observation]) -> str:
+    """Return the text of a baseline."""
+    environments: dict[str, dict[str, Any]] = {}
+    lines: list[str] = []
+    for each in sorted(observations, key=lambda one: one.subject):
+        environment = {
+            "facts": {str(cause): each.facts.get(cause, "") for cause in _OF_PLACE},
+            "versions": dict(sorted(each.versions.items())),
+            "lowering": each.lowering,
+            "flags": list(each.flags),
+        }
+        name = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:8]
+        environments[name] = environment
+        lines += map(_line, _rows(each, name))
+    head = [{_MARK: SCHEMA_VERSION}, *({"environment": name, **environments[name]} for name in sorted(environments))]
+    return "\n".join([*map(_line, head), *lines]) + "\n"
+
+
+def _rows(each: Observation, environment: str) -> Iterator[object]:
+    yield {
+        "subject": asdict(each.subject),
+        "verdict": each.verdict,
+        "question": each.question,
+        "inputs": each.inputs,
+        **{str(cause): each.facts.get(cause, "") for cause in _OF_PROGRAM},
+        "environment": environment,
+    }
+    for (metric, provenance), number in sorted(each.numbers.items()):
+        value = int(number.value) if float(number.value).is_integer() else number.value
+        samples = [list(number.samples)] if noisy(provenance) else []
+        yield [each.subject.label, each.subject.npu, metric, provenance, value, number.unit, *samples]
+
+
+def _line(row: object) -> str:
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=True)
+
+
+def read_baseline(path: Path) -> tuple[Observation, ...]:
+    """Read a baseline.
+
+    Raises:
+        OSError: the file cannot be read.
+        BadBaseline: it is none, or one of another version, or damaged.
+    """
+    rows = enumerate(_parsed(path), start=1)
+    _, head = next(rows, (0, None))
+    if not isinstance(head, dict) or _MARK not in head:
+        raise BadBaseline(f"{path} is no baseline: its first line does not say so")
+    if head[_MARK] != SCHEMA_VERSION:
+        raise BadBaseline(f"{path} is a baseline of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
+    environments: dict[str, Mapping[str, Any]] = {}
+    found: list[Observation] = []
+    for number, row in rows:
+        try:
+            if isinstance(row, dict) and "subject" in row:
+                found.append(_observation(row, environments[row["environment"]]))
+            elif isinstance(row, dict):
+                environments[row["environment"]] = row
+            else:
+                found[-1] = _with_number(found[-1], row)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise BadBaseline(f"{path}:{number} is no line of a baseline: {_words(error)}") from error
+    subjects = [each.subject for each in found]
+    if sorted(set(subjects)) != subjects:
+        raise BadBaseline(f"{path} has a subject twice, or is not sorted: `ethos-hil accept` writes it")
+    return tuple(found)
+
+
+def _words(error: Exception) -> str:
+    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _parsed(path: Path) -> Iterator[object]:
+    text = read_text(path, most=_MOST)
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError) as error:
+            marker = line.startswith(("<<<<<<<", "=======", ">>>>>>>"))
+            why = "a conflict of a merge is left in it" if marker else f"no JSON: {error}"
+            raise BadBaseline(f"{path}:{number}: {why}") from error
+
+
+def _observation(row: Mapping[str, Any], environment: Mapping[str, Any]) -> Observation:
+    facts = {Cause(name): str(value) for name, value in environment["facts"].items()}
+    facts |= {cause: str(row[cause]) for cause in _OF_PROGRAM}
+    return Observation(
+        Subject(**{name: str(value) for name, value in row["subject"].items()}),
+        str(row["verdict"]),
+        str(row["question"]),
+        str(row["inputs"]),
+        facts,
+        {str(name): str(version) for name, version in environment["versions"].items()},
+        tuple(map(str, environment["flags"])),
+        str(environment["lowering"]),
+        {},
+    )
+
+
+def _with_number(each: Observation, row: object) -> Observation:
+    """Return an observation with the number of a line, which has to be one of the same subject."""
+    if not isinstance(row, list) or row[:2] != [each.subject.label, each.subject.npu]:
+        raise ValueError("it is about another subject than the line before")
+    metric, provenance, value, unit, *rest = row[2:]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{value!r} is no number")
+    key: Key = (str(metric), str(provenance))
+    if key in each.numbers:
+        raise ValueError(f"{metric} is there twice")
+    samples = tuple(map(float, rest[0])) if rest else (value,)
+    numbers = {**each.numbers, key: Number(value, str(unit), samples)}
+    return replace(each, numbers=numbers)
