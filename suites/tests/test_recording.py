@@ -28,7 +28,7 @@ from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
 from ethos_hil.suites.trial import declared
 from ethos_hil.suites.trial.declared import DeclaredCase
-from ethos_hil.suites.trial.outcome_json import Arrays, outcome, outcome_to_json
+from ethos_hil.harness.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.suites.trial.run_trial import Trial, place
 
 PROFILES = ("MI", "BI", "U55_BI", "U85_BI")

@@ -26,10 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import Outcome, Progress
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
+from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.lowering.array_archive import read_arrays
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
@@ -40,7 +39,6 @@ from ethos_hil.lowering.versions import versions
 from ethos_hil.lowering.zip_members import ZipMembers, members
 from ethos_hil.results.regular_file import opened
 from ethos_hil.results.verdict import FailureKind
-from ethos_hil.suites.trial.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 
 SCHEMA_VERSION = 4
 _NOT_COMPARED = ("python", "ethos-hil-lowering", "ethos-hil-patches", "ethos-hil-installed")
@@ -57,49 +55,6 @@ class RecordingError(EthosHilError):
     """
 
     kind = FailureKind.NO_RECORDING
-
-
-@dataclass(frozen=True)
-class TargetFacts:
-    """The facts about a target that judging its answer needs. See `Target`."""
-
-    name: str
-    kind: str
-    soc: str
-    npu: str
-    cycle_provenance: str
-    version: str
-    capabilities: tuple[str, ...]
-
-    @classmethod
-    def of(cls, target: Target) -> TargetFacts:
-        """Return the facts about a target."""
-        able = tuple(sorted(capability.value for capability in target.capabilities()))
-        return cls(target.name, target.kind, target.soc, target.npu, target.cycle_provenance, target.version, able)
-
-
-class RecordedTarget(Target):
-    """A target that answers as it did when it was recorded."""
-
-    def __init__(self, board: TargetFacts, outcome: Outcome) -> None:
-        self.name, self.kind, self.soc, self.npu = board.name, board.kind, board.soc, board.npu
-        self.cycle_provenance, self.version = board.cycle_provenance, board.version
-        self._capabilities = frozenset(map(Capability, board.capabilities))
-        self._outcome = outcome
-
-    def capabilities(self) -> frozenset[Capability]:
-        """Return the recorded target's capabilities."""
-        return self._capabilities
-
-    def _load(self, image: Image) -> None:
-        """Do nothing: nothing is loaded."""
-
-    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
-        """Return the recorded outcome."""
-        return self._outcome
-
-    def _reset(self) -> None:
-        """Do nothing: nothing was started."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +149,7 @@ class Recording:
                     tuple(document["unknown"]),
                 ),
                 artifact=artifact,
-                board=None if document["board"] is None else _board(document["board"]),
+                board=None if document["board"] is None else TargetFacts.from_json(document["board"]),
                 outcome=None if document["outcome"] is None else outcome(document["outcome"], arrays),
                 answer=None if document["answer"] is None else answer(document["answer"], arrays),
             )
@@ -276,7 +231,3 @@ def _check_version(path: Path, version: object) -> None:
 
 def _relative(path: Path, root: Path) -> str:
     return str(path.relative_to(root) if path.is_relative_to(root) else path)
-
-
-def _board(data: Mapping[str, Any]) -> TargetFacts:
-    return TargetFacts(**{**data, "capabilities": tuple(data["capabilities"])})

@@ -146,7 +146,8 @@ class Trial:
         else:
             self.report = self._on(self.board, found.artifact)
         if settings.record is not None:
-            from ethos_hil.suites.trial.recording import Recording, TargetFacts, check_files_unchanged
+            from ethos_hil.harness.targets.recorded import TargetFacts
+            from ethos_hil.suites.trial.recording import Recording, check_files_unchanged
 
             check_files_unchanged(found.made_from.files)
             answered = Recording(self._question(), found.made_from, found.artifact, answer=self.answer)
@@ -182,8 +183,9 @@ class Trial:
     def _replayed(self, folder: Path) -> tuple[Evidence, Record | None]:
         """Judge a recorded answer again with today's oracle, declaration and comparison."""
         from ethos_hil.harness.run import Answer, judge
+        from ethos_hil.harness.targets.recorded import RecordedTarget
         from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
-        from ethos_hil.suites.trial.recording import RecordedTarget, Recording
+        from ethos_hil.suites.trial.recording import Recording
 
         path = self._archive(folder)
         today = read_at_import(self.test.origins)
