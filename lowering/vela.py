@@ -23,7 +23,7 @@ from ethos_hil.lowering.formats.tosa import TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
-from ethos_hil.lowering.native.worker import VELA, NativeCrash, ToolAnswer, ToolRaised
+from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, VelaIni
 
@@ -56,9 +56,13 @@ class VelaCrash(CompileError):
         operator: the first operator of the TOSA program with which it happens, or None if that is not known.
     """
 
-    def __init__(self, crash: NativeCrash, operator: TosaOperator | None, where: str = "") -> None:
+    def __init__(
+        self, crash: NativeCrash, operator: TosaOperator | None, where: str = "", *, version: str | None = None
+    ) -> None:
         place = f" on TOSA operator {operator.index} {operator.op}{where}" if operator is not None else ""
-        super().__init__(f"Vela {VELA.version} {crash.how}{place}{crash.said}", hint=_CRASH_HINT)
+        super().__init__(
+            f"Vela {VELA.version if version is None else version} {crash.how}{place}{crash.said}", hint=_CRASH_HINT
+        )
         self.crash = crash
         self.operator = operator
 
@@ -132,13 +136,16 @@ def with_ini(arguments: Sequence[str], ini: VelaIni, folder: Path) -> list[str]:
     return [f"{_CONFIG}{copy}" if argument.startswith(_CONFIG) else argument for argument in arguments]
 
 
-def run_vela(tosa: bytes, arguments: Sequence[str], ini: VelaIni | None = None) -> VelaOutput:
+def run_vela(
+    tosa: bytes, arguments: Sequence[str], ini: VelaIni | None = None, *, tool: NativeTool = VELA
+) -> VelaOutput:
     """Compile a TOSA program.
 
     Args:
         tosa: the program's flatbuffer.
         arguments: Vela's arguments, as from `flags` or an Artifact's `vela_flags`.
         ini: the configuration file that they name, if it is not the one in Vela's wheel.
+        tool: Vela, by default the installed one.
 
     Raises:
         VelaRefusal: the NPU cannot run the program.
@@ -152,7 +159,8 @@ def run_vela(tosa: bytes, arguments: Sequence[str], ini: VelaIni | None = None) 
         if ini is not None:
             arguments = with_ini(arguments, ini, folder)
         try:
-            answer = call_vela([*arguments, f"--output-dir={folder / 'output'}", str(folder / "out.tosa")])
+            asked = [*arguments, f"--output-dir={folder / 'output'}", str(folder / "out.tosa")]
+            answer = call_vela(asked, tool=tool)
         except ToolRaised as error:
             if error.name == "RuntimeError":  # the only exception of its back end
                 raise VelaRefusal(" ".join(error.text.split())) from error
@@ -166,11 +174,12 @@ def run_vela(tosa: bytes, arguments: Sequence[str], ini: VelaIni | None = None) 
         return VelaOutput.read(_packed(folder / "output" / "out_vela.npz"), folder, answer.listing)
 
 
-def call_vela(arguments: Sequence[str]) -> ToolAnswer:
+def call_vela(arguments: Sequence[str], *, tool: NativeTool = VELA) -> ToolAnswer:
     """Call Vela's command line in its process.
 
     Args:
         arguments: Vela's. They name a TOSA program, "*.tosa".
+        tool: Vela, by default the installed one.
 
     Returns:
         Its "status", and what it printed.
@@ -181,23 +190,24 @@ def call_vela(arguments: Sequence[str]) -> ToolAnswer:
         ToolError: there is no process.
     """
     try:
-        return VELA.call({"arguments": list(arguments)})
+        return tool.call({"arguments": list(arguments)})
     except NativeCrash as crash:
         if _NO_SPACE.search(crash.said):
             raise ToolError(f"Vela {crash.how}{crash.said}", hint=_SPACE_HINT) from crash
         program = next(argument for argument in arguments if argument.endswith(".tosa"))
         tosa = Path(program).read_bytes()
-        raise VelaCrash(crash, crashing_operator(tosa, lambda part: _crashes(part, arguments, program))) from crash
+        operator = crashing_operator(tosa, lambda part: _crashes(part, arguments, program, tool))
+        raise VelaCrash(crash, operator, version=tool.version) from crash
 
 
-def _crashes(tosa: bytes, arguments: Sequence[str], program: str) -> bool:
+def _crashes(tosa: bytes, arguments: Sequence[str], program: str, tool: NativeTool) -> bool:
     """Return whether a part of a program ends Vela's process, too."""
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         path = Path(folder) / "part.tosa"
         path.write_bytes(tosa)
         kept = [each for each in arguments if each != program and not each.startswith("--output-dir=")]
         try:
-            VELA.call({"arguments": [*kept, f"--output-dir={folder}", str(path)]}, seconds=PART_SECONDS)
+            tool.call({"arguments": [*kept, f"--output-dir={folder}", str(path)]}, seconds=PART_SECONDS)
         except NativeCrash:
             return True
         except ToolRaised:

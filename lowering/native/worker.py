@@ -229,16 +229,29 @@ class NativeTool:
         version: of the installed tool, or "".
     """
 
-    def __init__(self, tool: str, name: str, package: str) -> None:
+    def __init__(self, tool: str, name: str, package: str, *, path: Sequence[str] = (), version: str = "") -> None:
+        """Make a tool whose process is not started yet.
+
+        Args:
+            tool: one of `ethos_hil.lowering.native.serve.TOOLS`.
+            name: in messages.
+            package: the distribution that has it.
+            path: Python's path in its process, for a tool that is installed elsewhere; by default this process's.
+            version: of the tool that is installed elsewhere.
+        """
         self.name = name
         self._tool = tool
         self._package = package
+        self._path = tuple(path)
+        self._version = version
         self._lock = threading.RLock()
         self._process: _Process | None = None
         _tools.append(self)
 
     @property
     def version(self) -> str:
+        if self._path:
+            return self._version
         try:
             return importlib.metadata.version(self._package)
         except importlib.metadata.PackageNotFoundError:
@@ -251,7 +264,8 @@ class NativeTool:
                 self.stop()
             if self._process is None:
                 self._process = _Process(self._tool)
-                self._process.send({"tool": self._tool, "path": sys.path, "seconds": LIMIT_SECONDS}, ())
+                path = list(self._path) or sys.path
+                self._process.send({"tool": self._tool, "path": path, "seconds": LIMIT_SECONDS}, ())
 
     def require(self) -> None:
         """Wait until the tool is imported.
