@@ -19,6 +19,12 @@ _FIELDS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
 """What two subjects of one label may differ in, and what that is called."""
 
 
+_LOWERED = ("memory_mode", "system_config", "target", "soc")
+"""What a run that failed early may not know."""
+_NOWHERE = "none"
+"""The target of a test that failed before it had one."""
+
+
 @dataclass(frozen=True)
 class Pairing:
     """All subjects of two runs, each once.
@@ -55,13 +61,15 @@ def pair(before: Sequence[Observation], after: Sequence[Observation], aliases: M
         else:
             same.append((other, each))
     missing = list(old.values())
+    # A run that failed before it was lowered does not know for what.
+    unlowered, missing, new = _matched(missing, new, lambda each: _without(each.subject, _LOWERED), _one_unlowered)
     renamed, missing, new = _matched(missing, new, _asked)
     moved: _Pairs = []
     for _, names in _FIELDS:
         found, missing, new = _matched(missing, new, lambda each, names=names: _without(each.subject, names))  # type: ignore[misc]
         moved += found
     found, missing, new = _matched(missing, new, lambda each: each.subject.label)
-    return Pairing(tuple(same), tuple(renamed), (*moved, *found), tuple(missing), tuple(new))
+    return Pairing((*same, *unlowered), tuple(renamed), (*moved, *found), tuple(missing), tuple(new))
 
 
 def place_cause(before: Subject, after: Subject) -> tuple[Cause, str]:
@@ -83,8 +91,21 @@ def _without(subject: Subject, names: Iterable[str]) -> Hashable:
     return replace(subject, **dict.fromkeys(names, ""))
 
 
+def _one_unlowered(before: Observation, after: Observation) -> bool:
+    """Return whether two subjects are one, but for what a side that failed early does not know."""
+    for side, other in ((before, after), (after, before)):
+        mine, theirs = side.subject, other.subject
+        unknown = not side.verified and not mine.memory_mode and not mine.system_config
+        if unknown and (mine.target == _NOWHERE or (mine.target, mine.soc) == (theirs.target, theirs.soc)):
+            return True
+    return False
+
+
 def _matched(
-    old: Sequence[Observation], new: Sequence[Observation], key: Callable[[Observation], Hashable]
+    old: Sequence[Observation],
+    new: Sequence[Observation],
+    key: Callable[[Observation], Hashable],
+    may_pair: Callable[[Observation, Observation], bool] = lambda _before, _after: True,
 ) -> tuple[_Pairs, list[Observation], list[Observation]]:
     """Return pairs that have a key in common which no other has, and what is left on either side."""
     sides: list[dict[Hashable, list[Observation]]] = []
@@ -94,6 +115,6 @@ def _matched(
             by_key.setdefault(key(each), []).append(each)
         sides.append(by_key)
     keys = [each for each in sides[0] if each is not None and len(sides[0][each]) == len(sides[1].get(each, ())) == 1]
-    pairs = [(sides[0][each][0], sides[1][each][0]) for each in keys]
+    pairs = [(sides[0][each][0], sides[1][each][0]) for each in keys if may_pair(sides[0][each][0], sides[1][each][0])]
     taken = {id(each) for found in pairs for each in found}
     return pairs, [each for each in old if id(each) not in taken], [each for each in new if id(each) not in taken]
