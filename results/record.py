@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -473,7 +474,11 @@ def _accuracy(data: Mapping[str, Any]) -> Accuracy:
 
 
 def _metric(data: Mapping[str, Any]) -> Metric:
-    return _known(Metric, {**data, "samples": tuple(data.get("samples", ()))})
+    samples = tuple(data.get("samples", ()))
+    for value in (data["value"], *samples):
+        if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:  # nor NaN
+            raise TypeError(f"{value!r} is no number of a metric")
+    return _known(Metric, {**data, "samples": samples})
 
 
 def _op(data: Mapping[str, Any]) -> Op:

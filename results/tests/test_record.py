@@ -125,7 +125,7 @@ def test_json_has_the_documented_fields() -> None:
     }
     assert data["artifact"]["delegates"][0].keys() == {"instruction", "tosa_sha256", "stream_sha256", "weights_sha256"}
     assert {"path", "sha256"} == data["runner"].keys()
-    assert {"name", "commit", "dirty", "shard"} == data["run"].keys()
+    assert {"name", "commit", "dirty", "shard", "part", "attempt"} == data["run"].keys()
     assert {"id", "operator", "case", "profile", "source", "defect"} == data["test"].keys()
     assert {"name", "needed", "available", "status", "fix"} == data["preflight"][0].keys()
 
@@ -157,6 +157,15 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
     assert Record.from_json({**data, "later": 1}) == RECORD
     with pytest.raises(ValueError, match="schema version 2"):
         Record.from_json({**data, "schema_version": 2})
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "9" * 400, '"7"', "null", "[7]"])
+@pytest.mark.parametrize("place", ["value", "samples"])
+def test_a_metric_without_a_number_is_refused(value: str, place: str) -> None:
+    data = RECORD.to_json()
+    data["metrics"][0][place] = json.loads(value) if place == "value" else [json.loads(value)]
+    with pytest.raises(ValueError, match="is no number of a metric"):
+        Record.from_json(data)
 
 
 ADDED_LATER = {

@@ -1,0 +1,127 @@
+"""The columns of a history, and the row of a record. docs/formats.md says what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+from ethos_hil.results.plain_text import valid
+from ethos_hil.results.store import StoredRecord
+
+DIGITS = 16
+"""Digits of a digest that a history keeps: two of them are equal by chance once in 10^19."""
+
+_TEXT = "VARCHAR"
+COLUMNS: Mapping[str, str] = MappingProxyType({
+    "run": _TEXT,
+    "number": "INTEGER",
+    "created": "TIMESTAMP",
+    **dict.fromkeys(("commit", "shard", "label", "operator", "test_case", "profile", "npu", "memory_mode",
+                     "system_config", "target_kind", "target", "soc", "runner", "method", "question", "inputs"), _TEXT),
+    "subject": "UBIGINT",
+    **dict.fromkeys(("verdict", "failure"), _TEXT),
+    "executions": "INTEGER",
+    "clock_hz": "DOUBLE",
+    **dict.fromkeys(("npu_ops", "delegated", "cpu_ops", "pte_bytes"), "INTEGER"),
+    **dict.fromkeys(("tosa", "weights", "stream", "pte", "lowering", "timing_model", "timing_adapters", "firmware",
+                     "fvp", "rules", "versions"), _TEXT),
+    "vela_flags": "VARCHAR[]",
+    "numbers": "UBIGINT",
+    "metrics": "STRUCT(metric VARCHAR, value DOUBLE, unit VARCHAR, provenance VARCHAR, samples DOUBLE[])[]",
+})  # fmt: skip
+"""The columns with DuckDB's types. What a record does not say is "" or null."""
+
+CAUSES = ("tosa", "weights", "stream", "timing_model", "firmware", "fvp")
+"""Columns that may be the cause of a change within a series, in the order in which one follows from another."""
+SUBJECT = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method",
+           "question", "inputs")  # fmt: skip
+"""What a series follows over the runs: a number of the same metric and provenance of the same subject."""
+NOISY = ("host", "measured")
+"""Provenances whose numbers differ from run to run without a cause."""
+POINTS = """SELECT * EXCLUDE metrics, hash(subject, metrics.metric, metrics.provenance) AS series,
+    metrics.metric AS metric, metrics.value AS value, metrics.unit AS unit, metrics.provenance AS provenance,
+    metrics.samples AS samples
+    FROM (SELECT * EXCLUDE metrics, unnest(metrics) AS metrics FROM records)"""
+"""The query for a row for each metric of a record: the record's columns, `series` (which numbers follow one another),
+and metric, value, unit, provenance, samples.
+"""
+
+
+def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
+    """Return the row of a record with its number in the run.
+
+    Text that Unicode does not allow is escaped: JSON and Parquet lack it.
+    """
+    record = item.record
+    test, artifact, run = record.test, record.artifact, record.run
+    calls = artifact.delegates if artifact is not None else ()
+    exact = [metric for metric in record.metrics if metric.provenance not in NOISY]
+    row: dict[str, Any] = {
+        "run": item.run,
+        "number": number,
+        "created": _time(record.created or item.created),
+        "commit": run.commit if run is not None else "",
+        "shard": run.shard if run is not None else "",
+        "label": test.id if test is not None else record.model,
+        "operator": test.operator if test is not None else "",
+        "test_case": test.case if test is not None else "",
+        "profile": test.profile if test is not None else "",
+        "npu": record.npu,
+        "memory_mode": record.memory_mode,
+        "system_config": record.system_config,
+        "target_kind": record.target.kind,
+        "target": record.target.name,
+        "soc": record.target.soc,
+        "runner": record.runner.sha256[:DIGITS] if record.runner is not None else "",
+        "method": record.method,
+        "question": artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
+        "inputs": record.inputs_sha256[:DIGITS],
+    }
+    row["subject"] = int(digest_of([str(row[name]) for name in SUBJECT]), 16)
+    row |= {
+        "verdict": str(record.verdict),
+        "failure": str(record.failure.kind) if record.failure is not None else "",
+        "executions": record.executions,
+        "clock_hz": record.clock_hz,
+        "npu_ops": artifact.npu_ops if artifact is not None else None,
+        "delegated": artifact.delegated if artifact is not None else None,
+        "cpu_ops": len(artifact.cpu_ops) if artifact is not None else None,
+        "pte_bytes": artifact.pte_bytes if artifact is not None else None,
+        "tosa": digest_of([each.tosa_sha256 for each in calls]),
+        "weights": digest_of([each.weights_sha256 for each in calls]),
+        "stream": digest_of([each.stream_sha256 for each in calls]),
+        "pte": artifact.sha256[:DIGITS] if artifact is not None else "",
+        "lowering": artifact.lowering if artifact is not None else "",
+        "timing_model": record.timing_model,
+        "timing_adapters": record.timing_adapters,
+        "firmware": record.firmware_sha256[:DIGITS],
+        "fvp": record.versions.get("fvp", ""),
+        "rules": ", ".join(record.target.rules),
+        "vela_flags": [valid(each) for each in artifact.vela_flags] if artifact is not None else [],
+        "versions": json.dumps(dict(record.versions), sort_keys=True),
+        "numbers": int(digest_of([f"{m.name} {m.provenance} {m.value!r}" for m in exact] or ["none"]), 16),
+        "metrics": [
+            {"metric": valid(each.name), "value": each.value, "unit": valid(each.unit),
+             "provenance": valid(each.provenance), "samples": list(each.samples)}
+            for each in record.metrics
+        ],
+    }  # fmt: skip
+    return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def digest_of(parts: Sequence[str]) -> str:
+    """Return a digest of some texts in their order, "" where all of them are empty."""
+    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:DIGITS] if any(parts) else ""
+
+
+def _time(text: str) -> str | None:
+    """Return a record's time as DuckDB reads it, in UTC; None where it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment.astimezone(UTC) if moment.tzinfo is not None else moment).replace(tzinfo=None).isoformat()

@@ -1,0 +1,36 @@
+"""DuckDB, as a history and its exports need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.results.compaction.columns import COLUMNS
+
+if TYPE_CHECKING:
+    import duckdb
+
+_JSON = "format = 'newline_delimited', maximum_object_size = 1 << 30"
+ROWS = f"read_json(?, {_JSON}, columns = {{{', '.join(f'{name}: {kind!r}' for name, kind in COLUMNS.items())}}})"
+"""The table function for a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's name."""
+
+
+def quoted(path: Path) -> str:
+    """Return a path for a text of SQL, where no parameter may stand."""
+    return str(path).replace("'", "''")
+
+
+@contextmanager
+def open_database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database in memory that fetches nothing from a network. Its errors of files are OSError."""
+    import duckdb  # late: it takes 0.1 s
+
+    settings: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+    with duckdb.connect(config=settings) as database:
+        database.execute("SET enable_progress_bar = false")
+        try:
+            yield database
+        except duckdb.IOException as error:
+            raise OSError(str(error)) from error
