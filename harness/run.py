@@ -414,8 +414,9 @@ def image_of(
     clocks: Clocks = OWN_CLOCKS,
     printable: bool = False,
     profile: ProfilePlan | None = None,
+    run_id: bytes | None = None,
 ) -> Image:
-    """Return the image of an artifact. Equal arguments give equal images, except for the run's id."""
+    """Return the image of an artifact. Equal arguments give equal images, except for the run's id (see `pack`)."""
     plan = RunPlan(
         input_set_count=len(input_sets),
         inputs_per_set=len(artifact.plan.input_tensors),
@@ -430,7 +431,7 @@ def image_of(
         cuts=() if profile is None else profile.cuts(artifact),
         time_steps=profile is not None,
     )
-    return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan)
+    return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan, run_id=run_id)
 
 
 def judge(

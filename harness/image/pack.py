@@ -157,7 +157,14 @@ class PackageSlot:
         return cls(firmware.package_start, firmware.package)
 
 
-def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]], plan: RunPlan) -> Image:
+def pack(
+    firmware: bytes,
+    program: bytes,
+    input_sets: Sequence[Sequence[bytes]],
+    plan: RunPlan,
+    *,
+    run_id: bytes | None = None,
+) -> Image:
     """Add `program`, `input_sets` and `plan` to the firmware's ELF.
 
     Args:
@@ -165,6 +172,7 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
         program: a .pte.
         input_sets: for each input set the raw bytes of its tensors, in the layout of their dim_order.
         plan: the run plan; it must agree with `input_sets`.
+        run_id: 16 bytes for an image that is kept and never run; by default random ones, which no other image has.
 
     Raises:
         TargetError: kind "out-of-memory": the package does not fit; the message has the bytes needed and available.
@@ -172,7 +180,7 @@ def pack(firmware: bytes, program: bytes, input_sets: Sequence[Sequence[bytes]],
         ToolError: the firmware's ELF is not usable.
     """
     slot = PackageSlot.of(firmware)
-    run_id = secrets.token_bytes(16)
+    run_id = secrets.token_bytes(16) if run_id is None else run_id
     program_hash = hashlib.sha256(program).digest()
     header, body = _package(program, input_sets, plan, program_hash)
 
