@@ -113,3 +113,8 @@ class FailureKind(enum.StrEnum):
 
     OTHER = "other"
     """A word from a later version of this program; the message begins with it."""
+
+
+NOT_ATTEMPTED = frozenset({FailureKind.NOT_LAUNCHED, FailureKind.TIMEOUT, FailureKind.LINK, FailureKind.LICENCE})
+"""Kinds of failures after which another attempt counts in place of the first: the target, or the way to it, may have
+failed, and not what was tested."""

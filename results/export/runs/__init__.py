@@ -1,0 +1,1 @@
+"""Whole runs in the formats of other tools."""

@@ -1,0 +1,62 @@
+"""A run for github-action-benchmark (benchmark-action/github-action-benchmark): its tool "customSmallerIsBetter".
+
+It draws a line for each name over the commits of a branch, so names say what was asked and nothing of the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ethos_hil.results.export.exporter import NotExportable
+from ethos_hil.results.export.runs.attempts import counted
+from ethos_hil.results.export.runs.exact_number import exact
+from ethos_hil.results.export.runs.record_names import distinctions, label_of
+from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.record import Metric, Record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.verdict import Verdict
+
+_ALWAYS = ("npu", "memory_mode", "target")
+
+
+def write(results: RunResults, comparison: RunComparison | None) -> str:
+    """Return a list with one object a line: each metric of each record that did not fail.
+
+    Raises:
+        NotExportable: there is none.
+    """
+    records = [each.record for each in counted(results.records)]
+    lines = []
+    for record, distinction in zip(records, distinctions(records, _ALWAYS), strict=True):
+        if record.verdict == Verdict.FAILED:
+            continue  # numbers of a wrong answer are no better for being smaller
+        name = f"{label_of(record)} {distinction}"
+        lines += [json.dumps(_point(name, record, each), allow_nan=False) for each in record.metrics]
+    if not lines:
+        raise NotExportable("no record of the run has a number that counts", "export a run in which something ran")
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _point(name: str, record: Record, metric: Metric) -> dict[str, Any]:
+    point: dict[str, Any] = {
+        "name": one_line(f"{name}: {metric.name} ({metric.provenance})"),
+        "unit": one_line(metric.unit),
+        "value": metric.value,
+        "extra": "\n".join(map(one_line, _about(record))),
+    }
+    if metric.samples:
+        point["range"] = f"{exact(min(metric.samples))} to {exact(max(metric.samples))}"
+    return point
+
+
+def _about(record: Record) -> list[str]:
+    lines = [str(record.verdict)]
+    if record.artifact is not None:
+        lines += [f"stream {each.stream_sha256}" for each in record.artifact.delegates]
+    return lines + [f"{name} {version}" for name, version in record.versions.items() if name != "python"]
+
+
+EXPORTER = RunExporter("github-benchmark", ".json", "for github-action-benchmark: customSmallerIsBetter", write)

@@ -1,0 +1,120 @@
+"""A run as OpenMetrics text, for Prometheus and what reads its format.
+
+A metric of records is a gauge whose labels say what was asked and where the number comes from. Where several records
+answer one question, the last one counts: a gauge has one value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+
+from ethos_hil.results.export.runs.exact_number import exact
+from ethos_hil.results.export.runs.record_names import PARTS, label_of
+from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.gate.word import Word
+from ethos_hil.results.plain_text import escaped
+from ethos_hil.results.record import Metric, Record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.verdict import Verdict
+from ethos_hil.results.verdict_letter import LETTERS, ending_of
+
+_PREFIX = "ethos_hil"
+_UNITS = {"s": "seconds"}
+"""Units as OpenMetrics writes them."""
+_SHOWN = ("npu", "memory_mode", "target", "soc", "system_config", "method", "runner")
+"""The parts of a record that are labels, as PARTS has them."""
+Labels = Mapping[str, str]
+
+
+def write(results: RunResults, comparison: RunComparison | None) -> str:
+    """Return one metric family after the other, those of the run first."""
+    lines = [*_of_run(results), *(_of_comparison(comparison) if comparison is not None else ())]
+    families: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    verified: dict[str, float] = {}
+    for record in results.records:
+        about = _labels(record)
+        verified[_shown(about)] = float(record.verdict == Verdict.VERIFIED)
+        for metric in record.metrics:
+            families[_family(metric)][_shown({**about, "provenance": metric.provenance})] = metric.value
+    lines += _gauge("ethos_hil_verified", "", "Whether every output was compared and is right.", verified)
+    taken = {"ethos_hil_verified", "ethos_hil_run", "ethos_hil_run_info", "ethos_hil_records", "ethos_hil_changes",
+             "ethos_hil_gate_passed", "ethos_hil_run_created_seconds"}  # fmt: skip
+    for (name, unit), values in sorted(families.items()):
+        while name in taken:  # a name of ours, or of another unit
+            name = f"{name}_{unit or 'number'}"
+        taken.add(name)
+        lines += _gauge(name, unit, "A number of a record; docs/formats.md has its meaning.", values)
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _of_run(results: RunResults) -> Iterator[str]:
+    commits = {str(manifest.get("commit") or "") for manifest in results.manifests}
+    about = {"run": results.name, "commit": " ".join(sorted(commits))}
+    for manifest in results.manifests[:1]:
+        versions = manifest.get("versions")
+        for name, version in versions.items() if isinstance(versions, dict) else ():
+            about[f"version_{_word(str(name))}"] = str(version)
+    yield "# TYPE ethos_hil_run info"
+    yield "# HELP ethos_hil_run The run and the versions of its tools."
+    yield f"ethos_hil_run_info{_shown(about)} 1"
+    try:
+        moment = datetime.fromisoformat(results.created)
+    except ValueError:
+        pass
+    else:
+        seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+        yield from _gauge("ethos_hil_run_created_seconds", "seconds", "When the run began.", {"": seconds})
+    counts = Counter(map(ending_of, results.records))
+    values = {_shown({"ending": ending}): float(counts[ending]) for ending in LETTERS}
+    yield from _gauge("ethos_hil_records", "", "Records of the run by how they ended.", values)
+
+
+def _of_comparison(comparison: RunComparison) -> Iterator[str]:
+    values = {_shown({"word": word}): float(comparison.counts.get(word, 0)) for word in Word}
+    yield from _gauge("ethos_hil_changes", "", "Series by what became of them since the run before.", values)
+    yield from _gauge("ethos_hil_gate_passed", "", "Whether the gate passes.", {"": float(comparison.passed)})
+
+
+def _gauge(name: str, unit: str, text: str, values: Mapping[str, float]) -> Iterator[str]:
+    yield f"# TYPE {name} gauge"
+    if unit:
+        yield f"# UNIT {name} {unit}"
+    yield f"# HELP {name} {text}"
+    for labels, value in values.items():
+        yield f"{name}{labels} {exact(value)}"
+
+
+def _labels(record: Record) -> dict[str, str]:
+    found = {"label": label_of(record), **{name: PARTS[name](record) for name in _SHOWN}}
+    if record.test is not None:
+        found |= {"operator": record.test.operator, "case": record.test.case, "profile": record.test.profile}
+    return found
+
+
+def _family(metric: Metric) -> tuple[str, str]:
+    """Return name and unit of a metric's family: a name ends in its unit."""
+    unit = _word(_UNITS.get(metric.unit, metric.unit))
+    name = f"{_PREFIX}_{_word(metric.name)}"
+    return (name if not unit or name.endswith(f"_{unit}") else f"{name}_{unit}"), unit
+
+
+def _word(text: str) -> str:
+    """Return a text as a part of a name of OpenMetrics."""
+    return re.sub("[^a-zA-Z0-9_]+", "_", text)
+
+
+def _shown(labels: Labels) -> str:
+    """Return labels as text, without the empty ones: to OpenMetrics these are absent."""
+    told = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
+    return f"{{{','.join(told)}}}" if told else ""
+
+
+def _escaped(value: str) -> str:
+    return escaped(value).replace("\\", r"\\").replace('"', r"\"")
+
+
+EXPORTER = RunExporter("openmetrics", ".txt", "OpenMetrics text, for Prometheus", write)

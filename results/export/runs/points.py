@@ -1,0 +1,83 @@
+"""A run as one table with a row for each metric of each record: the view `points` of a history, of one run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.results.compaction.columns import COLUMNS, POINTS, row_of
+from ethos_hil.results.compaction.database import ROWS, open_database, quoted
+from ethos_hil.results.export.exporter import NotExportable
+from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.plain_text import escaped
+from ethos_hil.results.record import Record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import StoredRecord
+
+_POINTS = f"SELECT * EXCLUDE series FROM ({POINTS})"
+"""`series` is DuckDB's hash, and may be another number in another version of it."""
+_FORMULA = r"^[=+\-@\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
+"""How a cell begins that a spreadsheet takes for a formula (OWASP, CSV Injection): =, +, -, @, and their wide forms."""
+
+_TEXTS = (*(name for name, kind in COLUMNS.items() if kind == "VARCHAR"), "metric", "unit", "provenance")
+_LISTS = ("vela_flags", "samples")
+"""Columns of several texts or numbers; in CSV they are joined by blanks."""
+
+
+def write_csv(results: RunResults, comparison: RunComparison | None) -> bytes:
+    """Return the table as CSV. Control characters are escapes, and a text that a spreadsheet would compute has an
+    apostrophe before it.
+
+    Raises:
+        NotExportable: no record has a metric.
+    """
+    plain = f"SELECT * REPLACE ({', '.join(f'array_to_string({name}, chr(32)) AS {name}' for name in _LISTS)})"
+    inert = ", ".join(
+        f"CASE WHEN regexp_matches({name}, '{_FORMULA}') THEN chr(39) || {name} ELSE {name} END AS {name}"
+        for name in (*_TEXTS, *_LISTS)
+    )
+    query = f"SELECT * REPLACE ({inert}) FROM ({plain} FROM ({_POINTS}))"
+    return _table(results, query, "FORMAT csv, HEADER", lambda text: escaped(text, keep=""))
+
+
+def write_parquet(results: RunResults, comparison: RunComparison | None) -> bytes:
+    """Return the table as a Parquet file.
+
+    Raises:
+        NotExportable: no record has a metric.
+    """
+    return _table(results, _POINTS, "FORMAT parquet, COMPRESSION zstd", lambda text: text)
+
+
+def _table(results: RunResults, query: str, form: str, told: Callable[[str], str]) -> bytes:
+    rows = [row_of(number, _stored(results, record)) for number, record in enumerate(results.records)]
+    if not any(row["metrics"] for row in rows):
+        raise NotExportable(f"no record of {results.name} has a metric", "export a run in which something ran")
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder, open_database() as database:
+        lines, made = Path(folder, "rows.jsonl"), Path(folder, "points")
+        lines.write_text("\n".join(json.dumps(_with_texts(row, told)) for row in rows), encoding="utf-8")
+        database.execute("SET threads = 1")  # so that the same records make the same bytes
+        database.execute(f"CREATE TABLE records AS FROM {ROWS}", [str(lines)])
+        database.execute(f"COPY ({query} ORDER BY number) TO '{quoted(made)}' ({form})")
+        return made.read_bytes()
+
+
+def _stored(results: RunResults, record: Record) -> StoredRecord:
+    return StoredRecord(record.run.name if record.run is not None else results.name, results.created, record)
+
+
+def _with_texts(value: Any, told: Callable[[str], str]) -> Any:
+    """Return a value of JSON with other texts."""
+    if isinstance(value, str):
+        return told(value)
+    if isinstance(value, dict):
+        return {name: _with_texts(each, told) for name, each in value.items()}
+    return [_with_texts(each, told) for each in value] if isinstance(value, list) else value
+
+
+CSV = RunExporter("points-csv", ".csv", "a row for each metric of each record, as CSV", write_csv)
+PARQUET = RunExporter("points-parquet", ".parquet", "a row for each metric of each record, as Parquet", write_parquet)

@@ -1,0 +1,193 @@
+"""A run as Markdown, for the summary of a CI job: a sentence about how it went, then what changed and what failed.
+
+What comes from models, files and targets is code (`results.markdown_text`), so that it is no markup and calls nobody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from ethos_hil.results.export.runs.attempts import counted
+from ethos_hil.results.export.runs.record_names import label_of
+from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.change import Change, RunComparison
+from ethos_hil.results.gate.word import Word
+from ethos_hil.results.markdown_text import code, head, row
+from ethos_hil.results.record import Record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.verdict import Verdict
+from ethos_hil.results.verdict_letter import LETTERS, ending_of
+
+MOST = 1 << 20
+"""Bytes that GitHub shows of the summary of a step; of a longer one it shows nothing."""
+_CUT = "\n_The rest, {lines:,} lines, is left out: a job summary may have 1 MiB._\n"
+_CHANGES, _MOVED, _FAILURES = 30, 3, 200
+"""Rows for one cause, operations named in a row, and failures that are shown."""
+_NOTE = 300
+_PROFILES = ("MI", "BI")
+"""The columns that come first; the others are in alphabetical order."""
+
+
+def write(results: RunResults, comparison: RunComparison | None) -> str:
+    """Return the summary, cut at a line if it would be longer than GitHub shows."""
+    records = [each.record for each in counted(results.records)]
+    lines = [
+        f"# {_heading(records, comparison)}", "", *_sentences(results, records, comparison), "",
+        *(_changes(comparison) if comparison is not None else ()),
+        *_failures(records), *_matrix(records), *_totals(records), *_versions(results),
+    ]  # fmt: skip
+    room = MOST - len(_CUT.format(lines=len(lines)).encode())
+    used = 0
+    for number, line in enumerate(lines):
+        used += len(line.encode()) + 1
+        if used > room:
+            return "\n".join(lines[:number]) + "\n" + _CUT.format(lines=len(lines) - number)
+    return "\n".join(lines) + "\n"
+
+
+def _heading(records: Iterable[Record], comparison: RunComparison | None) -> str:
+    failed = _endings(records)[Verdict.FAILED]
+    gate = "" if comparison is None else "; the gate passes" if comparison.passed else "; the gate fails"
+    return f"ethos-hil: {f'{failed:,} failed' if failed else 'nothing failed'}{gate}"
+
+
+def _sentences(results: RunResults, records: Sequence[Record], comparison: RunComparison | None) -> Iterator[str]:
+    endings = _endings(records)
+    kinds = Counter(str(each.failure.kind) for each in records
+                    if each.failure is not None and ending_of(each) == Verdict.FAILED)  # fmt: skip
+    parts = []
+    for ending in LETTERS:
+        if count := endings[ending]:
+            why = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())})" if ending == "failed" else ""
+            parts.append(f"**{count:,} {ending}**{why}")
+    yield f"{code(results.name)}, begun at {code(results.created)}: {', '.join(parts)}."
+    again = len(results.records) - len(records)
+    if again:
+        yield f"{_count(again, 'attempt')} that the target has spoilt, and another one has followed, count for nothing."
+    if results.skipped:
+        unread = _count(len(results.skipped), "line")
+        yield f"{unread} could not be read, the first at {code(results.skipped[0].where)}."
+    if comparison is None:
+        return
+    told = [f"**{comparison.counts[word]:,} {word}**" for word in Word
+            if word is not Word.UNCHANGED and comparison.counts.get(word)]  # fmt: skip
+    told.append(f"{comparison.counts.get(Word.UNCHANGED, 0):,} unchanged")
+    failing = len(comparison.failing)
+    gate = f"The gate fails for {_count(failing, 'change')}." if failing else "The gate passes."
+    yield f"Against {code(comparison.before)}: {', '.join(told)}. {gate}"
+    if comparison.notes:
+        yield ""
+        yield from (f"- {code(note, _NOTE)}" for note in comparison.notes)
+
+
+def _changes(comparison: RunComparison) -> Iterator[str]:
+    if not comparison.changes:
+        return
+    yield from ("## Changes", "")
+    for (cause, detail), changes in comparison.by_cause().items():
+        counts = Counter(str(change.word) for change in changes)
+        words = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
+        told = " ".join(filter(None, [f"{cause}:" if cause else "no known cause", code(detail, _NOTE)]))
+        yield from (f"### {told} {words}", "")
+        yield from head(("", "what", "NPU", "number", "before", "after", "", "moved"), right=("before", "after"))
+        yield from map(_change, changes[:_CHANGES])
+        if len(changes) > _CHANGES:
+            yield from ("", f"And {len(changes) - _CHANGES:,} more.")
+        yield ""
+
+
+def _change(change: Change) -> str:
+    number = " ".join(filter(None, [code(change.metric), f"({code(change.provenance)})" if change.provenance else ""]))
+    percent = f"{(change.ratio - 1) * 100:+.2f} %" if change.ratio is not None else ""
+    moved = [f"{code(each.name)} {code(each.source)} {each.old:,} → {each.new:,}" for each in change.rows[:_MOVED]]
+    if len(change.rows) > _MOVED:
+        moved.append(f"and {len(change.rows) - _MOVED:,} more")
+    place = filter(None, [change.subject.npu, change.subject.memory_mode])
+    return row([str(change.word), code(change.subject.label), code(", ".join(place)), number, _value(change.before),
+                _value(change.after), percent, "<br>".join(moved)])  # fmt: skip
+
+
+def _failures(records: Sequence[Record]) -> Iterator[str]:
+    found = [each for each in records if ending_of(each) in (Verdict.FAILED, Verdict.UNVERIFIED)]
+    if not found:
+        return
+    yield from ("## Failures", "", *head(("what", "NPU", "target", "kind", "message", "line")))
+    for record in found[:_FAILURES]:
+        failure = record.failure
+        kind, message = (str(failure.kind), failure.message) if failure is not None else (str(record.verdict), "")
+        yield row(map(code, (label_of(record), record.npu, record.target.name, kind, message, _line(record))))
+    if len(found) > _FAILURES:
+        yield from ("", f"And {len(found) - _FAILURES:,} more.")
+    yield ""
+
+
+def _line(record: Record) -> str:
+    """Return the line of the model where a wrong answer begins, else that of the test's declaration."""
+    if record.divergence is not None and record.divergence.source:
+        return record.divergence.source
+    return record.test.source if record.test is not None else ""
+
+
+def _matrix(records: Iterable[Record]) -> Iterator[str]:
+    """Yield a table of operators and models by profile; what is of no test is by NPU."""
+    table: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for record in records:
+        test = record.test
+        name, column = (test.operator, test.profile) if test is not None else (record.model, record.npu)
+        table[name][column or "host"][LETTERS[ending_of(record)]] += 1
+    columns = sorted({column for cells in table.values() for column in cells},
+                     key=lambda column: (column not in _PROFILES, column != _PROFILES[0], column))  # fmt: skip
+    used = {letter for cells in table.values() for counts in cells.values() for letter in counts}
+    yield from ("## Operators and models", "")
+    yield from head(("", *map(code, columns)))
+    for name, cells in sorted(table.items()):
+        yield row([code(name), *(_cell(cells[column]) if column in cells else "" for column in columns)])
+    yield from ("", ", ".join(f"{letter} {ending}" for ending, letter in LETTERS.items() if letter in used), "")
+
+
+def _cell(counts: Counter[str]) -> str:
+    return " ".join(f"{counts[letter]}{letter}" for letter in LETTERS.values() if counts[letter])
+
+
+def _totals(records: Iterable[Record]) -> Iterator[str]:
+    """Yield a table of the sums of the NPU's cycles. Numbers of different provenance are never added."""
+    sums: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for record in records:
+        metric = record.metric("npu_cycles")
+        if metric is not None and record.verdict != Verdict.FAILED:
+            sums[record.npu, record.memory_mode, metric.provenance].append(metric.value)
+    if not sums:
+        return
+    yield from ("## Cycles of the NPU", "")
+    yield from head(("NPU", "memory mode", "provenance", "programs", "npu_cycles"), right=("programs", "npu_cycles"))
+    for (npu, mode, provenance), values in sorted(sums.items()):
+        yield row([code(npu), code(mode), code(provenance), f"{len(values):,}", _value(sum(values))])
+    yield ""
+
+
+def _versions(results: RunResults) -> Iterator[str]:
+    found: dict[str, dict[str, None]] = {}
+    for manifest in results.manifests:
+        versions = manifest.get("versions")
+        for name, version in versions.items() if isinstance(versions, dict) else ():
+            found.setdefault(str(name), {})[str(version)] = None
+    if found:
+        yield ", ".join(f"{code(name)} {' and '.join(map(code, all_of_it))}" for name, all_of_it in found.items()) + "."
+
+
+def _endings(records: Iterable[Record]) -> Counter[str]:
+    return Counter(map(ending_of, records))
+
+
+def _value(value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return code(value or "")
+    return f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+EXPORTER = RunExporter("summary", ".md", "Markdown for the summary of a CI job", write)
