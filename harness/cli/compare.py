@@ -1,49 +1,235 @@
-"""`ethos-hil compare`."""
+"""`ethos-hil compare` and `ethos-hil accept`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.run_name import DEFAULT_HISTORY
+
+if TYPE_CHECKING:
+    from ethos_hil.results.gate.baseline import Acceptance
+    from ethos_hil.results.gate.change import RunComparison
+    from ethos_hil.results.gate.observation import Observation
+    from ethos_hil.results.gate.policy import Policy
+    from ethos_hil.results.gate.sides import Side
+    from ethos_hil.results.record import Record
 
 _STDOUT = Path("-")
 SCHEMA_VERSION = 1
-_RECORD = "A record, as `profile --json` writes it; or a run folder."
+_SIDE = (
+    "A run folder, or a folder of them (its newest run); a record, as `run --json` or `profile --json` writes it; a "
+    "baseline; the name of a run of the history, or `last`."
+)
+BASELINE = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="FILE", help="What was accepted; without B, A is compared with it."),
+]
+POLICY = Annotated[
+    Path | None, typer.Option("--policy", metavar="FILE", help="What is allowed, as TOML (docs/compare.md).")
+]
+_HISTORY = Annotated[Path, typer.Option("--history", metavar="DIR", help="Where runs are looked up by their names.")]
+_ONLY = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="TEXT", help="Only tests and models with this text, or pattern, in their name."),
+]
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="A", help=_RECORD)],
-    after: Annotated[Path, typer.Argument(metavar="B", help="As A; what is new in it counts as new.")],
-    everything: Annotated[bool, typer.Option("--all", help="Show rows that are equal, too.")] = False,
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to show.")] = 25,
+    before: Annotated[str, typer.Argument(metavar="A", help=_SIDE)],
+    after: Annotated[str | None, typer.Argument(metavar="[B]", help="As A; what is new in it counts as new.")] = None,
+    baseline: BASELINE = None,
+    policy: POLICY = None,
+    history: _HISTORY = Path(DEFAULT_HISTORY),
+    only: _ONLY = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="B is a part of A's tests: what it lacks is not missing.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Of two profiles, show rows that are equal, too.")] = False,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to show, or changes of a cause.")] = 25,
     json_file: Annotated[
         Path | None,
-        typer.Option("--json", metavar="FILE", help="Write all rows there; - for stdout, instead of the table."),
+        typer.Option("--json", metavar="FILE", help="Write everything there; - for stdout, instead of the table."),
     ] = None,
     debug: DEBUG = False,
 ) -> None:
-    """Compare two profiles row by row: what became slower, faster, new, split or fused, and where that is in the model.
+    """Compare two runs, or a run with a baseline: what changed, in which direction, by which cause, and whether that
+    passes.
 
-    Rows are aligned by delegate, operator, module and line, not by number. Their differences add up to the total's.
+    Two single records, of one model each, are compared operation by operation: what became slower, faster, new, split
+    or fused, and where that is in the model.
 
-    Exit status: 0 they were compared, 2 they cannot be: another NPU, memory mode, provenance or target.
+    Exit status: 0 nothing fails the gate (two records: they were compared), 1 something does, 2 they cannot be
+    compared.
+
+    Example: ethos-hil compare results/runs/20261124T020000Z-3f2a1b results/runs
+
+    Example: ethos-hil compare results/runs --baseline baseline.jsonl --policy gate.toml
 
     Example: ethos-hil compare monday.json tuesday.json
     """
     from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
-    from ethos_hil.harness.cli.export import kept_record
+
+    files = {"A": Path(before), "B": Path(after) if after else None, "--baseline": baseline, "--policy": policy}
+    check_files([json_file])
+    check_distinct({"--json": json_file}, files)
+    if after is None and baseline is None:
+        raise UsageError("there is nothing to compare with", hint="give a second run, or --baseline FILE")
+    with bad_input():
+        one = _side(before, history)
+        two = _side(after, history) if after is not None else None
+        plain = baseline is None and policy is None and not only and not partial
+        if plain and two is not None and len(one.records) == len(two.records) == 1:
+            _compare_records(before, after, one.records[0], two.records[0], everything, top, json_file)
+            return
+        found = _compared(one, two, baseline, policy, only or [], partial)
+    if json_file is not None:
+        write_json(json_file, found.to_json())
+    if json_file != _STDOUT:
+        from ethos_hil.harness.render import console
+        from ethos_hil.harness.render_gate import run_comparison
+
+        console().print(run_comparison(found, top=top))
+    raise typer.Exit(0 if found.passed else 1)
+
+
+def accept(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run that is right as it is: as A of `compare`.")],
+    baseline: Annotated[
+        Path, typer.Option("--baseline", metavar="FILE", help="The file to write. It is made if it is missing.")
+    ] = Path("baseline.jsonl"),
+    history: _HISTORY = Path(DEFAULT_HISTORY),
+    only: _ONLY = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove what is not in the run.")] = False,
+    failures: Annotated[bool, typer.Option("--failures", help="Accept also what failed.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; show what would be accepted.")] = False,
+    debug: DEBUG = False,
+) -> None:
+    """Accept what a run says: write it into the baseline, for `compare --baseline` to hold later runs against.
+
+    The baseline is a text file for git: one line a number, sorted, so that a reviewer sees what was accepted. Tests
+    that are as they were keep their lines. Wall times are not in it.
+
+    Exit status: 0 it was written, or is as it should be; 1 something failed and --failures is not given: the others
+    are accepted; 2 it cannot be done.
+
+    Example: ethos-hil accept results/runs --baseline baseline.jsonl --only '*conv2d*'
+    """
+    from ethos_hil.harness.cli.destinations import check_files, unwritable
+    from ethos_hil.results.files import write_whole
+    from ethos_hil.results.gate.baseline import accept as accepted
+    from ethos_hil.results.gate.baseline import dumps, read_baseline
+
+    check_files([baseline])
+    if prune and only:
+        raise UsageError("--prune with --only would remove all other tests", hint="give one of them")
+    with bad_input():
+        side = _side(run, history)
+        old = read_baseline(baseline) if baseline.exists() else ()
+    chosen = replace(side, observations=_chosen(side.observations, only or []))
+    _require_some([chosen], only or [])
+    found = accepted(old, chosen.observations, prune=prune, failures=failures)
+    text = dumps(found.observations)
+    if not check and (found.updated or found.added or found.removed or not baseline.exists()):
+        try:
+            write_whole(baseline, text)
+        except OSError as error:
+            raise unwritable(baseline, error) from error
+    _tell(found, baseline, check)
+    raise typer.Exit(1 if found.refused else 0)
+
+
+@contextmanager
+def bad_input() -> Iterator[None]:
+    """Turn the errors of files that are not what they should be into UsageError."""
+    from ethos_hil.results.comparison import Incomparable
+
+    try:
+        yield
+    except Incomparable as error:
+        raise UsageError(f"they cannot be compared: {error.message}", hint=error.hint) from None
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename2 or error.filename or 'a file'} cannot be read: {error.strerror or error}",
+            hint="`ethos-hil history` lists runs, `ethos-hil runs` what run folders have",
+        ) from error
+    except ValueError as error:
+        raise UsageError(one_line(str(error)), hint="`ethos-hil compare --help` says what it takes") from error
+
+
+def compared(
+    one: Side, two: Side | None, accepted: Side | None, policy: Policy, *, partial: bool = False
+) -> RunComparison:
+    """Compare two sides, or one with what was accepted."""
+    from ethos_hil.results.gate.compare import compare_runs
+
+    if two is None:
+        if accepted is None:
+            raise AssertionError("there are not two sides")
+        one, two, accepted = accepted, one, None
+    baseline = accepted.observations if accepted is not None else None
+    return compare_runs(one.observations, two.observations, policy=policy, names=(one.name, two.name),
+                        baseline=baseline, partial=partial)  # fmt: skip
+
+
+def _compared(
+    one: Side, two: Side | None, baseline: Path | None, policy: Path | None, only: Sequence[str], partial: bool
+) -> RunComparison:
+    from ethos_hil.results.gate.baseline import read_baseline
+    from ethos_hil.results.gate.policy import DEFAULT, read_policy
+    from ethos_hil.results.gate.sides import Side
+
+    accepted = Side(str(baseline), read_baseline(baseline), accepted=True) if baseline is not None else None
+    allowed = read_policy(policy) if policy is not None else DEFAULT
+    given = [side for side in (one, two, accepted) if side is not None]
+    chosen = {id(side): replace(side, observations=_chosen(side.observations, only)) for side in given}
+    _require_some(list(chosen.values()), only)
+    second = chosen[id(two)] if two is not None else None
+    return compared(chosen[id(one)], second, chosen[id(accepted)] if accepted is not None else None, allowed,
+                    partial=partial)  # fmt: skip
+
+
+def _side(text: str, history: Path) -> Side:
+    from ethos_hil.results.gate.sides import side
+
+    found = side(text, history)
+    for skipped in found.skipped:
+        sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
+    return found
+
+
+def _chosen(found: Sequence[Observation], only: Sequence[str]) -> tuple[Observation, ...]:
+    """Return those whose label has one of the texts in it, or fits it as a pattern."""
+    return tuple(
+        each for each in found
+        if not only or any(text in each.subject.label or fnmatchcase(each.subject.label, text) for text in only)
+    )  # fmt: skip
+
+
+def _require_some(sides: Sequence[Side], only: Sequence[str]) -> None:
+    if only and not any(side.observations for side in sides):
+        raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="--only takes a part")
+
+
+def _compare_records(
+    before: str, after: str | None, old: Record, new: Record, everything: bool, top: int, json_file: Path | None
+) -> None:
+    from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.results import comparison
 
-    check_files([json_file])
-    check_distinct({"--json": json_file}, {"A": before, "B": after})
     try:
-        found = comparison.compare(kept_record(before), kept_record(after))
+        found = comparison.compare(old, new)
     except comparison.Incomparable as error:
         raise UsageError(f"{before} and {after} cannot be compared: {error.message}", hint=error.hint) from None
     if json_file is not None:
@@ -53,3 +239,15 @@ def compare(
         from ethos_hil.harness.render_comparison import comparison as rendered
 
         console().print(rendered(found, everything=everything, top=top))
+
+
+def _tell(found: Acceptance, baseline: Path, check: bool) -> None:
+    what = {"updated": found.updated, "added": found.added, "removed": found.removed, "refused": found.refused}
+    for word, subjects in what.items():
+        for subject in subjects:
+            sys.stdout.write(one_line(f"{word} {subject.label} {subject.npu} {subject.memory_mode}") + "\n")
+    counts = ", ".join(f"{len(subjects):,} {word}" for word, subjects in what.items())
+    verb = "would have" if check else "has"
+    sys.stderr.write(one_line(f"{baseline} {verb} {len(found.observations):,} tests and models: {counts}") + "\n")
+    if found.refused:
+        sys.stderr.write("refused: it failed, and no test declares that; --failures accepts it\n")

@@ -18,7 +18,7 @@ import typer
 
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.compare import compare
+from ethos_hil.harness.cli.compare import accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
 from ethos_hil.harness.cli.image import image
@@ -76,6 +76,7 @@ app.add_typer(history, name="history")
 app.command()(evaluate)
 app.command()(profile)
 app.command()(compare)
+app.command()(accept)
 app.command()(image)
 
 
@@ -326,26 +327,29 @@ def doctor(
 
 @app.command()
 def export(
-    path: Annotated[
-        Path,
+    paths: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="RUN_OR_RECORD",
-            help="A record, as `run --json` writes it; or a run folder, or a folder of these: its last record.",
+            metavar="RUN_OR_RECORD...",
+            help="A record, as `run --json` writes it; or a run folder, or a folder of these. A format of records takes "
+            "the last record of it; one of runs all of the run, or the newest run. Shards of a run: all their folders.",
         ),
     ],
     to: Annotated[
-        str, typer.Option(metavar="FORMAT", help="json, csv, or another one that `ethos-hil exporters` lists.")
+        str, typer.Option(metavar="FORMAT", help="csv, junit, or another one that `ethos-hil exporters` lists.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path("-"),
     debug: DEBUG = False,
 ) -> None:
-    """Write a record in the format of another tool.
+    """Write a record or a run in the format of another tool.
 
     Example: ethos-hil export results/runs --to csv -o operations.csv
+
+    Example: ethos-hil export results/runs --to junit -o report.xml
     """
     from ethos_hil.harness.cli import export as command
 
-    command.export(path, to, output)
+    command.export(paths, to, output)
 
 
 @app.command("exporters")

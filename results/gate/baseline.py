@@ -17,10 +17,10 @@ from typing import Any
 
 from ethos_hil.results.gate.change import Subject
 from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation
+from ethos_hil.results.gate.pairing import pair
 from ethos_hil.results.gate.policy import noisy
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.regular_file import read_text
-from ethos_hil.results.verdict import Verdict
 
 SCHEMA_VERSION = 1
 _MARK = "ethos_hil_baseline"
@@ -42,7 +42,7 @@ class Acceptance:
     Attributes:
         observations: the new one.
         updated, added, removed: subjects that are different, new, or gone.
-        refused: subjects that were verified and are not; they stay as they were.
+        refused: subjects that failed, though no test declares it; they stay as they were, or are not there.
     """
 
     observations: tuple[Observation, ...]
@@ -71,25 +71,30 @@ def accept(
         baseline: what was accepted before; empty for a new one.
         run: the part of a run that is accepted.
         prune: remove subjects that are not in the run.
-        failures: accept also that a subject is no longer verified.
+        failures: accept also what failed, though no test declares it.
     """
-    old = {each.subject: each for each in baseline}
-    new: dict[Subject, Observation] = dict(old)
+    paired = pair(baseline, run, {})
+    known = {id(new): old for old, new in paired.same}
+    kept = {each.subject: each for each in baseline}
     updated, added, refused = [], [], []
-    for each in map(_kept, run):
-        before = old.get(each.subject)
-        if before is not None and before.verdict == Verdict.VERIFIED and not each.verified and not failures:
+    for one in run:
+        before, each = known.get(id(one)), _kept(one)
+        if each.wrong and not failures and (before is None or before.verdict != each.verdict):
             refused.append(each.subject)
-        elif before is None:
+            continue
+        if before is not None and before.subject != each.subject:  # it failed early, and does not know for what
+            each = replace(each, subject=before.subject)
+        if before is None:
             added.append(each.subject)
-            new[each.subject] = each
+            kept[each.subject] = each
         elif _different(before, each):
             updated.append(each.subject)
-            new[each.subject] = each
-    removed = sorted(old.keys() - {each.subject for each in run}) if prune else []
+            kept[each.subject] = each
+    gone = {each.subject for each in paired.missing} | {old.subject for old, _ in (*paired.renamed, *paired.moved)}
+    removed = sorted(gone) if prune else []
     for subject in removed:
-        del new[subject]
-    return Acceptance(tuple(new[subject] for subject in sorted(new)), *map(tuple, (updated, added, removed, refused)))
+        del kept[subject]
+    return Acceptance(tuple(kept[subject] for subject in sorted(kept)), *map(tuple, (updated, added, removed, refused)))
 
 
 def _kept(each: Observation) -> Observation:

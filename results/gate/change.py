@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from ethos_hil.results.comparison import RowDifference
 from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.record import json_number
 
+SCHEMA_VERSION = 1
 VERDICT = "verdict"
 """The metric of a change that is about a subject as a whole; its values are verdicts, or "failed: mismatch"."""
 
@@ -113,9 +116,27 @@ class RunComparison:
         """Whether no change fails the gate."""
         return not self.failing
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison ready for JSON (docs/compare.md)."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "passed": self.passed,
+            "before": self.before,
+            "after": self.after,
+            "subjects": self.subjects,
+            "counts": {str(word): self.counts.get(word, 0) for word in Word},
+            "notes": list(self.notes),
+            "changes": [_plain(change) for change in self.changes],
+        }
+
     def by_cause(self) -> dict[tuple[Cause, str], list[Change]]:
         """Return the changes grouped by cause and its words, so that 400 moved numbers are one sentence."""
         return grouped(self.changes)
+
+
+def _plain(change: Change) -> dict[str, Any]:
+    found = asdict(change)
+    return {name: json_number(value) for name, value in found.items()}
 
 
 def grouped(changes: Iterable[Change]) -> dict[tuple[Cause, str], list[Change]]:

@@ -13,10 +13,13 @@ from ethos_hil.results.gate.observation import FACTS, Observation
 from ethos_hil.results.gate.pairing import pair, place_cause
 from ethos_hil.results.gate.policy import DEFAULT, Policy
 from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.plain_text import cut, one_line
 from ethos_hil.results.verdict import Verdict
 
 _EVENTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM)
 """Facts whose change is told even where no number moved."""
+_MESSAGE = 300
+"""Characters of a failure's message that name a cause."""
 _SERIOUS = {effect: number for number, effect in enumerate((Effect.FAIL, Effect.WARN, Effect.IGNORE))}
 
 
@@ -122,10 +125,13 @@ def _verdict_word(before: Observation, after: Observation) -> Word:
 
 
 def _verdict_cause(before: Observation, after: Observation) -> tuple[Cause, str]:
-    """Return the first fact that differs; what it says of the failure is in the record."""
+    """Return the first fact that differs; where none does, what the failure says."""
     for cause in FACTS:
         if _differs(cause, before, after):
             return cause, words(cause, before, after)
+    failure = after.record.failure if after.record is not None else None
+    if failure is not None:
+        return Cause.NONE, cut(one_line(f"{failure.kind}: {failure.message}"), _MESSAGE)
     return Cause.NONE, "nothing that the records name is different"
 
 
@@ -170,8 +176,8 @@ def _notes(before: Sequence[Observation], after: Sequence[Observation]) -> Itera
             yield f"{name} {old.get(name) or 'none'} became {new.get(name) or 'none'}"
     for cause in (Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET):
         sides = [sorted({each.facts[cause] for each in side if each.facts.get(cause)}) for side in (before, after)]
-        if sides[0] and sides[0] != sides[1]:
-            yield f"{cause} {', '.join(sides[0])} became {', '.join(sides[1]) or 'none'}"
+        if all(sides) and sides[0] != sides[1]:
+            yield f"{cause} {', '.join(sides[0])} became {", ".join(sides[1])}"
 
 
 def _versions(side: Sequence[Observation]) -> Mapping[str, str]:

@@ -58,6 +58,7 @@ class Observation:
         lowering: digest of our code that lowered it.
         numbers: by metric and provenance.
         unstable: numbers, or `VERDICT`, that differ within the run.
+        declared: whether it fails as its test declares.
         record: the record itself, where it is at hand.
     """
 
@@ -71,7 +72,13 @@ class Observation:
     lowering: str = ""
     numbers: Mapping[Key, Number] = field(default_factory=dict, hash=False)
     unstable: frozenset[Key] = frozenset()
+    declared: bool = False
     record: Record | None = field(default=None, compare=False, hash=False)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it ran or should have run, and is not right, and no test declares that."""
+        return self.verdict.partition(":")[0] in (Verdict.FAILED, Verdict.UNVERIFIED) and not self.declared
 
     @property
     def verified(self) -> bool:
@@ -128,6 +135,7 @@ def of_record(record: Record) -> Observation:
         flags=artifact.vela_flags if artifact is not None else (),
         lowering=artifact.lowering if artifact is not None else "",
         numbers=numbers,
+        declared=record.test is not None and bool(record.test.defect),
         record=record,
     )
 

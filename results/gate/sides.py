@@ -86,7 +86,10 @@ def _of_file(path: Path) -> Side:
         if not records:
             raise ValueError(f"{path} has no record")
         return Side(str(path), observations(records), tuple(records), tuple(skipped))
-    record = find_record(path)
+    try:
+        record = find_record(path)
+    except ValueError as error:
+        raise ValueError(f"{path} is no record, and no baseline: {error}") from error
     return Side(str(path), observations([record]), (record,))
 
 
