@@ -177,7 +177,7 @@ def _notes(before: Sequence[Observation], after: Sequence[Observation]) -> Itera
     for cause in (Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET):
         sides = [sorted({each.facts[cause] for each in side if each.facts.get(cause)}) for side in (before, after)]
         if all(sides) and sides[0] != sides[1]:
-            yield f"{cause} {', '.join(sides[0])} became {", ".join(sides[1])}"
+            yield f"{cause} {', '.join(sides[0])} became {', '.join(sides[1])}"
 
 
 def _versions(side: Sequence[Observation]) -> Mapping[str, str]:
