@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.clock import process_began
+from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.cache_settings import prepare_torch
 from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
-from ethos_hil.results.regular_file import read_bytes
+from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def run(
         problems += _write_formats(report, files.formats)
     except EthosHilError as error:
         failure = error
-        record = _failed(request, error)
+        record = failed_record(request, error)
         problems.append(error)
     problems += _keep(record, files, store=not isinstance(failure, UsageError | ToolError))
     if failure is None and files.json_file != _STDOUT:
@@ -229,38 +228,6 @@ def check_written(request: RunRequest, written: Mapping[str, Path | None]) -> No
     read = {name: path if isinstance(path, Path) else None for name, path in given.items()}
     check_files(written.values())
     check_distinct(written, {"MODEL": model, **read})
-
-
-def _failed(request: RunRequest, error: EthosHilError) -> Record:
-    from ethos_hil.harness.image.preflight import PreflightFailed
-    from ethos_hil.harness.targets.registry import kind_of
-    from ethos_hil.harness.verdict.decide import Evidence, decide
-    from ethos_hil.results import environment
-
-    decision = decide(Evidence(stopped=error.failure))
-    examined = error if isinstance(error, PreflightFailed) else None
-    return Record(
-        verdict=decision.verdict,
-        model=request.label,
-        npu=request.npu,
-        target=TargetInfo(request.target, kind_of(request.target), ""),
-        failure=decision.failure,
-        versions=environment.versions(),
-        console=error.console,
-        memory_mode=request.memory_mode or "",
-        method=request.method or "forward",
-        runner=_runner(request.runner),
-        artifact=examined.artifact if examined is not None else None,
-        preflight=examined.checks if examined is not None else (),
-        created=environment.now(),
-    )
-
-
-def _runner(path: Path | None) -> RunnerInfo | None:
-    try:
-        return None if path is None else RunnerInfo(str(path), hashlib.sha256(read_bytes(path)).hexdigest())
-    except OSError:
-        return None
 
 
 def _write_outputs(report: Report, path: Path | None) -> list[EthosHilError]:

@@ -1,0 +1,44 @@
+"""The record of a run that has no answer."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.results.regular_file import read_bytes
+
+
+def failed_record(request: RunRequest, error: EthosHilError) -> Record:
+    """Return the record of a request that ended in an error."""
+    from ethos_hil.harness.image.preflight import PreflightFailed
+    from ethos_hil.harness.targets.registry import kind_of
+    from ethos_hil.harness.verdict.decide import Evidence, decide
+    from ethos_hil.results import environment
+
+    decision = decide(Evidence(stopped=error.failure))
+    examined = error if isinstance(error, PreflightFailed) else None
+    return Record(
+        verdict=decision.verdict,
+        model=request.label,
+        npu=request.npu,
+        target=TargetInfo(request.target, kind_of(request.target), ""),
+        failure=decision.failure,
+        versions=environment.versions(),
+        console=error.console,
+        memory_mode=request.memory_mode or "",
+        method=request.method or "forward",
+        runner=_runner(request.runner),
+        artifact=examined.artifact if examined is not None else None,
+        preflight=examined.checks if examined is not None else (),
+        created=environment.now(),
+    )
+
+
+def _runner(path: Path | None) -> RunnerInfo | None:
+    try:
+        return None if path is None else RunnerInfo(str(path), hashlib.sha256(read_bytes(path)).hexdigest())
+    except OSError:
+        return None
