@@ -1,4 +1,4 @@
-"""The results of a run by what names it: its folder, the folders of its shards, a folder of runs, or a file of records."""
+"""The results of a run by what names it: its folder, those of its shards, a folder of runs, or a file of records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_results(paths: Sequence[Path]) -> RunResults:
         OSError: something cannot be read.
         ValueError: something is no run, or has no record.
     """
-    found = [_results(path) for path in dict.fromkeys(paths)]
+    found = [_results(path) for path in {path.resolve(): path for path in paths}.values()]
     return RunResults(
         found[0].name,
         min(each.created for each in found),

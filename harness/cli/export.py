@@ -1,32 +1,33 @@
-"""`ethos-hil export`: a record in the format of another tool."""
+"""`ethos-hil export`: a record or a run in the format of another tool."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
+from ethos_hil.harness.exporting import export_record, export_run, is_of_runs
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.files import write_whole
-from ethos_hil.results.plugins import PluginError, UnknownPlugin
+from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.run_search import find_results
 from ethos_hil.results.store import find_record
 
 _STDOUT = Path("-")
 
 
-def export(path: Path, to: str, output: Path) -> None:
-    """Write the record at `path` to a file, whole or not at all, or to stdout.
+def export(paths: Sequence[Path], to: str, output: Path) -> None:
+    """Write the record or the run at `paths` to a file, whole or not at all, or to stdout.
 
     Raises:
         UsageError: there is no such exporter, or no record there, or it lacks what the format shows, or the file cannot
             be written.
         ToolError: the exporter of another distribution does not work.
     """
-    try:
-        _, content = content_of(kept_record(path), to)
-    except NotExportable as error:
-        raise UsageError(error.message, hint=error.hint) from None
+    content = _of_run(paths, to) if is_of_runs(to) else _of_record(paths, to)
     if output == _STDOUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -35,41 +36,6 @@ def export(path: Path, to: str, output: Path) -> None:
         write_whole(output, content)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", hint="nothing was written there") from error
-
-
-def content_of(record: Record, to: str) -> tuple[Exporter, bytes]:
-    """Return an exporter by its name, and what it makes of a record.
-
-    Raises:
-        UsageError: there is no such exporter.
-        NotExportable: the record lacks what the format shows.
-        ToolError: the exporter of another distribution does not work.
-    """
-    try:
-        exporter = EXPORTERS.get(to)
-    except UnknownPlugin as error:
-        raise UsageError(error.message, hint=error.hint) from None
-    except PluginError as error:
-        raise ToolError(error.message, hint=error.hint) from error.__cause__
-    try:
-        content: object = exporter.write(record)
-    except NotExportable:
-        raise
-    except Exception as error:
-        owner = EXPORTERS.owner(to)
-        raise ToolError(
-            f"the exporter {to!r} of {owner} failed: {type(error).__name__}: {error}",
-            hint=f"tell those who make {owner}; --debug shows where",
-        ) from error
-    if isinstance(content, str):
-        content = content.encode()
-    if not isinstance(content, bytes):
-        owner = EXPORTERS.owner(to)
-        raise ToolError(
-            f"the exporter {to!r} of {owner} returned a {type(content).__name__} in place of text or bytes",
-            hint=f"tell those who make {owner}",
-        )
-    return exporter, content
 
 
 def kept_record(path: Path) -> Record:
@@ -86,3 +52,37 @@ def kept_record(path: Path) -> Record:
         raise UsageError(
             f"{path} has no record: {error}", hint="give what `ethos-hil run --json FILE` wrote, or a run folder"
         ) from error
+
+
+def kept_run(paths: Sequence[Path]) -> RunResults:
+    """Return the run at some paths, and say on stderr what of it cannot be read.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        results = find_results(paths)
+    except OSError as error:
+        where = error.filename or paths[0]
+        raise UsageError(f"{where} cannot be read: {error.strerror}", hint="`ethos-hil runs` lists the runs") from error
+    except ValueError as error:
+        raise UsageError(str(error), hint="give a run folder, or what `ethos-hil run --json FILE` wrote") from error
+    for skipped in results.skipped:
+        sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
+    return results
+
+
+def _of_run(paths: Sequence[Path], to: str) -> bytes:
+    return export_run(kept_run(paths), None, to)
+
+
+def _of_record(paths: Sequence[Path], to: str) -> bytes:
+    if len(paths) > 1:
+        raise UsageError(
+            f"{to} is of one record, and there are {len(paths)} arguments",
+            hint="give one, or a format of whole runs: `ethos-hil exporters` lists them",
+        )
+    try:
+        return export_record(kept_record(paths[0]), to)[1]
+    except NotExportable as error:
+        raise UsageError(error.message, hint=error.hint) from None

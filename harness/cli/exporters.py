@@ -9,26 +9,29 @@ from rich.table import Table
 
 from ethos_hil.harness.render import add_row, console
 from ethos_hil.results.export.exporter import EXPORTERS
+from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.plugins import PluginError
 
 SCHEMA_VERSION = 1
+_GROUPS = (("record", EXPORTERS), ("run", RUN_EXPORTERS))
 
 
 def show(*, as_json: bool) -> None:
     """Print all exporters; of those that cannot be used, a warning."""
     usable: list[dict[str, str]] = []
-    for name, found in EXPORTERS.all():
-        if isinstance(found, PluginError):
-            sys.stderr.write(one_line(f"ethos-hil: warning: {found.message} ({found.hint})") + "\n")
-            continue
-        owner = EXPORTERS.owner(name)
-        usable.append({"name": name, "suffix": found.suffix, "description": found.description, "distribution": owner})
+    for what, group in _GROUPS:
+        for name, found in group.all():
+            if isinstance(found, PluginError):
+                sys.stderr.write(one_line(f"ethos-hil: warning: {found.message} ({found.hint})") + "\n")
+                continue
+            usable.append({"name": name, "suffix": found.suffix, "of": what, "description": found.description,
+                           "distribution": group.owner(name)})  # fmt: skip
     if as_json:
         sys.stdout.write(json.dumps({"schema_version": SCHEMA_VERSION, "exporters": usable}, indent=2) + "\n")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("--to", "file", "what it writes", "of"):
+    for column in ("--to", "file", "of a", "what it writes", "from"):
         table.add_column(column)
     for exporter in usable:
         add_row(table, *exporter.values())

@@ -331,8 +331,8 @@ def export(
         list[Path],
         typer.Argument(
             metavar="RUN_OR_RECORD...",
-            help="A record, as `run --json` writes it; or a run folder, or a folder of these. A format of records takes "
-            "the last record of it; one of runs all of the run, or the newest run. Shards of a run: all their folders.",
+            help="A record, as `run --json` writes it; or a run folder, or a folder of these. A format of records "
+            "takes its last record; one of runs the run, or the newest one. Of a run in shards: all their folders.",
         ),
     ],
     to: Annotated[

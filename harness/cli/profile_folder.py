@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ethos_hil.harness.cli.export import content_of
+from ethos_hil.harness.exporting import export_record
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
 from ethos_hil.results.files import write_whole
@@ -35,7 +35,7 @@ def write(record: Record, etrecord: bytes, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in EXPORTERS.names():
             try:
-                exporter, content = content_of(record, name)
+                exporter, content = export_record(record, name)
             except NotExportable as error:
                 sys.stderr.write(f"ethos-hil: no {name}: {one_line(error.message)}\n")
                 continue

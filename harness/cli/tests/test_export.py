@@ -15,6 +15,7 @@ import pytest
 from ethos_hil.harness.cli import main
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter
+from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 from ethos_hil.results.record import Op, Record, TargetInfo
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.verdict import Verdict
@@ -58,7 +59,7 @@ def test_a_record_is_written_to_stdout_or_to_a_file(ethos_hil: Call, source: str
         (folder,) = Path("runs").iterdir()
         manifest = json.loads((folder / "manifest.json").read_text())
         commit, dirty = manifest["commit"] or "", bool(manifest["dirty"])
-        expected["run"] = {"name": folder.name, "commit": commit, "dirty": dirty, "shard": ""}
+        expected["run"] = {"name": folder.name, "commit": commit, "dirty": dirty, "shard": "", "part": "", "attempt": 1}
     assert Path("copy.json").read_text() == json.dumps(expected, indent=2) + "\n"
 
 
@@ -67,7 +68,9 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     assert (status, err) == (0, "")
     listed = json.loads(out)
     assert listed["schema_version"] == 1
-    assert [each["name"] for each in listed["exporters"]] == list(EXPORTERS.names())
+    assert [each["name"] for each in listed["exporters"]] == [*EXPORTERS.names(), *RUN_EXPORTERS.names()]
+    kinds = [each["of"] for each in listed["exporters"]]
+    assert kinds == ["record"] * len(EXPORTERS.names()) + ["run"] * len(RUN_EXPORTERS.names())
     assert {each["distribution"] for each in listed["exporters"]} == {"ethos-hil"}
     status, out, err = ethos_hil("exporters")
     assert (status, err) == (0, "")
@@ -76,6 +79,8 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
         ["folded", ".folded"], ["json", ".json"],
         ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
         ["model-explorer-vela", ".vela.json"], ["parquet", ".parquet"], ["perfetto", ".pftrace"],
+        ["github-benchmark", ".json"], ["junit", ".xml"], ["openmetrics", ".txt"], ["points-csv", ".csv"],
+        ["points-parquet", ".parquet"], ["pytorch-benchmark", ".json"], ["summary", ".md"],
     ]  # fmt: skip
 
 

@@ -1,0 +1,104 @@
+"""What is exported in the format of another tool: records and runs. The errors of exporters become those of users."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import TypeVar
+
+from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
+from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.plugins import PluginError, PluginGroup, UnknownPlugin
+from ethos_hil.results.record import Record
+from ethos_hil.results.run_results import RunResults
+
+T = TypeVar("T")
+
+
+def is_of_runs(name: str) -> bool:
+    """Return whether a format is of whole runs; else it is of records.
+
+    Raises:
+        UsageError: there is no such format; lists all.
+        ToolError: there is one of both kinds.
+    """
+    records, runs = EXPORTERS.names(), RUN_EXPORTERS.names()
+    if name in records and name in runs:
+        raise ToolError(
+            f"the exporter {name!r} is registered twice: of records by {EXPORTERS.owner(name)}, of runs by "
+            f"{RUN_EXPORTERS.owner(name)}",
+            hint="uninstall one of them",
+        )
+    if name not in records and name not in runs:
+        close = difflib.get_close_matches(name, [*records, *runs], n=1)
+        suggestion = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"no exporter is called {name!r}",
+            hint=f"{suggestion}exporters: {', '.join(records)}; of whole runs: {', '.join(runs)}",
+        )
+    return name in runs
+
+
+def export_record(record: Record, name: str) -> tuple[Exporter, bytes]:
+    """Return an exporter of records by its name, and what it makes of a record.
+
+    Raises:
+        UsageError: there is no such exporter.
+        NotExportable: the record lacks what the format shows.
+        ToolError: the exporter of another distribution does not work.
+    """
+    exporter = _exporter(EXPORTERS, name)
+    return exporter, _content(EXPORTERS, name, lambda: exporter.write(record))
+
+
+def export_run(results: RunResults, comparison: RunComparison | None, name: str) -> bytes:
+    """Return a run in the format called `name`.
+
+    Args:
+        results: the run.
+        comparison: what is different from another run or a baseline; None where it is compared with nothing.
+        name: one of `RUN_EXPORTERS`.
+
+    Raises:
+        UsageError: there is no such exporter, or the run lacks what the format shows.
+        ToolError: the exporter of another distribution does not work.
+    """
+    exporter = _exporter(RUN_EXPORTERS, name)
+    try:
+        return _content(RUN_EXPORTERS, name, lambda: exporter.write(results, comparison))
+    except NotExportable as error:
+        raise UsageError(error.message, hint=error.hint) from None
+
+
+def _exporter(group: PluginGroup[T], name: str) -> T:
+    try:
+        return group.get(name)
+    except UnknownPlugin as error:
+        raise UsageError(error.message, hint=error.hint) from None
+    except PluginError as error:
+        raise ToolError(error.message, hint=error.hint) from error.__cause__
+
+
+def _content(group: PluginGroup[T], name: str, write: Callable[[], object]) -> bytes:
+    """Return what an exporter writes. Its own errors, and what is no content, are the fault of who made it."""
+    try:
+        content = write()
+    except NotExportable:
+        raise
+    except Exception as error:
+        owner = group.owner(name)
+        raise ToolError(
+            f"the exporter {name!r} of {owner} failed: {type(error).__name__}: {error}",
+            hint=f"tell those who make {owner}; --debug shows where",
+        ) from error
+    if isinstance(content, str):
+        content = content.encode()
+    if not isinstance(content, bytes):
+        owner = group.owner(name)
+        raise ToolError(
+            f"the exporter {name!r} of {owner} returned a {type(content).__name__} in place of text or bytes",
+            hint=f"tell those who make {owner}",
+        )
+    return content
