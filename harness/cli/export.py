@@ -6,12 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ethos_hil.harness.cli.compare import bad_input, compared
 from ethos_hil.harness.exporting import export_record, export_run, is_of_runs
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.files import write_whole
+from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
+from ethos_hil.results.run_name import DEFAULT_HISTORY
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.run_search import find_results
 from ethos_hil.results.store import find_record
@@ -19,15 +22,29 @@ from ethos_hil.results.store import find_record
 _STDOUT = Path("-")
 
 
-def export(paths: Sequence[Path], to: str, output: Path) -> None:
+def export(
+    paths: Sequence[Path], to: str, output: Path, *, against: str | None = None, policy: Path | None = None
+) -> None:
     """Write the record or the run at `paths` to a file, whole or not at all, or to stdout.
+
+    Args:
+        paths: a record, a run, or the shards of one.
+        to: the name of the format.
+        output: the file; - for stdout.
+        against: the run or the baseline that a run is compared with.
+        policy: the file with what is allowed in that comparison.
 
     Raises:
         UsageError: there is no such exporter, or no record there, or it lacks what the format shows, or the file cannot
             be written.
         ToolError: the exporter of another distribution does not work.
     """
-    content = _of_run(paths, to) if is_of_runs(to) else _of_record(paths, to)
+    if is_of_runs(to):
+        content = _of_run(paths, to, against, policy)
+    else:
+        if against is not None:
+            raise UsageError(f"--against is about a run, and {to} is of one record", hint="leave it out")
+        content = _of_record(paths, to)
     if output == _STDOUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -72,8 +89,22 @@ def kept_run(paths: Sequence[Path]) -> RunResults:
     return results
 
 
-def _of_run(paths: Sequence[Path], to: str) -> bytes:
-    return export_run(kept_run(paths), None, to)
+def _of_run(paths: Sequence[Path], to: str, against: str | None, policy: Path | None) -> bytes:
+    results = kept_run(paths)
+    return export_run(results, None if against is None else _compared(results, against, policy), to)
+
+
+def _compared(results: RunResults, against: str, policy: Path | None) -> RunComparison:
+    """Return what is different from a run or a baseline."""
+    from ethos_hil.results.gate.policy import DEFAULT, read_policy
+    from ethos_hil.results.gate.sides import side, side_of
+
+    with bad_input():
+        allowed = DEFAULT if policy is None else read_policy(policy)
+        before, after = side(against, Path(DEFAULT_HISTORY)), side_of(results)
+    if before.accepted:
+        return compared(after, None, before, allowed)
+    return compared(before, after, None, allowed)
 
 
 def _of_record(paths: Sequence[Path], to: str) -> bytes:

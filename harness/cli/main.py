@@ -17,8 +17,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
+from ethos_hil.harness.cli.bundle import bundle
+from ethos_hil.harness.cli.bundle_run import is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.compare import accept, compare
+from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
 from ethos_hil.harness.cli.image import image
@@ -32,6 +34,7 @@ from ethos_hil.harness.cli.model_options import (
     MEMORY_MODE,
     METHOD,
     MODEL,
+    MODEL_OR_BUNDLE,
     MODEL_OR_NONE,
     NPU,
     REQUIRE_DELEGATED,
@@ -78,6 +81,7 @@ app.command()(profile)
 app.command()(compare)
 app.command()(accept)
 app.command()(image)
+app.command()(bundle)
 
 
 @app.callback()
@@ -87,7 +91,7 @@ def _root() -> None:
 
 @app.command()
 def run(
-    model: MODEL,
+    model: MODEL_OR_BUNDLE,
     npu: NPU = "ethos-u55-128",
     target: TARGET = "virtual",
     memory_mode: MEMORY_MODE = None,
@@ -121,6 +125,7 @@ def run(
     rtol: answer_options.RTOL = 0.0,
     allow_unverified: answer_options.ALLOW_UNVERIFIED = False,
     outputs: answer_options.OUTPUTS = None,
+    replay: run_options.REPLAY = False,
     runs: RUNS = Path("results/runs"),
     as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
@@ -163,6 +168,9 @@ def run(
         quantisation=QuantisationOptions(calibrate, tuple(int16 or ()), quantizer),
     )
     files = commands.RunFiles(json_file, outputs, runs)
+    if is_bundle(model, replay=replay):
+        status = run_bundle(Path(model), request, files, replay=replay, allow_unverified=allow_unverified)
+        raise typer.Exit(status)
     raise typer.Exit(commands.run(request, files, allow_unverified=allow_unverified))
 
 
@@ -339,6 +347,13 @@ def export(
         str, typer.Option(metavar="FORMAT", help="csv, junit, or another one that `ethos-hil exporters` lists.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path("-"),
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN_OR_BASELINE", help="Of a run: with what is different from this, as `compare` finds it."
+        ),
+    ] = None,
+    policy: POLICY = None,
     debug: DEBUG = False,
 ) -> None:
     """Write a record or a run in the format of another tool.
@@ -346,10 +361,12 @@ def export(
     Example: ethos-hil export results/runs --to csv -o operations.csv
 
     Example: ethos-hil export results/runs --to junit -o report.xml
+
+    Example: ethos-hil export results/runs --to summary --against baseline.jsonl
     """
     from ethos_hil.harness.cli import export as command
 
-    command.export(paths, to, output)
+    command.export(paths, to, output, against=against, policy=policy)
 
 
 @app.command("exporters")

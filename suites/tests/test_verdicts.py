@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.results.export.runs import junit
 from ethos_hil.results.record import Record
+from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.suites.declare.declaration_line import line_of
 from ethos_hil.suites.tests.sabotage import VARIABLE
@@ -33,6 +36,41 @@ def records(folder: Path) -> dict[str, Record]:
     return {record.test.id.partition("::")[2]: record for record in kept if record.test is not None}
 
 
+def ends_of(document: ET.Element) -> dict[tuple[str, str], str]:
+    """Return how each test case of JUnit's XML ended, by class name and name without the NPU."""
+    ends = ("failure", "error", "skipped")
+    return {
+        (case.attrib["classname"], case.attrib["name"].partition("[")[0]): "".join(
+            name for name in ends if case.find(name) is not None
+        )
+        for case in document.iter("testcase")
+    }
+
+
+def assert_that_the_export_says_the_same(folder: Path, *ends: str) -> None:
+    """Compare what we write of a session's records with what pytest has written of its tests.
+
+    Args:
+        folder: the session's.
+        ends: how its tests ended, sorted, so that none is compared with itself.
+    """
+    results = read_results(sorted((folder / "runs").iterdir()))
+    ours, theirs = ET.fromstring(junit.write(results, None)), ET.parse(folder / "junit.xml").getroot()
+    assert sorted(ends_of(theirs).values()) == list(ends)
+    assert ends_of(ours) == ends_of(theirs)
+    for case in ours.iter("testcase"):
+        found = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
+        assert case.attrib["name"].endswith(f"[{found['npu']}]")
+        (twin,) = (other for other in theirs.iter("testcase") if case.attrib["name"].startswith(other.attrib["name"]))
+        said = {one.attrib["name"]: one.attrib["value"] for one in twin.iter("property")}
+        same = ("verdict", "operator", "case", "profile", "npu", "target", "kind", "defect", "source")
+        assert [found.get(name) for name in same] == [said.get(name) for name in same]
+        for name in ("failure", "error"):
+            text, other = case.find(name), twin.find(name)
+            if text is not None and other is not None and text.text and other.text:
+                assert text.text.splitlines()[0] == other.text.splitlines()[0]
+
+
 def explanation(found: Session, name: str) -> list[str]:
     """Return the lines of a failure, as on the terminal."""
     lines = found.output.split(f" {name} ___")[1].splitlines()[1:]
@@ -48,6 +86,7 @@ def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
     assert "2 verified, 0 compiled-only, 0 skipped, 0 failed" in found.output
     kept = records(tmp_path)
     assert kept.keys() == found.tests.keys()
+    assert_that_the_export_says_the_same(tmp_path, "", "")
     for record in kept.values():
         assert record.verdict == "verified"
         assert record.test is not None
@@ -66,6 +105,7 @@ def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path) -> None:
     assert found.tests["test_plus_same_U55_BI"].element == "skipped"
     assert found.tests["test_wrong_operator_U55_BI"].element == "failure"
     assert found.status == FAILED
+    assert_that_the_export_says_the_same(tmp_path, "failure", "skipped", "skipped")
     assert "passed" not in found.output
     assert (
         "1 failed, 2 deselected, 2 compiled-only" in found.output or "2 compiled-only" in found.output.splitlines()[-1]
@@ -88,6 +128,7 @@ def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: 
     assert (mended.element, mended.properties["kind"]) == ("failure", "declaration")
     assert "0 verified, 0 compiled-only, 0 skipped, 1 failed, 1 known defect" in found.output
     assert "1 xfailed" in found.output.splitlines()[-1]
+    assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
     assert [path.name for path in (tmp_path / "kept/suites/tests/sample").iterdir()] == ["mended_since_U55_BI"]
 
 
@@ -104,6 +145,7 @@ def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fail
     assert skipped.properties["kind"] == "capability"
     assert found.tests["test_plus_itself_U55_BI"].properties["kind"] == "not-launched"
     assert {name: record.verdict for name, record in records(tmp_path).items()} == found.verdicts
+    assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
     line = line_of(SAMPLE, "plus", "itself")
     assert f"SKIPPED [1] suites/tests/sample.py:{line}: the target corstone-300 cannot have" in found.output
 

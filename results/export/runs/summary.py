@@ -88,8 +88,8 @@ def _changes(comparison: RunComparison) -> Iterator[str]:
     for (cause, detail), changes in comparison.by_cause().items():
         counts = Counter(str(change.word) for change in changes)
         words = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
-        told = " ".join(filter(None, [f"{cause}:" if cause else "no known cause", code(detail, _NOTE)]))
-        yield from (f"### {told} {words}", "")
+        why = ": ".join(filter(None, [str(cause), code(detail, _NOTE)]))
+        yield from (f"### {words}" + (f" by {why}" if why else ""), "")
         yield from head(("", "what", "NPU", "number", "before", "after", "", "moved"), right=("before", "after"))
         yield from map(_change, changes[:_CHANGES])
         if len(changes) > _CHANGES:
@@ -100,7 +100,8 @@ def _changes(comparison: RunComparison) -> Iterator[str]:
 def _change(change: Change) -> str:
     number = " ".join(filter(None, [code(change.metric), f"({code(change.provenance)})" if change.provenance else ""]))
     percent = f"{(change.ratio - 1) * 100:+.2f} %" if change.ratio is not None else ""
-    moved = [f"{code(each.name)} {code(each.source)} {each.old:,} → {each.new:,}" for each in change.rows[:_MOVED]]
+    moved = [" ".join(filter(None, [code(each.name), code(each.source), f"{each.old:,} → {each.new:,}"]))
+             for each in change.rows[:_MOVED]]  # fmt: skip
     if len(change.rows) > _MOVED:
         moved.append(f"and {len(change.rows) - _MOVED:,} more")
     place = filter(None, [change.subject.npu, change.subject.memory_mode])
